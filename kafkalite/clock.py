@@ -1,0 +1,26 @@
+"""Time as a port: whoever decides something gets the time as an argument or asks a `Clock` that it was given."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time for what is stored or shown, monotonic time for what is measured."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970 UTC; may jump."""
+
+    def monotonic_ms(self) -> float:
+        """Milliseconds since an arbitrary moment; never goes back."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> float:
+        return time.monotonic() * 1000.0

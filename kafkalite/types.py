@@ -1,0 +1,60 @@
+"""Small value types that every package shares; nothing here does I/O.
+
+Topic ids are 16 raw bytes everywhere in memory (`NO_TOPIC_ID` when unknown) and URL-safe base64 of 22 characters in
+znodes and `partition.metadata`, as Kafka writes them (KIP-516).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NamedTuple, TypeAlias
+
+BrokerId: TypeAlias = int
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+NO_BROKER = -1
+"""Stands for "no leader" and "no controller"."""
+
+NO_TOPIC_ID = bytes(16)
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic; its text form `topic-partition` is also the name of its log directory."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Endpoint(NamedTuple):
+    """Where a broker is reached through one listener, as it is advertised to clients and peers.
+
+    `security_protocol` is one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
+    """
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+def topic_id_to_text(topic_id: bytes) -> str:
+    """The 22 characters that stand for a topic id in znodes and files (URL-safe base64 without padding)."""
+    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
+
+
+def topic_id_from_text(text: str) -> bytes:
+    """The 16 bytes of a topic id written by `topic_id_to_text`.
+
+    Raises ValueError when `text` is not 22 characters of URL-safe base64.
+    """
+    try:
+        topic_id = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    except binascii.Error as problem:
+        raise ValueError(f"topic id {text!r} is not URL-safe base64: {problem}") from problem
+    if len(topic_id) != 16:
+        raise ValueError(f"topic id {text!r} has {len(topic_id)} bytes instead of 16")
+    return topic_id
