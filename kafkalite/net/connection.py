@@ -1,0 +1,189 @@
+"""A client's connection to one broker: pipelined requests, answered in order.
+
+Used by the client library, the replica fetchers and the controller's channels. Responses are matched by order, and the
+correlation id must agree. A request that times out breaks the connection, because its answer could not be told from later ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from kafkalite.errors import ErrorCode, ProtocolViolation
+from kafkalite.net.frames import FrameReader, request_frame, response_body_position
+from kafkalite.protocol import codec, messages
+from kafkalite.protocol.apis import APIS, ApiKey
+
+MAX_RESPONSE_BYTES = 1 << 30
+_RECEIVE_BYTES = 256 * 1024
+_shared_buffers: dict[int, bytearray] = {}
+
+
+def shared_receive_buffer(loop: asyncio.AbstractEventLoop) -> bytearray:
+    """The buffer into which all connections of one loop receive; each read is consumed before the next."""
+    buffer = _shared_buffers.get(id(loop))
+    if buffer is None:
+        buffer = _shared_buffers[id(loop)] = bytearray(_RECEIVE_BYTES)
+    return buffer
+
+
+class Connection(asyncio.BufferedProtocol):
+    """See the module. Make one with `Connection.open`."""
+
+    def __init__(self, host: str, port: int, client_id: str | None, loop: asyncio.AbstractEventLoop) -> None:
+        self.host, self.port, self.client_id = host, port, client_id
+        self._loop = loop
+        self._frames = FrameReader(shared_receive_buffer(loop), MAX_RESPONSE_BYTES)
+        self._waiting: deque[tuple[int, int, int, asyncio.Future[Any]]] = deque()
+        self._next_correlation_id = 0
+        self._transport: asyncio.Transport | None = None
+        self._reason: Exception | None = None
+        self._versions: dict[int, tuple[int, int]] = {}
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str | None = None,
+        timeout_s: float = 10.0,
+        security_protocol: str = "PLAINTEXT",
+    ) -> Connection:
+        """Connect. ConnectionError (an OSError) or TimeoutError names host and port."""
+        if security_protocol != "PLAINTEXT":
+            raise ValueError(f"security protocol {security_protocol} is not supported; use PLAINTEXT")
+        loop = asyncio.get_running_loop()
+        connection = cls(host, port, client_id, loop)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await loop.create_connection(lambda: connection, host, port)
+        except TimeoutError:
+            raise TimeoutError(f"no connection to {host}:{port} within {timeout_s:g} s") from None
+        except OSError as problem:
+            raise ConnectionError(f"no connection to {host}:{port}: {problem.strerror or problem}") from problem
+        return connection
+
+    @property
+    def closed(self) -> bool:
+        return self._reason is not None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answer."""
+        return len(self._waiting)
+
+    def send(self, message: Any, version: int) -> asyncio.Future[Any]:
+        """Send a request; the future holds its response. ConnectionError at once when the connection is closed."""
+        if self._reason is not None or self._transport is None:
+            raise ConnectionError(str(self._reason or "not connected"))
+        api = APIS[message.API.key]
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        correlation_id = self._next_correlation_id
+        body = codec.encode_request(message, version)
+        self._transport.writelines(request_frame(api, version, correlation_id, self.client_id, body))
+        future = self._loop.create_future()
+        self._waiting.append((correlation_id, api.key, version, future))
+        return future
+
+    def send_without_answer(self, message: Any, version: int) -> None:
+        """Send a request that has no response: Produce with acks=0."""
+        if self._reason is not None or self._transport is None:
+            raise ConnectionError(str(self._reason or "not connected"))
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        body = codec.encode_request(message, version)
+        api = APIS[message.API.key]
+        self._transport.writelines(request_frame(api, version, self._next_correlation_id, self.client_id, body))
+
+    async def request(self, message: Any, version: int, timeout_s: float = 30.0) -> Any:
+        """Send a request and wait for its response. ConnectionError when the connection ends first, TimeoutError."""
+        future = self.send(message, version)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await future
+        except TimeoutError:
+            reason = TimeoutError(
+                f"{self.host}:{self.port} did not answer {type(message).__name__} within {timeout_s:g} s"
+            )
+            self._end(reason)
+            raise reason from None
+
+    async def negotiate(self, timeout_s: float = 10.0) -> None:
+        """Learn which versions the broker speaks (ApiVersions, KIP-35), falling back as KIP-511 says."""
+        request = messages.api_versions_request.ApiVersionsRequest(
+            client_software_name="kafkalite", client_software_version="0.1"
+        )
+        response = await self.request(request, 3, timeout_s)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            response = await self.request(request, 0, timeout_s)
+        if response.error_code:
+            raise ConnectionError(f"{self.host}:{self.port} refused ApiVersions: {ErrorCode(response.error_code).name}")
+        self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+
+    def version_of(self, api_key: int) -> int:
+        """The highest version that both sides speak. ValueError, naming the API, when there is none."""
+        api = APIS[api_key]
+        low, high = self._versions.get(api_key, (0, -1))
+        version = min(high, api.max_version)
+        if version < max(low, api.min_version):
+            raise ValueError(
+                f"{self.host}:{self.port} speaks {api.name} {low} to {high}, this client {api.min_version} to {api.max_version}"
+            )
+        return version
+
+    def close(self) -> None:
+        """Close at once; requests in flight fail."""
+        self._end(ConnectionError(f"connection to {self.host}:{self.port} was closed"))
+
+    # asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame, owned in self._frames.received(nbytes):
+                self._answer(frame if owned else memoryview(bytes(frame)))
+        except ProtocolViolation as problem:
+            self._end(ConnectionError(f"{self.host}:{self.port} does not speak Kafka's protocol: {problem}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(ConnectionError(f"{self.host}:{self.port} closed the connection" + (f": {exc}" if exc else "")))
+
+    def _answer(self, frame: memoryview) -> None:
+        if not self._waiting:
+            raise ProtocolViolation("a response that nobody asked for")
+        correlation_id, api_key, version, future = self._waiting.popleft()
+        got = int.from_bytes(frame[:4], "big", signed=True)
+        if got != correlation_id:
+            self._fail(future, ConnectionError(f"correlation id {got} instead of {correlation_id}"))
+            raise ProtocolViolation(f"correlation id {got} instead of {correlation_id}")
+        if future.done():
+            return
+        if api_key == ApiKey.API_VERSIONS and version > 0 and frame[4:6] == b"\x00\x23":
+            version = 0  # UNSUPPORTED_VERSION is always written in version 0
+        try:
+            position = response_body_position(APIS[api_key], version, frame)
+            future.set_result(codec.decode_response(api_key, version, frame, position))
+        except ProtocolViolation as problem:
+            self._fail(future, ConnectionError(f"response of {self.host}:{self.port}: {problem}"))
+            raise
+
+    def _end(self, reason: Exception) -> None:
+        if self._reason is not None:
+            return
+        self._reason = reason
+        if self._transport is not None:
+            self._transport.abort()
+        while self._waiting:
+            self._fail(self._waiting.popleft()[3], reason)
+
+    @staticmethod
+    def _fail(future: asyncio.Future[Any], reason: Exception) -> None:
+        if not future.done():
+            future.set_exception(reason)
+            future.exception()  # retrieved: whoever awaits still sees it, nobody is warned when none does

@@ -1,0 +1,169 @@
+"""Frames and headers of Kafka's protocol: a four-byte length, a header, a body. Bytes in, values out; no sockets.
+
+The ApiVersions quirk (KIP-511): its response header is always version 0, and a request of an unknown version is still answered.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from kafkalite.errors import ProtocolViolation
+from kafkalite.protocol.apis import Api, request_header_version, response_header_version
+from kafkalite.protocol.compiler import read_uvarint
+from kafkalite.types import Buffer
+
+LENGTH = struct.Struct(">i")
+_HEAD = struct.Struct(">hhi")
+_SHORT = struct.Struct(">h")
+
+
+class RequestHeader(NamedTuple):
+    """What precedes a request's body; `body_position` is where the body begins in the frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_position: int
+
+
+def read_head(frame: Buffer) -> tuple[int, int, int]:
+    """(api key, api version, correlation id), which every header version begins with."""
+    if len(frame) < _HEAD.size:
+        raise ProtocolViolation(f"a request of {len(frame)} bytes has no room for its header")
+    return _HEAD.unpack_from(frame)
+
+
+def read_request_header(frame: Buffer, header_version: int) -> RequestHeader:
+    """The header of a request frame (without the length). ProtocolViolation when it is cut or not UTF-8."""
+    api_key, api_version, correlation_id = read_head(frame)
+    position, client_id = _HEAD.size, None
+    try:
+        if header_version >= 1:
+            (length,) = _SHORT.unpack_from(frame, position)
+            position += 2
+            if length >= 0:
+                if position + length > len(frame):
+                    raise ProtocolViolation(f"client id of {length} bytes where {len(frame) - position} are left")
+                client_id = str(frame[position : position + length], "utf-8")
+                position += length
+        if header_version >= 2:
+            position = _skip_tags(frame, position)
+    except (struct.error, IndexError, UnicodeDecodeError) as problem:
+        raise ProtocolViolation(f"request header cannot be read: {problem}") from None
+    return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+
+
+def _skip_tags(frame: Buffer, position: int) -> int:
+    count, position = read_uvarint(frame, position)
+    for _ in range(count):
+        _, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        position += size
+        if position > len(frame):
+            raise ProtocolViolation("a tagged field of the header goes beyond the frame")
+    return position
+
+
+def request_frame(
+    api: Api, version: int, correlation_id: int, client_id: str | None, body: list[Buffer]
+) -> list[Buffer]:
+    """A whole request, ready for the socket, as a few buffers."""
+    header = _HEAD.pack(api.key, version, correlation_id)
+    header_version = request_header_version(api, version)
+    if header_version >= 1:
+        if client_id is None:
+            header += _SHORT.pack(-1)
+        else:
+            encoded = client_id.encode()
+            header += _SHORT.pack(len(encoded)) + encoded
+    if header_version >= 2:
+        header += b"\x00"
+    return _framed(header, body)
+
+
+def response_frame(api: Api, version: int, correlation_id: int, body: list[Buffer]) -> list[Buffer]:
+    """A whole response, ready for the socket, as a few buffers."""
+    header = LENGTH.pack(correlation_id)
+    if response_header_version(api, version):
+        header += b"\x00"
+    return _framed(header, body)
+
+
+def _framed(header: bytes, body: list[Buffer]) -> list[Buffer]:
+    if len(body) == 1:  # the usual case: one short buffer
+        only = body[0]
+        if len(only) < 4096:
+            return [LENGTH.pack(len(header) + len(only)) + header + only]
+        return [LENGTH.pack(len(header) + len(only)) + header, only]
+    size = len(header) + sum(map(len, body))
+    return [LENGTH.pack(size) + header, *body]
+
+
+def response_body_position(api: Api, version: int, frame: Buffer) -> int:
+    """Where the body begins in a response frame (without the length)."""
+    return _skip_tags(frame, 4) if response_header_version(api, version) else 4
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames for `asyncio.BufferedProtocol`, with as few copies as can be.
+
+    Small frames are read many at a time into a buffer that all connections of a loop share (a read is taken out before the
+    next one begins); what is left of a cut frame goes to a buffer of the frame's own size, into which the rest is then received
+    directly. Frames are handed out as writable memoryviews, valid until the next `get_buffer` unless `owned`.
+    """
+
+    __slots__ = ("_filled", "_frame", "_head", "_max_bytes", "_shared")
+
+    def __init__(self, shared: bytearray, max_bytes: int) -> None:
+        self._shared, self._max_bytes = memoryview(shared), max_bytes
+        self._head = b""
+        self._frame: memoryview | None = None
+        self._filled = 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory held for a frame that is still arriving."""
+        return len(self._frame) if self._frame is not None else 0
+
+    def get_buffer(self) -> memoryview:
+        """Where the next bytes are to be received."""
+        if self._frame is not None:
+            return self._frame[self._filled :]
+        size = len(self._head)
+        if size:
+            self._shared[:size] = self._head
+        return self._shared[size:]
+
+    def received(self, count: int) -> list[tuple[memoryview, bool]]:
+        """Complete frames after `count` more bytes, each with whether its memory is its own.
+
+        Raises ProtocolViolation for a length that is not in 1..max_bytes, after the frames before it were handed out.
+        """
+        if self._frame is not None:
+            self._filled += count
+            if self._filled < len(self._frame):
+                return []
+            frame, self._frame = self._frame, None
+            return [(frame, True)]
+        frames: list[tuple[memoryview, bool]] = []
+        position, end = 0, len(self._head) + count
+        shared = self._shared
+        self._head = b""
+        while end - position >= 4:
+            (size,) = LENGTH.unpack_from(shared, position)
+            if size <= 0 or size > self._max_bytes:
+                if frames:  # serve what came before; the next read meets the same length again
+                    break
+                raise ProtocolViolation(f"a frame of {size} bytes; allowed are 1 to {self._max_bytes}")
+            begin = position + 4
+            if begin + size > end:
+                self._frame = memoryview(bytearray(size))
+                self._filled = end - begin
+                self._frame[: self._filled] = shared[begin:end]
+                return frames
+            frames.append((shared[begin : begin + size], False))
+            position = begin + size
+        self._head = bytes(shared[position:end])
+        return frames

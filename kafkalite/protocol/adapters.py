@@ -1,0 +1,277 @@
+"""Versions whose structure really changed: from the old structure to the newest after reading, and back before writing.
+
+`upgrade` and `downgrade` work in place on the unified message, which has the fields of both structures. Everything that only
+gained or lost a field needs no adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafkalite.protocol import messages
+
+Adapter = Callable[[Any, int], None]
+
+
+def upgrade(api_name: str, direction: str, version: int) -> Adapter | None:
+    """Makes the newest structure of a message that was read in `version`; None where nothing is to be done."""
+    return _find(_UPGRADES, api_name, direction, version)
+
+
+def downgrade(api_name: str, direction: str, version: int) -> Adapter | None:
+    """Fills the old structure of a message that is to be written in `version`; None where nothing is to be done."""
+    return _find(_DOWNGRADES, api_name, direction, version)
+
+
+def _find(table: dict[str, tuple[int, Adapter]], api_name: str, direction: str, version: int) -> Adapter | None:
+    below, adapter = table.get(f"{api_name}_{direction}", (0, None))
+    return adapter if version < below else None
+
+
+# FindCoordinator 4: a list of keys instead of one (KIP-699)
+
+
+def _find_coordinator_request_up(request: Any, _: int) -> None:
+    request.coordinator_keys = [request.key]
+
+
+def _find_coordinator_request_down(request: Any, _: int) -> None:
+    (request.key,) = request.coordinator_keys
+
+
+def _find_coordinator_response_up(response: Any, _: int) -> None:
+    response.coordinators = [
+        messages.find_coordinator_response.Coordinator(
+            node_id=response.node_id,
+            host=response.host,
+            port=response.port,
+            error_code=response.error_code,
+            error_message=response.error_message,
+        )
+    ]
+
+
+def _find_coordinator_response_down(response: Any, _: int) -> None:
+    (found,) = response.coordinators
+    response.node_id, response.host, response.port = found.node_id, found.host, found.port
+    response.error_code, response.error_message = found.error_code, found.error_message
+
+
+# OffsetFetch 8: a list of groups instead of one (KIP-709)
+
+
+def _offset_fetch_request_up(request: Any, _: int) -> None:
+    m = messages.offset_fetch_request
+    topics = request.topics
+    request.groups = [
+        m.OffsetFetchRequestGroup(
+            group_id=request.group_id,
+            topics=topics
+            and [m.OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in topics],
+        )
+    ]
+
+
+def _offset_fetch_request_down(request: Any, _: int) -> None:
+    m = messages.offset_fetch_request
+    (group,) = request.groups
+    request.group_id = group.group_id
+    request.topics = group.topics and [
+        m.OffsetFetchRequestTopic(name=t.name, partition_indexes=t.partition_indexes) for t in group.topics
+    ]
+
+
+def _copied(source: Any, target: type) -> Any:
+    """An object of class `target` with the fields that both have."""
+    made = target()
+    for field in made.FIELDS:
+        if hasattr(source, field.name):
+            setattr(made, field.name, getattr(source, field.name))
+    return made
+
+
+def _offset_fetch_response_up(response: Any, _: int) -> None:
+    m = messages.offset_fetch_response
+    topics = [
+        m.OffsetFetchResponseTopics(
+            name=t.name, partitions=[_copied(p, m.OffsetFetchResponsePartitions) for p in t.partitions]
+        )
+        for t in response.topics
+    ]
+    response.groups = [m.OffsetFetchResponseGroup(topics=topics, error_code=response.error_code)]
+
+
+def _offset_fetch_response_down(response: Any, version: int) -> None:
+    m = messages.offset_fetch_response
+    (group,) = response.groups
+    response.error_code = group.error_code
+    response.topics = [
+        m.OffsetFetchResponseTopic(
+            name=t.name, partitions=[_copied(p, m.OffsetFetchResponsePartition) for p in t.partitions]
+        )
+        for t in group.topics
+    ]
+    if version < 2 and group.error_code:  # no error of the whole request yet
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.error_code = group.error_code
+
+
+# LeaveGroup 3: a list of members instead of one (KIP-345)
+
+
+def _leave_group_request_up(request: Any, _: int) -> None:
+    request.members = [messages.leave_group_request.MemberIdentity(member_id=request.member_id)]
+
+
+def _leave_group_request_down(request: Any, _: int) -> None:
+    (member,) = request.members
+    request.member_id = member.member_id
+
+
+def _leave_group_response_down(response: Any, _: int) -> None:
+    """The only member's error is the error of the request."""
+    if not response.error_code and response.members:
+        response.error_code = response.members[0].error_code
+
+
+# DeleteTopics 6: topics by name or id instead of names (KIP-516)
+
+
+def _delete_topics_request_up(request: Any, _: int) -> None:
+    request.topics = [messages.delete_topics_request.DeleteTopicState(name=name) for name in request.topic_names]
+
+
+def _delete_topics_request_down(request: Any, _: int) -> None:
+    request.topic_names = [topic.name for topic in request.topics]
+
+
+# AlterPartition 3: ISR members with their epochs (KIP-903)
+
+
+def _alter_partition_request_up(request: Any, _: int) -> None:
+    state = messages.alter_partition_request.BrokerState
+    for topic in request.topics:
+        for partition in topic.partitions:
+            partition.new_isr_with_epochs = [state(broker_id=broker) for broker in partition.new_isr]
+
+
+def _alter_partition_request_down(request: Any, _: int) -> None:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            partition.new_isr = [member.broker_id for member in partition.new_isr_with_epochs]
+
+
+# LeaderAndIsr 2, UpdateMetadata 5: partitions grouped by topic; LeaderAndIsr 5 answers by topic id
+
+
+def _by_topic(items: list[Any], topic_state: type) -> list[Any]:
+    grouped: dict[str, Any] = {}
+    for item in items:
+        if item.topic_name not in grouped:
+            grouped[item.topic_name] = topic_state(topic_name=item.topic_name)
+        grouped[item.topic_name].partition_states.append(item)
+    return list(grouped.values())
+
+
+def _ungrouped(topic_states: list[Any]) -> list[Any]:
+    flat = []
+    for topic in topic_states:
+        for state in topic.partition_states:
+            state.topic_name = topic.topic_name
+            flat.append(state)
+    return flat
+
+
+def _leader_and_isr_request_up(request: Any, _: int) -> None:
+    request.topic_states = _by_topic(request.ungrouped_partition_states, messages.leader_and_isr_request.TopicState)
+
+
+def _update_metadata_request_up(request: Any, version: int) -> None:
+    request.topic_states = _by_topic(request.ungrouped_partition_states, messages.update_metadata_request.TopicState)
+    endpoint = messages.update_metadata_request.Endpoint
+    for broker in request.live_brokers:
+        if version == 0:
+            broker.endpoints = [endpoint(host=broker.v0_host, port=broker.v0_port)]
+        for each in broker.endpoints if version < 3 else []:
+            each.listener = SECURITY_PROTOCOLS[each.security_protocol]
+
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""Names by the number that UpdateMetadata carries."""
+
+
+def _update_metadata_request_down(request: Any, _: int) -> None:
+    request.ungrouped_partition_states = _ungrouped(request.topic_states)
+    for broker in request.live_brokers:
+        if broker.endpoints:
+            broker.v0_host, broker.v0_port = broker.endpoints[0].host, broker.endpoints[0].port
+
+
+def _leader_and_isr_request_down(request: Any, _: int) -> None:
+    request.ungrouped_partition_states = _ungrouped(request.topic_states)
+
+
+# StopReplica 3: partition states with their own delete flag
+
+
+def _stop_replica_request_up(request: Any, version: int) -> None:
+    m = messages.stop_replica_request
+    topics: dict[str, list[int]] = {}
+    if version == 0:
+        for each in request.ungrouped_partitions:
+            topics.setdefault(each.topic_name, []).append(each.partition_index)
+    else:
+        topics = {topic.name: topic.partition_indexes for topic in request.topics}
+    request.topic_states = [
+        m.TopicState(
+            topic_name=name,
+            partition_states=[
+                m.PartitionState(partition_index=index, delete_partition=request.delete_partitions) for index in indexes
+            ],
+        )
+        for name, indexes in topics.items()
+    ]
+
+
+def _stop_replica_request_down(request: Any, _: int) -> None:
+    """Every partition of such a request has the same delete flag: whoever sends old versions splits it first."""
+    m = messages.stop_replica_request
+    states = [(topic.topic_name, state) for topic in request.topic_states for state in topic.partition_states]
+    request.delete_partitions = bool(states) and states[0][1].delete_partition
+    request.ungrouped_partitions = [
+        m.UngroupedPartition(topic_name=name, partition_index=state.partition_index) for name, state in states
+    ]
+    request.topics = [
+        m.Topic(name=topic.topic_name, partition_indexes=[state.partition_index for state in topic.partition_states])
+        for topic in request.topic_states
+    ]
+
+
+_UPGRADES: dict[str, tuple[int, Adapter]] = {
+    "find_coordinator_request": (4, _find_coordinator_request_up),
+    "find_coordinator_response": (4, _find_coordinator_response_up),
+    "offset_fetch_request": (8, _offset_fetch_request_up),
+    "offset_fetch_response": (8, _offset_fetch_response_up),
+    "leave_group_request": (3, _leave_group_request_up),
+    "delete_topics_request": (6, _delete_topics_request_up),
+    "alter_partition_request": (3, _alter_partition_request_up),
+    "leader_and_isr_request": (2, _leader_and_isr_request_up),
+    "update_metadata_request": (5, _update_metadata_request_up),
+    "stop_replica_request": (3, _stop_replica_request_up),
+}
+
+_DOWNGRADES: dict[str, tuple[int, Adapter]] = {
+    "find_coordinator_request": (4, _find_coordinator_request_down),
+    "find_coordinator_response": (4, _find_coordinator_response_down),
+    "offset_fetch_request": (8, _offset_fetch_request_down),
+    "offset_fetch_response": (8, _offset_fetch_response_down),
+    "leave_group_request": (3, _leave_group_request_down),
+    "leave_group_response": (3, _leave_group_response_down),
+    "delete_topics_request": (6, _delete_topics_request_down),
+    "alter_partition_request": (3, _alter_partition_request_down),
+    "leader_and_isr_request": (2, _leader_and_isr_request_down),
+    "update_metadata_request": (5, _update_metadata_request_down),
+    "stop_replica_request": (3, _stop_replica_request_down),
+}

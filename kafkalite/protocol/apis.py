@@ -1,0 +1,139 @@
+"""The one table of Kafka's APIs that the codec knows: numbers, version ranges, where flexible encoding begins.
+
+ApiVersions answers and request dispatch are derived from it. Highest versions are those of Apache Kafka 3.9. `shapes` names the versions
+whose fields together make the one shape that handlers see: the newest, and an older one where the structure changed (topic
+names became topic ids, one item became a list).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class ApiKey(IntEnum):
+    """Request types with their wire numbers."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    ALTER_PARTITION = 56
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    ALLOCATE_PRODUCER_IDS = 67
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+NEVER_FLEXIBLE = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """`name` is the stem of the message namespaces: `fetch` stands for `fetch_request` and `fetch_response`."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    flexible_from: int
+    shapes: tuple[int, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        return self.key.name.lower()
+
+    def is_flexible(self, version: int) -> bool:
+        return version >= self.flexible_from
+
+
+def _table(*apis: Api) -> dict[int, Api]:
+    return {int(api.key): api for api in apis}
+
+
+APIS: dict[int, Api] = _table(
+    Api(ApiKey.PRODUCE, 0, 11, 9),
+    Api(ApiKey.FETCH, 4, 17, 12, (17, 14, 12)),
+    Api(ApiKey.LIST_OFFSETS, 1, 9, 6),
+    Api(ApiKey.METADATA, 0, 12, 9, (12, 10)),
+    Api(ApiKey.LEADER_AND_ISR, 0, 7, 4),
+    Api(ApiKey.STOP_REPLICA, 0, 4, 2),
+    Api(ApiKey.UPDATE_METADATA, 0, 8, 6),
+    Api(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, 3),
+    Api(ApiKey.OFFSET_COMMIT, 2, 9, 8, (9, 4)),
+    Api(ApiKey.OFFSET_FETCH, 1, 9, 6, (9, 7)),
+    Api(ApiKey.FIND_COORDINATOR, 0, 6, 3, (6, 3)),
+    Api(ApiKey.JOIN_GROUP, 0, 9, 6),
+    Api(ApiKey.HEARTBEAT, 0, 4, 4),
+    Api(ApiKey.LEAVE_GROUP, 0, 5, 4, (5, 2)),
+    Api(ApiKey.SYNC_GROUP, 0, 5, 4),
+    Api(ApiKey.DESCRIBE_GROUPS, 0, 5, 5),
+    Api(ApiKey.LIST_GROUPS, 0, 5, 3),
+    Api(ApiKey.API_VERSIONS, 0, 4, 3),
+    Api(ApiKey.CREATE_TOPICS, 2, 7, 5),
+    Api(ApiKey.DELETE_TOPICS, 1, 6, 4, (6, 5)),
+    Api(ApiKey.DELETE_RECORDS, 0, 2, 2),
+    Api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4),
+    Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, 4),
+    Api(ApiKey.ALTER_CONFIGS, 0, 2, 2),
+    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, 2),
+    Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 4, 2),
+    Api(ApiKey.CREATE_PARTITIONS, 0, 3, 2),
+    Api(ApiKey.DELETE_GROUPS, 0, 2, 2),
+    Api(ApiKey.ELECT_LEADERS, 0, 2, 2),
+    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1),
+    Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, 0),
+    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0),
+    Api(ApiKey.OFFSET_DELETE, 0, 0, NEVER_FLEXIBLE),
+    Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, 1),
+    Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, 1),
+    Api(ApiKey.ALTER_PARTITION, 0, 3, 0, (3, 2, 1)),
+    Api(ApiKey.DESCRIBE_CLUSTER, 0, 1, 0),
+    Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
+    Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, 0),
+    Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
+)
+
+
+def request_header_version(api: Api, version: int) -> int:
+    """2 in flexible versions, else 1; ControlledShutdown 0 alone has header 0, without a client id."""
+    if api.is_flexible(version):
+        return 2
+    return 0 if api.key is ApiKey.CONTROLLED_SHUTDOWN and version == 0 else 1
+
+
+def response_header_version(api: Api, version: int) -> int:
+    """1 in flexible versions, else 0; ApiVersions always 0, so that a client of any age can read it (KIP-511)."""
+    return 1 if api.is_flexible(version) and api.key is not ApiKey.API_VERSIONS else 0

@@ -1,0 +1,69 @@
+"""Bodies of requests and responses: bytes to unified messages and back, in any version of `apis.APIS`.
+
+The readers and writers are compiled at first use and kept. `adapters` holds the few versions whose structure really changed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from kafkalite.protocol import adapters, messages
+from kafkalite.protocol.apis import APIS
+from kafkalite.protocol.compiler import Reader, Writer, compile_reader, compile_writer
+from kafkalite.types import Buffer
+
+
+@cache
+def reader(api_key: int, direction: str, version: int) -> Reader:
+    """The compiled reader of one message version, with its adapter."""
+    api = APIS[api_key]
+    classes = getattr(messages, f"{api.name}_{direction}").CLASSES
+    read = compile_reader(messages.schema(api, direction, version), classes)
+    upgrade = adapters.upgrade(api.name, direction, version)
+    if upgrade is None:
+        return read
+
+    def read_and_upgrade(buffer: Buffer, position: int) -> Any:
+        message = read(buffer, position)
+        upgrade(message, version)
+        return message
+
+    return read_and_upgrade
+
+
+@cache
+def writer(api_key: int, direction: str, version: int) -> Writer:
+    """The compiled writer of one message version, with its adapter."""
+    api = APIS[api_key]
+    classes = getattr(messages, f"{api.name}_{direction}").CLASSES
+    write = compile_writer(messages.schema(api, direction, version), classes)
+    downgrade = adapters.downgrade(api.name, direction, version)
+    if downgrade is None:
+        return write
+
+    def downgrade_and_write(message: Any) -> list[Buffer]:
+        downgrade(message, version)
+        return write(message)
+
+    return downgrade_and_write
+
+
+def decode_request(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
+    """The request whose body begins at `position`. ProtocolViolation when it cannot be read."""
+    return reader(api_key, "request", version)(buffer, position)
+
+
+def decode_response(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
+    """The response whose body begins at `position`. ProtocolViolation when it cannot be read."""
+    return reader(api_key, "response", version)(buffer, position)
+
+
+def encode_request(message: Any, version: int) -> list[Buffer]:
+    """The body as a few buffers; fields that the version lacks are left out."""
+    return writer(message.API.key, "request", version)(message)
+
+
+def encode_response(message: Any, version: int) -> list[Buffer]:
+    """The body as a few buffers; record data is not copied."""
+    return writer(message.API.key, "response", version)(message)

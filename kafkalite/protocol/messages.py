@@ -1,0 +1,110 @@
+"""One class for each struct of each message: the unified shape of all its versions.
+
+`messages.fetch_request` is a namespace that holds `FetchRequest`, `FetchTopic`, `FetchPartition`, …; it is made at first use.
+Objects are plain and mutable, with `__slots__`; every argument is a keyword and defaults to the protocol's default. The shape is
+that of the newest version, plus the fields that only older structures have (`apis.Api.shapes`). Static types are in `messages.pyi`,
+which `python -m kafkalite.protocol.stubs` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+from kafkalite.protocol import control_messages, kio_schemas
+from kafkalite.protocol.apis import APIS, Api
+from kafkalite.protocol.schema import Field, Struct
+
+_APIS_BY_NAME = {api.name: api for api in APIS.values()}
+
+
+class Message:
+    """Base of all generated classes: equality by value, and a repr that leaves defaults out."""
+
+    __slots__ = ()
+    FIELDS: tuple[Field, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(getattr(self, f.name) == getattr(other, f.name) for f in self.FIELDS)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = (f for f in self.FIELDS if getattr(self, f.name) not in (f.default, []))
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
+
+
+def schema(api: Api, direction: str, version: int) -> Struct:
+    """The schema of one message version; `direction` is "request" or "response"."""
+    first, last = control_messages.DECLARED_VERSIONS.get(api.name, (0, -1))
+    if first <= version <= last:
+        return control_messages.declared_struct(api.name, direction, version, api.is_flexible(version))
+    return kio_schemas.load_struct(api.name, version, direction)
+
+
+def _shapes(api: Api, direction: str) -> list[Struct]:
+    """Schemas whose union is the unified shape, newest first."""
+    if control_messages.DECLARED_VERSIONS.get(api.name, (0, -1))[1] == api.max_version:
+        return control_messages.declared_union(api.name, direction, api.flexible_from)
+    return [kio_schemas.load_struct(api.name, version, direction) for version in api.shapes or (api.max_version,)]
+
+
+def _union(roots: Iterable[Struct]) -> dict[str, dict[str, Field]]:
+    """Fields by struct name; of a field that several versions have, the newest counts."""
+    union: dict[str, dict[str, Field]] = {}
+    for root in roots:
+        for struct in root.structs():
+            fields = union.setdefault(struct.name, {})
+            for field in struct.fields:
+                fields.setdefault(field.name, field)
+    return union
+
+
+def _make_class(name: str, fields: tuple[Field, ...], namespace: dict[str, type], api: Api) -> type:
+    arguments, body, names = [], [], dict(namespace)
+    for index, field in enumerate(fields):
+        if field.has_own_default:
+            fresh = "[]" if field.is_array else f"{field.type.name}()"  # type: ignore[union-attr]
+            arguments.append(f"{field.name}=None")
+            body.append(f"self.{field.name} = {fresh} if {field.name} is None else {field.name}")
+        else:
+            names[f"default{index}"] = None if field.is_array else field.default
+            arguments.append(f"{field.name}=default{index}")
+            body.append(f"self.{field.name} = {field.name}")
+    head = f"def __init__(self, *, {', '.join(arguments)}):" if arguments else "def __init__(self):"
+    exec("\n    ".join([head, *(body or ["pass"])]), names)
+    members: dict[str, Any] = {
+        "__slots__": tuple(field.name for field in fields),
+        "__init__": names["__init__"],
+        "FIELDS": fields,
+        "API": api,
+        "__module__": __name__,
+    }
+    return type(name, (Message,), members)
+
+
+def _make_namespace(name: str) -> SimpleNamespace:
+    api_name, _, direction = name.rpartition("_")
+    api = _APIS_BY_NAME[api_name]
+    roots = _shapes(api, direction)
+    classes: dict[str, type] = {}
+    for struct_name, fields in _union(roots).items():
+        classes[struct_name] = _make_class(struct_name, tuple(fields.values()), classes, api)
+    root = classes[roots[0].name]
+    root.DIRECTION = direction  # type: ignore[attr-defined]
+    return SimpleNamespace(**classes, ROOT=root, CLASSES=classes)
+
+
+def namespace_names() -> list[str]:
+    """All namespaces, for tools that list them."""
+    return [f"{name}_{direction}" for name in _APIS_BY_NAME for direction in ("request", "response")]
+
+
+def __getattr__(name: str) -> Any:
+    api_name, _, direction = name.rpartition("_")
+    if direction not in ("request", "response") or api_name not in _APIS_BY_NAME:
+        raise AttributeError(f"no message namespace {name!r}")
+    made = _make_namespace(name)
+    globals()[name] = made
+    return made

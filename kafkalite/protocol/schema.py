@@ -1,0 +1,74 @@
+"""The shape of one message in one version: structs of fields in wire order.
+
+A `Struct` is read from kio's generated classes (`kio_schemas`), or declared with version ranges for the messages that kio
+does not ship (`control_messages`, `legacy_schemas`). `compiler` turns it into a reader and a writer. Type names are kio's, but for
+two that only matter to kio: durations and datetimes are `int32`/`int64` milliseconds here.
+
+Source of the encodings: the Kafka protocol guide; flexible versions are KIP-482, nullable structs KIP-893.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+FIXED_FORMATS = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
+"""Types of constant size, with their `struct` format character."""
+
+VARIABLE_TYPES = frozenset({"string", "bytes", "records"})
+_ZEROS: dict[str, Any] = {"bool": False, "float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field; `type` is a key of FIXED_FORMATS, a member of VARIABLE_TYPES, or a Struct.
+
+    `tag` is the number of a tagged field (KIP-482), which is left out on the wire while it holds `default`; a tagged struct is
+    None while it is absent.
+    """
+
+    name: str
+    type: str | Struct
+    is_array: bool = False
+    nullable: bool = False
+    tag: int | None = None
+    default: Any = None
+
+    @property
+    def has_own_default(self) -> bool:
+        """Must every object get a fresh default (a list, a nested struct)?"""
+        return not self.nullable and (self.is_array or isinstance(self.type, Struct))
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A named sequence of fields, in one version."""
+
+    name: str
+    fields: tuple[Field, ...]
+    flexible: bool
+
+    def structs(self) -> Iterator[Struct]:
+        """This struct and all that are nested in it, inner ones first."""
+        for field in self.fields:
+            if isinstance(field.type, Struct):
+                yield from field.type.structs()
+        yield self
+
+
+def zero_of(type_: str | Struct, nullable: bool) -> Any:
+    """The protocol's default for a field that declares none."""
+    if nullable or isinstance(type_, Struct):
+        return None
+    return _ZEROS.get(type_, 0)
