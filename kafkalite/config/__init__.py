@@ -1,0 +1,1 @@
+"""Settings: their tables, how they are read, and which of several sources wins."""

@@ -1,0 +1,224 @@
+"""What a setting is: its type, default, rule and documentation, and how its text is read and written.
+
+A table of settings is a frozen dataclass whose fields are made by `declare`. The field `retention_ms` is the key
+`retention.ms`; dataclass default, validation and the answers of DescribeConfigs all come from that one declaration.
+Texts are read as Kafka reads them: trimmed, booleans without regard to case, lists separated by commas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Any, Final
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+HIDDEN: Final = "[hidden]"
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+class ConfigType(IntEnum):
+    """Types with their ids in DescribeConfigs (KIP-569)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, with the ids of DescribeConfigs (KIP-226)."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+
+
+class InvalidValue(ValueError):
+    """A text that a setting does not take; the message names key, value and remedy."""
+
+    def __init__(self, key: str, value: object, remedy: str) -> None:
+        super().__init__(f"Invalid value {value} for configuration {key}: {remedy}")
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which values of the right type are taken; `text` completes the sentence "must be ..."."""
+
+    text: str
+    accepts: Callable[[Any], bool]
+
+
+ANYTHING: Final = Rule("", lambda value: True)
+
+
+def at_least(minimum: int | float) -> Rule:
+    return Rule(f"at least {minimum}", lambda value: bool(value >= minimum))
+
+
+def between(minimum: int | float, maximum: int | float) -> Rule:
+    return Rule(f"between {minimum} and {maximum}", lambda value: bool(minimum <= value <= maximum))
+
+
+def one_of(*names: str) -> Rule:
+    return Rule(f"one of {', '.join(names)}", lambda value: value in names)
+
+
+def list_of(*names: str) -> Rule:
+    return Rule(f"a list of {', '.join(names)}", lambda values: all(value in names for value in values))
+
+
+def matching(pattern: str, text: str) -> Rule:
+    compiled = re.compile(pattern)
+    return Rule(text, lambda value: compiled.fullmatch(value) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """Another key that gives the value too when the first is absent, in a unit `factor` times as large."""
+
+    name: str
+    factor: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting. `synonyms` are in falling priority; a default of None means "not set" and is shown as null."""
+
+    name: str
+    type: ConfigType
+    default: Any
+    rule: Rule = ANYTHING
+    synonyms: tuple[Synonym, ...] = ()
+    documentation: str = ""
+    dynamic: bool = False
+
+    @property
+    def attribute(self) -> str:
+        return self.name.replace(".", "_")
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
+
+    def parse(self, text: str) -> Any:
+        """The typed value of `text`. Raises InvalidValue when it has another type or breaks the rule."""
+        value = _READERS[self.type](self, text.strip())
+        return self.check(value)
+
+    def check(self, value: Any) -> Any:
+        """The value itself. Raises InvalidValue when it breaks the rule."""
+        if not self.rule.accepts(value):
+            raise InvalidValue(self.name, self.shown(value), f"it must be {self.rule.text}")
+        return value
+
+    def format(self, value: Any) -> str | None:
+        """The text that `parse` reads back; None stays None."""
+        if value is None:
+            return None
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return ",".join(str(item) for item in value)
+        return str(value)
+
+    def shown(self, value: Any) -> str:
+        """The text for messages and logs: secrets are replaced."""
+        return HIDDEN if self.sensitive else str(self.format(value))
+
+    def refuse(self, text: str, needed: str) -> InvalidValue:
+        rule = f", {self.rule.text}" if self.rule.text else ""
+        return InvalidValue(self.name, HIDDEN if self.sensitive else repr(text), f"it must be {needed}{rule}")
+
+
+def declare(
+    type: ConfigType,
+    default: Any,
+    rule: Rule = ANYTHING,
+    documentation: str = "",
+    *,
+    synonyms: tuple[Synonym, ...] = (),
+    dynamic: bool = False,
+) -> Any:
+    """A dataclass field that is also a setting; its name with dots for underscores is the key."""
+    declaration = Key("", type, default, rule, synonyms, documentation, dynamic)
+    return field(default=default, metadata={"key": declaration})
+
+
+def keys_of(table: Any) -> Mapping[str, Key]:
+    """The settings that a dataclass declares, by name, in order of declaration."""
+    keys = {}
+    for item in fields(table):
+        if (declared := item.metadata.get("key")) is not None:
+            name = item.name.replace("_", ".")
+            keys[name] = Key(
+                name,
+                declared.type,
+                declared.default,
+                declared.rule,
+                declared.synonyms,
+                declared.documentation,
+                declared.dynamic,
+            )
+    return MappingProxyType(keys)
+
+
+def _read_boolean(key: Key, text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise key.refuse(text, "true or false")
+    return lowered == "true"
+
+
+def _whole_number(bits: int) -> Callable[[Key, str], int]:
+    limit = 1 << (bits - 1)
+
+    def read(key: Key, text: str) -> int:
+        if _WHOLE_NUMBER.fullmatch(text) is None or not -limit <= (number := int(text)) < limit:
+            raise key.refuse(text, f"a whole number of {bits} bits")
+        return number
+
+    return read
+
+
+def _read_double(key: Key, text: str) -> float:
+    if _DECIMAL_NUMBER.fullmatch(text) is None:
+        raise key.refuse(text, "a decimal number")
+    return float(text)
+
+
+def _read_list(key: Key, text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",")) if text else ()
+
+
+def _read_text(key: Key, text: str) -> str:
+    return text
+
+
+_READERS: Final[Mapping[ConfigType, Callable[[Key, str], Any]]] = {
+    ConfigType.BOOLEAN: _read_boolean,
+    ConfigType.STRING: _read_text,
+    ConfigType.SHORT: _whole_number(16),
+    ConfigType.INT: _whole_number(32),
+    ConfigType.LONG: _whole_number(64),
+    ConfigType.DOUBLE: _read_double,
+    ConfigType.LIST: _read_list,
+    ConfigType.CLASS: _read_text,
+    ConfigType.PASSWORD: _read_text,
+}

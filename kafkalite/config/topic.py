@@ -1,0 +1,340 @@
+"""The settings of a topic: one table from which defaults, validation, inheritance and DescribeConfigs are derived.
+
+A topic's setting comes from its own overrides, else from the broker setting named as its synonym, else from Kafka's
+default. Durations are milliseconds, sizes are bytes; -1 stands for "without limit" where the rule admits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kafkalite.config.keys import (
+    INT_MAX,
+    LONG_MAX,
+    ConfigType,
+    InvalidValue,
+    Key,
+    Rule,
+    Synonym,
+    at_least,
+    between,
+    declare,
+    keys_of,
+    list_of,
+    matching,
+    one_of,
+)
+from kafkalite.errors import ErrorCode, KafkaError
+
+__all__ = ["INT_MAX", "LONG_MAX", "TOPIC_KEYS", "TopicConfig"]
+
+MS_PER_MINUTE: Final = 60_000
+MS_PER_HOUR: Final = 3_600_000
+
+_BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
+_INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
+
+_VERSION_NAME = matching(r"(0\.([89]|1[01])(\.[0-9]+)*|[1-9]\.[0-9]+)(-IV[0-9]+)?", "a release such as 3.0 or 2.8-IV1")
+_GZIP_LEVEL = Rule("between 1 and 9, or -1", lambda level: level == -1 or 1 <= level <= 9)
+
+
+def _is_throttle_list(entries: tuple[str, ...]) -> bool:
+    if entries == ("*",):
+        return True
+    return all(all(number.isdigit() for number in entry.split(":")) and entry.count(":") == 1 for entry in entries)
+
+
+_THROTTLED = Rule("'*' or a list of partition:broker", _is_throttle_list)
+
+
+def _from(*names: str | Synonym) -> tuple[Synonym, ...]:
+    return tuple(name if isinstance(name, Synonym) else Synonym(name) for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=True)
+class TopicConfig:
+    """Every setting of one topic, typed; made by `from_overrides`."""
+
+    cleanup_policy: tuple[str, ...] = declare(
+        _LIST,
+        ("delete",),
+        list_of("compact", "delete"),
+        "What happens to old segments: delete them by age and size, compact them by key, or both.",
+        synonyms=_from("log.cleanup.policy"),
+    )
+    compression_gzip_level: int = declare(
+        _INT, -1, _GZIP_LEVEL, "Level when the broker compresses with gzip.", synonyms=_from("compression.gzip.level")
+    )
+    compression_lz4_level: int = declare(
+        _INT, 9, between(1, 17), "Level when the broker compresses with lz4.", synonyms=_from("compression.lz4.level")
+    )
+    compression_type: str = declare(
+        _STRING,
+        "producer",
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        "Codec of stored batches; 'producer' keeps the codec that the producer chose.",
+        synonyms=_from("compression.type"),
+    )
+    compression_zstd_level: int = declare(
+        _INT,
+        3,
+        between(-131072, 22),
+        "Level when the broker compresses with zstd.",
+        synonyms=_from("compression.zstd.level"),
+    )
+    delete_retention_ms: int = declare(
+        _LONG,
+        86_400_000,
+        at_least(0),
+        "How long a compacted topic keeps tombstones and transaction markers.",
+        synonyms=_from("log.cleaner.delete.retention.ms"),
+    )
+    file_delete_delay_ms: int = declare(
+        _LONG,
+        60_000,
+        at_least(0),
+        "Wait between giving up a segment and removing its files.",
+        synonyms=_from("log.segment.delete.delay.ms"),
+    )
+    flush_messages: int = declare(
+        _LONG,
+        LONG_MAX,
+        at_least(1),
+        "Records after which the log is forced to disk.",
+        synonyms=_from("log.flush.interval.messages"),
+    )
+    flush_ms: int = declare(
+        _LONG,
+        LONG_MAX,
+        at_least(0),
+        "Time after which the log is forced to disk.",
+        synonyms=_from("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    )
+    follower_replication_throttled_replicas: tuple[str, ...] = declare(
+        _LIST, (), _THROTTLED, "Replicas whose fetching is throttled on the follower's side."
+    )
+    index_interval_bytes: int = declare(
+        _INT,
+        4096,
+        at_least(0),
+        "Bytes of log between two entries of the offset index.",
+        synonyms=_from("log.index.interval.bytes"),
+    )
+    leader_replication_throttled_replicas: tuple[str, ...] = declare(
+        _LIST, (), _THROTTLED, "Replicas whose fetching is throttled on the leader's side."
+    )
+    local_retention_bytes: int = declare(
+        _LONG,
+        -2,
+        at_least(-2),
+        "Bytes kept locally with tiered storage; -2 means retention.bytes.",
+        synonyms=_from("log.local.retention.bytes"),
+    )
+    local_retention_ms: int = declare(
+        _LONG,
+        -2,
+        at_least(-2),
+        "Time kept locally with tiered storage; -2 means retention.ms.",
+        synonyms=_from("log.local.retention.ms"),
+    )
+    max_compaction_lag_ms: int = declare(
+        _LONG,
+        LONG_MAX,
+        at_least(1),
+        "Longest time that a record of a compacted topic stays uncompacted.",
+        synonyms=_from("log.cleaner.max.compaction.lag.ms"),
+    )
+    max_message_bytes: int = declare(
+        _INT,
+        1_048_588,
+        at_least(0),
+        "Largest record batch, as stored, that the topic takes.",
+        synonyms=_from("message.max.bytes"),
+    )
+    message_downconversion_enable: bool = declare(
+        _BOOLEAN,
+        True,
+        documentation="May records be rewritten in an older format for old consumers?",
+        synonyms=_from("log.message.downconversion.enable"),
+    )
+    message_format_version: str = declare(
+        _STRING,
+        "3.0-IV1",
+        _VERSION_NAME,
+        "Without effect since 3.0: records are stored in format 2.",
+        synonyms=_from("log.message.format.version"),
+    )
+    message_timestamp_after_max_ms: int = declare(
+        _LONG,
+        LONG_MAX,
+        at_least(0),
+        "How far ahead of the broker's clock a record's timestamp may be.",
+        synonyms=_from("log.message.timestamp.after.max.ms"),
+    )
+    message_timestamp_before_max_ms: int = declare(
+        _LONG,
+        LONG_MAX,
+        at_least(0),
+        "How far behind the broker's clock a record's timestamp may be.",
+        synonyms=_from("log.message.timestamp.before.max.ms"),
+    )
+    message_timestamp_difference_max_ms: int = declare(
+        _LONG,
+        LONG_MAX,
+        at_least(0),
+        "Older key for both message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
+        synonyms=_from("log.message.timestamp.difference.max.ms"),
+    )
+    message_timestamp_type: str = declare(
+        _STRING,
+        "CreateTime",
+        one_of("CreateTime", "LogAppendTime"),
+        "Whose clock stamps records: the producer's or the broker's.",
+        synonyms=_from("log.message.timestamp.type"),
+    )
+    min_cleanable_dirty_ratio: float = declare(
+        _DOUBLE,
+        0.5,
+        between(0, 1),
+        "Share of uncompacted bytes from which a log is compacted.",
+        synonyms=_from("log.cleaner.min.cleanable.ratio"),
+    )
+    min_compaction_lag_ms: int = declare(
+        _LONG,
+        0,
+        at_least(0),
+        "Shortest time that a record stays uncompacted.",
+        synonyms=_from("log.cleaner.min.compaction.lag.ms"),
+    )
+    min_insync_replicas: int = declare(
+        _INT,
+        1,
+        at_least(1),
+        "In-sync replicas without which a write with acks=all is refused.",
+        synonyms=_from("min.insync.replicas"),
+    )
+    preallocate: bool = declare(
+        _BOOLEAN,
+        False,
+        documentation="Reserve the disk space of a segment when it is created?",
+        synonyms=_from("log.preallocate"),
+    )
+    remote_log_copy_disable: bool = declare(
+        _BOOLEAN, False, documentation="With tiered storage: stop copying segments to the remote tier?"
+    )
+    remote_log_delete_on_disable: bool = declare(
+        _BOOLEAN, False, documentation="With tiered storage: delete remote segments when it is disabled?"
+    )
+    remote_storage_enable: bool = declare(
+        _BOOLEAN,
+        False,
+        Rule("false: this broker has no tiered storage", lambda enabled: not enabled),
+        "Tiered storage, which this broker does not have.",
+    )
+    retention_bytes: int = declare(
+        _LONG,
+        -1,
+        documentation="Bytes that a partition keeps; -1 keeps everything.",
+        synonyms=_from("log.retention.bytes"),
+    )
+    retention_ms: int = declare(
+        _LONG,
+        604_800_000,
+        at_least(-1),
+        "How long records are kept; -1 keeps them for ever.",
+        synonyms=_from(
+            "log.retention.ms",
+            Synonym("log.retention.minutes", MS_PER_MINUTE),
+            Synonym("log.retention.hours", MS_PER_HOUR),
+        ),
+    )
+    segment_bytes: int = declare(
+        _INT, 1_073_741_824, at_least(14), "Largest size of one segment file.", synonyms=_from("log.segment.bytes")
+    )
+    segment_index_bytes: int = declare(
+        _INT,
+        10_485_760,
+        at_least(4),
+        "Largest size of a segment's offset index and time index.",
+        synonyms=_from("log.index.size.max.bytes"),
+    )
+    segment_jitter_ms: int = declare(
+        _LONG,
+        0,
+        at_least(0),
+        "Largest random part taken off segment.ms, so that not all segments roll at once.",
+        synonyms=_from("log.roll.jitter.ms", Synonym("log.roll.jitter.hours", MS_PER_HOUR)),
+    )
+    segment_ms: int = declare(
+        _LONG,
+        604_800_000,
+        at_least(1),
+        "Age after which a segment that is not full is closed too.",
+        synonyms=_from("log.roll.ms", Synonym("log.roll.hours", MS_PER_HOUR)),
+    )
+    unclean_leader_election_enable: bool = declare(
+        _BOOLEAN,
+        False,
+        documentation="May a replica outside the ISR become leader, at the price of acknowledged records?",
+        synonyms=_from("unclean.leader.election.enable"),
+    )
+
+    @classmethod
+    def from_overrides(cls, defaults_from_broker: TopicConfig, overrides: Mapping[str, str]) -> TopicConfig:
+        """The settings of a topic whose own ones are `overrides`, the rest being the broker's.
+
+        Raises KafkaError INVALID_CONFIG, naming key, value and remedy, for an unknown key, a value that its key does
+        not take, or values that contradict each other.
+        """
+        values: dict[str, Any] = {}
+        for name, text in overrides.items():
+            key = TOPIC_KEYS.get(name)
+            if key is None:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}{_suggestion(name)}")
+            if text is None:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic config: {name}")
+            try:
+                values[key.attribute] = key.parse(text)
+            except InvalidValue as problem:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, str(problem)) from problem
+        config = replace(defaults_from_broker, **_with_timestamp_limits(values))
+        config.check_consistency()
+        return config
+
+    def check_consistency(self) -> None:
+        """Raise KafkaError INVALID_CONFIG when two settings contradict each other."""
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Invalid value {self.max_compaction_lag_ms} for configuration max.compaction.lag.ms: it must be at "
+                f"least min.compaction.lag.ms, which is {self.min_compaction_lag_ms}",
+            )
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+
+TOPIC_KEYS: Final[Mapping[str, Key]] = keys_of(TopicConfig)
+"""Every topic setting by its Kafka name."""
+
+
+def _with_timestamp_limits(values: dict[str, Any]) -> dict[str, Any]:
+    """The older key for both limits stands in for those of the two newer keys that are not given (KIP-937)."""
+    both = values.get("message_timestamp_difference_max_ms")
+    if both is None:
+        return values
+    return {"message_timestamp_before_max_ms": both, "message_timestamp_after_max_ms": both} | values
+
+
+def _suggestion(name: str) -> str:
+    from difflib import get_close_matches  # imported here: only a mistake needs it
+
+    near = get_close_matches(name, TOPIC_KEYS, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
