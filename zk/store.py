@@ -135,7 +135,7 @@ class Check:
 
 
 Operation: TypeAlias = Create | Write | Delete | Check
-Result: TypeAlias = str | Stat | None | StoreError
+Result: TypeAlias = str | Stat | StoreError | None
 """Of a Create its path, of a Write its Stat, of a Delete or Check None; a StoreError where the multi failed."""
 
 

@@ -148,6 +148,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             for frame, owned in self._frames.received(nbytes):
                 self._answer(frame if owned else memoryview(bytes(frame)))
+            if self._frames.violation:
+                raise ProtocolViolation(self._frames.violation)
         except ProtocolViolation as problem:
             self._end(ConnectionError(f"{self.host}:{self.port} does not speak Kafka's protocol: {problem}"))
 

@@ -114,13 +114,15 @@ class FrameReader:
     directly. Frames are handed out as writable memoryviews, valid until the next `get_buffer` unless `owned`.
     """
 
-    __slots__ = ("_filled", "_frame", "_head", "_max_bytes", "_shared")
+    __slots__ = ("_filled", "_frame", "_head", "_max_bytes", "_shared", "violation")
 
     def __init__(self, shared: bytearray, max_bytes: int) -> None:
         self._shared, self._max_bytes = memoryview(shared), max_bytes
         self._head = b""
         self._frame: memoryview | None = None
         self._filled = 0
+        self.violation: str | None = None
+        """Set at a length that is not in 1..max_bytes: nothing more can be read, the frames before it are good."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -137,10 +139,7 @@ class FrameReader:
         return self._shared[size:]
 
     def received(self, count: int) -> list[tuple[memoryview, bool]]:
-        """Complete frames after `count` more bytes, each with whether its memory is its own.
-
-        Raises ProtocolViolation for a length that is not in 1..max_bytes, after the frames before it were handed out.
-        """
+        """Complete frames after `count` more bytes, each with whether its memory is its own; then look at `violation`."""
         if self._frame is not None:
             self._filled += count
             if self._filled < len(self._frame):
@@ -154,9 +153,8 @@ class FrameReader:
         while end - position >= 4:
             (size,) = LENGTH.unpack_from(shared, position)
             if size <= 0 or size > self._max_bytes:
-                if frames:  # serve what came before; the next read meets the same length again
-                    break
-                raise ProtocolViolation(f"a frame of {size} bytes; allowed are 1 to {self._max_bytes}")
+                self.violation = f"a frame of {size} bytes; allowed are 1 to {self._max_bytes}"
+                return frames
             begin = position + 4
             if begin + size > end:
                 self._frame = memoryview(bytearray(size))
