@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 HIDDEN: Final = "[hidden]"
+AS_DECLARED: Final = object()
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -55,6 +56,14 @@ class InvalidValue(ValueError):
     def __init__(self, key: str, value: object, remedy: str) -> None:
         super().__init__(f"Invalid value {value} for configuration {key}: {remedy}")
         self.key = key
+
+
+class ConfigError(Exception):
+    """Settings with which a broker cannot start; the message names key, value and remedy of each problem."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +145,8 @@ class Key:
             return "true" if value else "false"
         if isinstance(value, tuple):
             return ",".join(str(item) for item in value)
+        if isinstance(value, float):
+            return repr(value).replace("e+", "E").replace("e", "E")
         return str(value)
 
     def shown(self, value: Any) -> str:
@@ -155,27 +166,24 @@ def declare(
     *,
     synonyms: tuple[Synonym, ...] = (),
     dynamic: bool = False,
+    resolved: Any = AS_DECLARED,
 ) -> Any:
-    """A dataclass field that is also a setting; its name with dots for underscores is the key."""
+    """A dataclass field that is also a setting; its name with dots for underscores is the key.
+
+    `resolved` is the field's default where the field holds something made of the setting (and of others) rather than
+    its plain value.
+    """
     declaration = Key("", type, default, rule, synonyms, documentation, dynamic)
-    return field(default=default, metadata={"key": declaration})
+    return field(default=default if resolved is AS_DECLARED else resolved, metadata={"key": declaration})
 
 
 def keys_of(table: Any) -> Mapping[str, Key]:
     """The settings that a dataclass declares, by name, in order of declaration."""
     keys = {}
     for item in fields(table):
-        if (declared := item.metadata.get("key")) is not None:
+        if "key" in item.metadata:
             name = item.name.replace("_", ".")
-            keys[name] = Key(
-                name,
-                declared.type,
-                declared.default,
-                declared.rule,
-                declared.synonyms,
-                declared.documentation,
-                declared.dynamic,
-            )
+            keys[name] = replace(item.metadata["key"], name=name)
     return MappingProxyType(keys)
 
 

@@ -1,0 +1,282 @@
+"""The settings of one broker process, read once at start.
+
+Values come from a properties file and from `-X key=value` overrides. Where several keys say the same thing the finest
+one that is set wins (log.retention.ms, then .minutes, then .hours; log.dirs, then log.dir; inter.broker.listener.name,
+then security.inter.broker.protocol). Every problem is found before the broker does anything, and all are told at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from kafkalite.config.broker_keys import BROKER_KEYS, BrokerSettings
+from kafkalite.config.keys import HIDDEN, ConfigError, InvalidValue, Key
+from kafkalite.config.listeners import (
+    DEFAULT_PROTOCOL_MAP,
+    check_hosts_can_be_reached,
+    check_ports_differ,
+    listener_text,
+    parse_listeners,
+    parse_protocol_map,
+)
+from kafkalite.config.properties import read_properties
+from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
+from kafkalite.errors import KafkaError
+from kafkalite.types import Endpoint
+
+__all__ = ["BROKER_KEYS", "BrokerConfig", "ConfigError", "load_broker_config", "topic_defaults_of"]
+
+logger = logging.getLogger(__name__)
+
+_CLEANER_BUFFER_MIN_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig(BrokerSettings):
+    """Every setting of a broker, typed and checked; made by `from_properties`.
+
+    `originals` holds the texts as they were given, `unknown` those of keys that are no setting of this broker, and
+    `topic_defaults` what a topic without settings of its own has.
+    """
+
+    listener_security_protocol_map: Mapping[str, str] = field(
+        default_factory=lambda: DEFAULT_PROTOCOL_MAP,
+        metadata={"key": BROKER_KEYS["listener.security.protocol.map"]},
+    )
+    originals: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    topic_defaults: TopicConfig = field(default_factory=TopicConfig)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> BrokerConfig:
+        """The settings in `properties`, replaced by those in `overrides`.
+
+        Raises ConfigError that names key, value and remedy of every problem. Unknown keys are only warned about.
+        """
+        originals = {name: text.strip() for name, text in (dict(properties) | dict(overrides or {})).items()}
+        values, problems = _parse(originals)
+        if not problems:
+            values |= _resolve(values, originals, problems)
+        if problems:
+            raise ConfigError(*problems)
+        unknown = {name: text for name, text in originals.items() if name not in BROKER_KEYS}
+        for name in unknown:
+            logger.warning("The setting %s is not known to this broker and has no effect", name)
+        config = cls(originals=MappingProxyType(originals), unknown=MappingProxyType(unknown), **values)
+        if problems := list(_contradictions(config)):
+            raise ConfigError(*problems)
+        return config
+
+    @property
+    def inter_broker_listener(self) -> Endpoint:
+        """The advertised listener through which brokers talk to each other."""
+        return next(each for each in self.advertised_listeners if each.listener == self.inter_broker_listener_name)
+
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """Name and text of what was given, for a log; secrets and unknown keys, which may be secrets, are hidden."""
+        for name, text in sorted(self.originals.items()):
+            key = BROKER_KEYS.get(name)
+            yield name, HIDDEN if key is None or key.sensitive else text
+
+
+def load_broker_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:
+    """The settings in the file at `path`, if any, replaced by `overrides`. Raises ConfigError."""
+    return BrokerConfig.from_properties(read_properties(path) if path is not None else {}, overrides)
+
+
+def topic_defaults_of(texts: Mapping[str, str]) -> TopicConfig:
+    """What topics inherit from broker settings: for every topic key the first synonym that is set.
+
+    Raises InvalidValue for a value that its key does not take, KafkaError INVALID_CONFIG for contradicting ones.
+    """
+    overrides = {}
+    for name, key in TOPIC_KEYS.items():
+        for synonym in key.synonyms:
+            if (text := texts.get(synonym.name)) is not None:
+                overrides[name] = _in_topic_unit(BROKER_KEYS[synonym.name], text, synonym.factor)
+                break
+    return TopicConfig.from_overrides(TopicConfig(), overrides)
+
+
+def _in_topic_unit(key: Key, text: str, factor: int) -> str:
+    """`text` in the unit of the topic's key; negative numbers mean "without limit" in every unit."""
+    value = key.parse(text)
+    if factor != 1:
+        return str(value * factor if value >= 0 else -1)
+    return text
+
+
+def _parse(originals: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, text in originals.items():
+        if (key := BROKER_KEYS.get(name)) is not None:
+            try:
+                values[key.attribute] = key.parse(text)
+            except InvalidValue as problem:
+                problems.append(str(problem))
+    return values, problems
+
+
+def _resolve(values: dict[str, Any], originals: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
+    """The fields that are made of several settings, or parsed further than their plain text."""
+    resolved: dict[str, Any] = {}
+
+    def note(name: str, make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except ValueError as problem:
+            problems.append(f"Invalid value {originals.get(name)} for configuration {name}: {problem}")
+            return None
+
+    def given(name: str) -> str | None:
+        return originals.get(name) or None
+
+    dirs = given("log.dirs") or given("log.dir") or BROKER_KEYS["log.dir"].default
+    resolved["log_dirs"] = tuple(path for part in dirs.split(",") if (path := part.strip()))
+    map_text = given("listener.security.protocol.map")
+    protocols = DEFAULT_PROTOCOL_MAP
+    if map_text is not None:
+        protocols = note("listener.security.protocol.map", lambda: parse_protocol_map(map_text)) or {}
+    resolved["listener_security_protocol_map"] = protocols
+    listeners_text = originals.get("listeners", BROKER_KEYS["listeners"].default)
+    listeners = note("listeners", lambda: parse_listeners(listeners_text, protocols))
+    resolved["listeners"] = resolved["advertised_listeners"] = listeners
+    if (advertised_text := given("advertised.listeners")) is not None:
+        resolved["advertised_listeners"] = note(
+            "advertised.listeners", lambda: parse_listeners(advertised_text, protocols)
+        )
+    resolved["inter_broker_listener_name"] = (
+        given("inter.broker.listener.name") or values.get("security_inter_broker_protocol", "PLAINTEXT")
+    ).upper()
+    if (control_plane := given("control.plane.listener.name")) is not None:
+        resolved["control_plane_listener_name"] = control_plane.upper()
+    try:
+        resolved["topic_defaults"] = topic_defaults_of(originals)
+    except (InvalidValue, KafkaError) as problem:
+        problems.append(str(problem))
+    return resolved
+
+
+def _contradictions(config: BrokerConfig) -> Iterator[str]:
+    yield from _identity_problems(config)
+    yield from _listener_problems(config)
+    yield from _bound_problems(config)
+
+
+def _invalid(name: str, value: object, remedy: str) -> str:
+    return f"Invalid value {value} for configuration {name}: {remedy}"
+
+
+def _identity_problems(config: BrokerConfig) -> Iterator[str]:
+    if not config.zookeeper_connect:
+        yield "Missing required configuration zookeeper.connect: set it to the servers of ZooKeeper, such as localhost:2181"
+    if config.broker_id_generation_enable:
+        if config.broker_id > config.reserved_broker_max_id:
+            yield _invalid(
+                "broker.id",
+                config.broker_id,
+                f"it must be at most reserved.broker.max.id, which is {config.reserved_broker_max_id}; raise that or set "
+                "broker.id.generation.enable=false",
+            )
+    elif config.broker_id < 0:
+        yield _invalid("broker.id", config.broker_id, "set it to 0 or more, or allow broker.id.generation.enable")
+    if not config.log_dirs:
+        yield _invalid("log.dirs", config.originals.get("log.dirs"), "name at least one directory")
+    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        value = getattr(config, name.replace(".", "_"))
+        if value is not None and value != -1 and value < 1:
+            yield _invalid(name, value, "it must be at least 1, or -1 for no limit")
+
+
+def _listener_problems(config: BrokerConfig) -> Iterator[str]:
+    for name, check, endpoints in (
+        ("listeners", check_ports_differ, config.listeners),
+        ("advertised.listeners", check_hosts_can_be_reached, config.advertised_listeners),
+    ):
+        try:
+            check(endpoints)
+        except ValueError as problem:
+            yield _invalid(name, ",".join(map(listener_text, endpoints)), str(problem))
+    names = {each.listener for each in config.listeners}
+    advertised = {each.listener for each in config.advertised_listeners}
+    if extra := sorted(advertised - names):
+        yield _invalid(
+            "advertised.listeners", ",".join(extra), f"listeners has only {', '.join(sorted(names))}; add it there"
+        )
+    inter_broker, control_plane = config.inter_broker_listener_name, config.control_plane_listener_name
+    if "inter.broker.listener.name" in config.originals and "security.inter.broker.protocol" in config.originals:
+        yield _invalid(
+            "inter.broker.listener.name",
+            inter_broker,
+            "it excludes security.inter.broker.protocol; set only one of them",
+        )
+    if inter_broker not in advertised:
+        yield _invalid(
+            "inter.broker.listener.name",
+            inter_broker,
+            f"it must be an advertised listener; these are {', '.join(sorted(advertised))}",
+        )
+    if control_plane is not None and control_plane not in advertised:
+        yield _invalid(
+            "control.plane.listener.name",
+            control_plane,
+            f"it must be an advertised listener; these are {', '.join(sorted(advertised))}",
+        )
+    if control_plane is not None and control_plane == inter_broker:
+        yield _invalid("control.plane.listener.name", control_plane, "it must differ from the inter-broker listener")
+
+
+def _bound_problems(config: BrokerConfig) -> Iterator[str]:
+    for name, value, bound_name, bound in (
+        (
+            "replica.fetch.wait.max.ms",
+            config.replica_fetch_wait_max_ms,
+            "replica.socket.timeout.ms",
+            config.replica_socket_timeout_ms,
+        ),
+        (
+            "replica.fetch.wait.max.ms",
+            config.replica_fetch_wait_max_ms,
+            "replica.lag.time.max.ms",
+            config.replica_lag_time_max_ms,
+        ),
+        (
+            "group.min.session.timeout.ms",
+            config.group_min_session_timeout_ms,
+            "group.max.session.timeout.ms",
+            config.group_max_session_timeout_ms,
+        ),
+    ):
+        if value > bound:
+            yield _invalid(name, value, f"it must be at most {bound_name}, which is {bound}")
+    if -1 < config.queued_max_request_bytes < config.socket_request_max_bytes or config.queued_max_request_bytes < -1:
+        yield _invalid(
+            "queued.max.request.bytes",
+            config.queued_max_request_bytes,
+            f"it must be -1 or at least socket.request.max.bytes, which is {config.socket_request_max_bytes}",
+        )
+    cleaner_threads = max(1, config.log_cleaner_threads)
+    if config.log_cleaner_dedupe_buffer_size // cleaner_threads <= _CLEANER_BUFFER_MIN_BYTES:
+        yield _invalid(
+            "log.cleaner.dedupe.buffer.size",
+            config.log_cleaner_dedupe_buffer_size,
+            f"it must exceed {_CLEANER_BUFFER_MIN_BYTES} bytes for each of {cleaner_threads} log.cleaner.threads",
+        )
+    if 0 <= config.connections_max_idle_ms <= config.connection_failed_authentication_delay_ms:
+        yield _invalid(
+            "connection.failed.authentication.delay.ms",
+            config.connection_failed_authentication_delay_ms,
+            f"it must be below connections.max.idle.ms, which is {config.connections_max_idle_ms}",
+        )
+    if not -1 <= config.offsets_commit_required_acks <= config.offsets_topic_replication_factor:
+        yield _invalid(
+            "offsets.commit.required.acks",
+            config.offsets_commit_required_acks,
+            f"it must lie between -1 and offsets.topic.replication.factor, {config.offsets_topic_replication_factor}",
+        )

@@ -1,0 +1,298 @@
+"""The table of a broker's settings with Kafka's defaults; `kafkalite.config.broker` reads and resolves them.
+
+The field `replica_lag_time_max_ms` is the key `replica.lag.time.max.ms`. Keys that give topics their defaults are
+declared in `kafkalite.config.topic` and named here with `_default_of`. `dynamic=True` marks what can be changed while the
+broker runs (KIP-226).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafkalite.config.keys import ANYTHING as ANY
+from kafkalite.config.keys import (
+    AS_DECLARED,
+    INT_MAX,
+    LONG_MAX,
+    ConfigType,
+    Key,
+    Rule,
+    at_least,
+    between,
+    declare,
+    keys_of,
+    matching,
+    one_of,
+)
+from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, SECURITY_PROTOCOLS
+from kafkalite.config.topic import TOPIC_KEYS
+from kafkalite.types import Endpoint
+
+DOUBLE_MAX: Final = 1.7976931348623157e308
+_DEFAULT_LISTENERS: Final = (Endpoint("PLAINTEXT", "", 9092),)
+
+
+def _int(default: int | None, documentation: str, rule: Rule = ANY, *, dynamic: bool = False) -> Any:
+    return declare(ConfigType.INT, default, rule, documentation, dynamic=dynamic)
+
+
+def _short(default: int, documentation: str, rule: Rule = ANY) -> Any:
+    return declare(ConfigType.SHORT, default, rule, documentation)
+
+
+def _long(default: int | None, documentation: str, rule: Rule = ANY, *, dynamic: bool = False) -> Any:
+    return declare(ConfigType.LONG, default, rule, documentation, dynamic=dynamic)
+
+
+def _double(default: float, documentation: str, rule: Rule = ANY, *, dynamic: bool = False) -> Any:
+    return declare(ConfigType.DOUBLE, default, rule, documentation, dynamic=dynamic)
+
+
+def _boolean(default: bool, documentation: str, *, dynamic: bool = False) -> Any:
+    return declare(ConfigType.BOOLEAN, default, ANY, documentation, dynamic=dynamic)
+
+
+def _text(
+    default: str | None, documentation: str, rule: Rule = ANY, *, dynamic: bool = False, resolved: Any = AS_DECLARED
+) -> Any:
+    return declare(ConfigType.STRING, default, rule, documentation, dynamic=dynamic, resolved=resolved)
+
+
+def _default_of(topic_key: str) -> Any:
+    """The broker setting that gives topics their default for `topic_key`; None where a synonym holds the default."""
+    key = TOPIC_KEYS[topic_key]
+    only_name = len(key.synonyms) == 1
+    return declare(key.type, key.default if only_name else None, key.rule, key.documentation, dynamic=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """Every broker setting, typed. Durations in ms unless the name says otherwise, sizes in bytes."""
+
+    # Identity
+    broker_id: int = _int(
+        -1, "The broker's id; -1 lets ZooKeeper choose one above reserved.broker.max.id.", at_least(-1)
+    )
+    broker_id_generation_enable: bool = _boolean(True, "May the broker be given an id by ZooKeeper?")
+    reserved_broker_max_id: int = _int(
+        1000, "Largest id that may be configured; generated ones lie above.", at_least(0)
+    )
+    broker_rack: str | None = _text(None, "Where the broker stands; replicas are spread over racks.")
+    log_dir: str = _text("/tmp/kafka-logs", "Directory of the logs when log.dirs is not set.")
+    log_dirs: tuple[str, ...] = _text(
+        None, "Directories of the logs, separated by commas.", resolved=("/tmp/kafka-logs",)
+    )
+
+    # ZooKeeper
+    zookeeper_connect: str = _text(None, "Servers as host:port,host:port/chroot; required.", resolved="")
+    zookeeper_session_timeout_ms: int = _int(18_000, "Silence after which ZooKeeper takes the broker for dead.")
+    zookeeper_connection_timeout_ms: int | None = _int(
+        None, "Wait for the first connection; the session timeout if unset."
+    )
+    zookeeper_max_in_flight_requests: int = _int(10, "Requests to ZooKeeper without an answer yet.", at_least(1))
+    zookeeper_set_acl: bool = _boolean(False, "Protect znodes with access control lists?")
+
+    # Listeners
+    listeners: tuple[Endpoint, ...] = _text(
+        "PLAINTEXT://:9092", "Where the broker listens: NAME://host:port,...", dynamic=True, resolved=_DEFAULT_LISTENERS
+    )
+    advertised_listeners: tuple[Endpoint, ...] = _text(
+        None, "What clients and brokers are told; as listeners if unset.", dynamic=True, resolved=_DEFAULT_LISTENERS
+    )
+    listener_security_protocol_map: Mapping[str, str] = _text(
+        ",".join(f"{name}:{protocol}" for name, protocol in DEFAULT_PROTOCOL_MAP.items()),
+        "Listener names and their protocols: NAME:PROTOCOL,...",
+        dynamic=True,
+        resolved=None,
+    )
+    inter_broker_listener_name: str = _text(
+        None, "Listener through which brokers talk; excludes security.inter.broker.protocol.", resolved="PLAINTEXT"
+    )
+    security_inter_broker_protocol: str = _text(
+        "PLAINTEXT", "Protocol of the listener through which brokers talk.", one_of(*SECURITY_PROTOCOLS)
+    )
+    control_plane_listener_name: str | None = _text(None, "Listener only for what the controller sends.")
+
+    # Threads and bounds of work
+    num_network_threads: int = _int(3, "Network workers of each listener.", at_least(1), dynamic=True)
+    num_io_threads: int = _int(8, "Workers that carry out requests.", at_least(1), dynamic=True)
+    background_threads: int = _int(10, "Workers for background chores.", at_least(1), dynamic=True)
+    num_replica_fetchers: int = _int(1, "Fetchers from each leading broker.", at_least(1), dynamic=True)
+    num_recovery_threads_per_data_dir: int = _int(1, "Workers that open logs at start.", at_least(1), dynamic=True)
+
+    # Sockets and requests
+    socket_send_buffer_bytes: int = _int(102_400, "SO_SNDBUF of client connections; -1 leaves it to the system.")
+    socket_receive_buffer_bytes: int = _int(102_400, "SO_RCVBUF of client connections; -1 leaves it to the system.")
+    socket_request_max_bytes: int = _int(
+        104_857_600, "Largest request; a longer one closes the connection.", at_least(1)
+    )
+    socket_listen_backlog_size: int = _int(50, "Connections waiting to be accepted.", at_least(1))
+    queued_max_requests: int = _int(500, "Requests waiting to be served.", at_least(1))
+    queued_max_request_bytes: int = _long(-1, "Bytes of requests waiting to be served; -1 sets no bound.")
+    max_connections: int = _int(INT_MAX, "Connections of the whole broker.", at_least(0), dynamic=True)
+    max_connections_per_ip: int = _int(INT_MAX, "Connections from one address.", at_least(0), dynamic=True)
+    max_connections_per_ip_overrides: str = _text("", "Other bounds for some addresses: host:n,...", dynamic=True)
+    max_connection_creation_rate: int = _int(INT_MAX, "New connections a second.", at_least(0), dynamic=True)
+    connections_max_idle_ms: int = _long(600_000, "Idle time after which a connection is closed; negative: never.")
+    connection_failed_authentication_delay_ms: int = _int(100, "Wait before a failed login is answered.", at_least(0))
+    request_timeout_ms: int = _int(30_000, "Longest wait for another broker's answer.")
+
+    # Topics
+    num_partitions: int = _int(1, "Partitions of topics made without a number.", at_least(1))
+    default_replication_factor: int = _int(1, "Replicas of topics made without a number.", at_least(1))
+    auto_create_topics_enable: bool = _boolean(True, "Does asking for an unknown topic make it?")
+    delete_topic_enable: bool = _boolean(True, "May topics be deleted?")
+
+    # Defaults of topics; the units of log.retention, log.roll and log.flush go from the finest to the coarsest
+    log_cleanup_policy: tuple[str, ...] = _default_of("cleanup.policy")
+    log_retention_ms: int | None = _default_of("retention.ms")
+    log_retention_minutes: int | None = _int(None, "log.retention.ms in minutes, used when that is not set.")
+    log_retention_hours: int = _int(168, "log.retention.ms in hours, used when neither ms nor minutes are set.")
+    log_retention_bytes: int = _default_of("retention.bytes")
+    log_segment_bytes: int = _default_of("segment.bytes")
+    log_roll_ms: int | None = _default_of("segment.ms")
+    log_roll_hours: int = _int(168, "log.roll.ms in hours, used when that is not set.", at_least(1))
+    log_roll_jitter_ms: int | None = _default_of("segment.jitter.ms")
+    log_roll_jitter_hours: int = _int(0, "log.roll.jitter.ms in hours, used when that is not set.", at_least(0))
+    log_index_size_max_bytes: int = _default_of("segment.index.bytes")
+    log_index_interval_bytes: int = _default_of("index.interval.bytes")
+    log_flush_interval_messages: int = _default_of("flush.messages")
+    log_flush_interval_ms: int | None = _default_of("flush.ms")
+    log_flush_scheduler_interval_ms: int = _long(LONG_MAX, "How often logs are looked through for flush.ms.")
+    log_segment_delete_delay_ms: int = _default_of("file.delete.delay.ms")
+    log_preallocate: bool = _default_of("preallocate")
+    log_message_format_version: str = _default_of("message.format.version")
+    log_message_timestamp_type: str = _default_of("message.timestamp.type")
+    log_message_timestamp_difference_max_ms: int = _default_of("message.timestamp.difference.max.ms")
+    log_message_timestamp_before_max_ms: int = _default_of("message.timestamp.before.max.ms")
+    log_message_timestamp_after_max_ms: int = _default_of("message.timestamp.after.max.ms")
+    log_message_downconversion_enable: bool = _default_of("message.downconversion.enable")
+    log_local_retention_ms: int = _default_of("local.retention.ms")
+    log_local_retention_bytes: int = _default_of("local.retention.bytes")
+    log_cleaner_delete_retention_ms: int = _default_of("delete.retention.ms")
+    log_cleaner_min_compaction_lag_ms: int = _default_of("min.compaction.lag.ms")
+    log_cleaner_max_compaction_lag_ms: int = _default_of("max.compaction.lag.ms")
+    log_cleaner_min_cleanable_ratio: float = _default_of("min.cleanable.dirty.ratio")
+    message_max_bytes: int = _default_of("max.message.bytes")
+    min_insync_replicas: int = _default_of("min.insync.replicas")
+    compression_type: str = _default_of("compression.type")
+    compression_gzip_level: int = _default_of("compression.gzip.level")
+    compression_lz4_level: int = _default_of("compression.lz4.level")
+    compression_zstd_level: int = _default_of("compression.zstd.level")
+    unclean_leader_election_enable: bool = _default_of("unclean.leader.election.enable")
+
+    # Logs
+    log_retention_check_interval_ms: int = _long(300_000, "How often retention is looked after.", at_least(1))
+    log_flush_offset_checkpoint_interval_ms: int = _int(60_000, "How often recovery points are written.", at_least(0))
+    log_flush_start_offset_checkpoint_interval_ms: int = _int(
+        60_000, "How often the logs' start offsets are written.", at_least(0)
+    )
+    log_initial_task_delay_ms: int = _long(30_000, "Wait after the start before the logs' chores begin.", at_least(0))
+    log_deletion_max_segments_per_run: int = _int(INT_MAX, "Segments that one retention run deletes.", at_least(1))
+    log_cleaner_enable: bool = _boolean(True, "Are logs compacted?")
+    log_cleaner_threads: int = _int(1, "Workers that compact logs.", at_least(0), dynamic=True)
+    log_cleaner_dedupe_buffer_size: int = _long(134_217_728, "Memory for the key maps of all cleaners.", dynamic=True)
+    log_cleaner_io_buffer_size: int = _int(524_288, "Memory for the I/O of all cleaners.", at_least(0), dynamic=True)
+    log_cleaner_io_buffer_load_factor: float = _double(0.9, "How full a cleaner's key map may get.", dynamic=True)
+    log_cleaner_backoff_ms: int = _long(15_000, "Pause of a cleaner without work.", at_least(0), dynamic=True)
+    log_cleaner_io_max_bytes_per_second: float = _double(DOUBLE_MAX, "Bound on the cleaners' I/O.", dynamic=True)
+
+    # Replicas
+    replica_lag_time_max_ms: int = _long(30_000, "Time behind the leader after which a follower leaves the ISR.")
+    replica_socket_timeout_ms: int = _int(30_000, "Longest wait for a leader's answer.")
+    replica_socket_receive_buffer_bytes: int = _int(65_536, "SO_RCVBUF of a follower's connection.")
+    replica_fetch_max_bytes: int = _int(1_048_576, "Bytes that a follower asks of one partition.", at_least(0))
+    replica_fetch_wait_max_ms: int = _int(500, "Longest time that a leader holds back a follower's fetch.")
+    replica_fetch_min_bytes: int = _int(1, "Bytes for which a leader answers a follower at once.")
+    replica_fetch_backoff_ms: int = _int(1000, "Pause of a follower after a failed fetch.", at_least(0))
+    replica_fetch_response_max_bytes: int = _int(10_485_760, "Bytes that a follower asks in one fetch.", at_least(0))
+    replica_high_watermark_checkpoint_interval_ms: int = _long(5000, "How often high watermarks are written.")
+    replica_selector_class: str | None = declare(
+        ConfigType.CLASS, None, ANY, "Chooses the replica that a consumer reads; unset: the leader (KIP-392)."
+    )
+
+    # Fetch
+    fetch_max_bytes: int = _int(57_671_680, "Largest answer to one fetch.", at_least(1024))
+    max_incremental_fetch_session_cache_slots: int = _int(1000, "Fetch sessions that are kept.", at_least(0))
+    max_request_partition_size_limit: int = _int(2000, "Partitions in one DescribeTopicPartitions.", at_least(1))
+    fetch_purgatory_purge_interval_requests: int = _int(1000, "Finished waiting fetches kept before a clean-up.")
+    producer_purgatory_purge_interval_requests: int = _int(1000, "Finished waiting produces kept before a clean-up.")
+    delete_records_purgatory_purge_interval_requests: int = _int(1, "Finished waiting deletes kept before a clean-up.")
+
+    # Controller
+    controller_socket_timeout_ms: int = _int(30_000, "Longest wait of the controller for a broker's answer.")
+    auto_leader_rebalance_enable: bool = _boolean(
+        True, "Does the controller give leadership back to preferred replicas?"
+    )
+    leader_imbalance_per_broker_percentage: int = _int(10, "Share of foreign leaders from which it does so.")
+    leader_imbalance_check_interval_seconds: int = _long(300, "How often it looks.", at_least(1))
+    controlled_shutdown_enable: bool = _boolean(True, "Does a stopping broker hand over its leaderships first?")
+    controlled_shutdown_max_retries: int = _int(3, "Attempts to hand over.")
+    controlled_shutdown_retry_backoff_ms: int = _long(5000, "Pause between these attempts.")
+
+    # Groups
+    group_min_session_timeout_ms: int = _int(6000, "Shortest session timeout that a member may ask for.")
+    group_max_session_timeout_ms: int = _int(1_800_000, "Longest session timeout that a member may ask for.")
+    group_initial_rebalance_delay_ms: int = _int(3000, "Wait for more members before a new group is balanced.")
+    group_max_size: int = _int(INT_MAX, "Members of one group.", at_least(1))
+    offset_metadata_max_bytes: int = _int(4096, "Size of the text stored with a committed offset.")
+    offsets_topic_num_partitions: int = _int(50, "Partitions of __consumer_offsets.", at_least(1))
+    offsets_topic_replication_factor: int = _short(3, "Replicas of __consumer_offsets.", at_least(1))
+    offsets_topic_segment_bytes: int = _int(104_857_600, "Segment size of __consumer_offsets.", at_least(1))
+    offsets_topic_compression_codec: int = _int(0, "Codec of __consumer_offsets by its number.", between(0, 4))
+    offsets_load_buffer_size: int = _int(5_242_880, "Bytes read at a time when groups are loaded.", at_least(1))
+    offsets_retention_minutes: int = _int(10_080, "How long the offsets of an unused group are kept.", at_least(1))
+    offsets_retention_check_interval_ms: int = _long(600_000, "How often expired offsets are looked for.", at_least(1))
+    offsets_commit_timeout_ms: int = _int(5000, "Longest wait for the replicas of a commit.", at_least(1))
+    offsets_commit_required_acks: int = _short(-1, "Replicas that must have a commit; -1: the whole ISR.")
+
+    # Transactions and producers
+    transaction_max_timeout_ms: int = _int(900_000, "Longest timeout that a transaction may ask for.", at_least(1))
+    transaction_state_log_num_partitions: int = _int(50, "Partitions of __transaction_state.", at_least(1))
+    transaction_state_log_replication_factor: int = _short(3, "Replicas of __transaction_state.", at_least(1))
+    transaction_state_log_min_isr: int = _int(2, "min.insync.replicas of __transaction_state.", at_least(1))
+    transaction_state_log_segment_bytes: int = _int(104_857_600, "Segment size of __transaction_state.", at_least(1))
+    transaction_state_log_load_buffer_size: int = _int(
+        5_242_880, "Bytes read at a time when it is loaded.", at_least(1)
+    )
+    transactional_id_expiration_ms: int = _int(604_800_000, "How long an unused transactional id is kept.", at_least(1))
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _int(
+        10_000, "How often transactions past their timeout are looked for.", at_least(1)
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _int(
+        3_600_000, "How often expired transactional ids are looked for.", at_least(1)
+    )
+    transaction_partition_verification_enable: bool = _boolean(
+        True, "Is a partition's part in a transaction verified at its first write?", dynamic=True
+    )
+    producer_id_expiration_ms: int = _int(86_400_000, "How long a silent producer is known.", at_least(1), dynamic=True)
+    producer_id_expiration_check_interval_ms: int = _int(
+        600_000, "How often silent producers are looked for.", at_least(1)
+    )
+
+    # Quotas
+    quota_window_num: int = _int(11, "Samples kept for client quotas.", at_least(1))
+    quota_window_size_seconds: int = _int(1, "Length of such a sample.", at_least(1))
+    replication_quota_window_num: int = _int(11, "Samples kept for replication quotas.", at_least(1))
+    replication_quota_window_size_seconds: int = _int(1, "Length of such a sample.", at_least(1))
+    controller_quota_window_num: int = _int(11, "Samples kept for topic mutation quotas.", at_least(1))
+    controller_quota_window_size_seconds: int = _int(1, "Length of such a sample.", at_least(1))
+    leader_replication_throttled_rate: int = _long(
+        LONG_MAX, "Bytes a second that a leader sends to throttled followers.", at_least(0), dynamic=True
+    )
+    follower_replication_throttled_rate: int = _long(
+        LONG_MAX, "Bytes a second that throttled followers fetch.", at_least(0), dynamic=True
+    )
+
+    # Protocol
+    inter_broker_protocol_version: str = _text(
+        "3.9-IV0",
+        "The oldest release among the brokers of the cluster.",
+        matching(r"(0\.([89]|1[01])(\.[0-9]+)*|[1-9]\.[0-9]+)(-IV[0-9]+)?", "a release such as 3.9 or 2.8-IV1"),
+    )
+
+
+BROKER_KEYS: Final[Mapping[str, Key]] = keys_of(BrokerSettings)
+"""Every broker setting by its Kafka name."""

@@ -1,0 +1,93 @@
+"""Listeners: the texts `NAME://host:port` and `NAME:PROTOCOL`, and what they must agree on.
+
+Names are compared in upper case. An empty host in `listeners` means the default interface; in `advertised.listeners` it
+means that the broker puts its own host name when it registers. Port 0 means a free port, chosen when it is bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from kafkalite.types import Endpoint
+
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+DEFAULT_PROTOCOL_MAP: Final[Mapping[str, str]] = {name: name for name in SECURITY_PROTOCOLS}
+WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})
+
+_ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/\s]*)):(-?[0-9]+)")
+
+
+def listener_text(endpoint: Endpoint) -> str:
+    """`NAME://host:port`, IPv6 hosts in brackets."""
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{endpoint.listener}://{host}:{endpoint.port}"
+
+
+def parse_protocol_map(text: str) -> Mapping[str, str]:
+    """Listener name to security protocol. Raises ValueError naming the wrong entry and the remedy."""
+    protocols: dict[str, str] = {}
+    for entry in _entries(text):
+        name, _, protocol = (part.strip().upper() for part in entry.rpartition(":"))
+        if not name or protocol not in SECURITY_PROTOCOLS:
+            raise ValueError(f"the entry {entry!r} must be NAME:PROTOCOL with one of {', '.join(SECURITY_PROTOCOLS)}")
+        if name in protocols:
+            raise ValueError(f"the listener {name} appears twice; keep one of its entries")
+        protocols[name] = protocol
+    return protocols
+
+
+def parse_listeners(text: str, protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
+    """The listeners in `text`. Raises ValueError naming the wrong one and the remedy."""
+    endpoints = []
+    for entry in _entries(text):
+        match = _ENDPOINT.fullmatch(entry)
+        if match is None:
+            raise ValueError(f"{entry!r} must be NAME://host:port, an IPv6 host in brackets")
+        name, port = match[1].upper(), int(match[4])
+        if not 0 <= port <= 65535:
+            raise ValueError(f"{entry!r} has a port outside 0 to 65535")
+        if name not in protocols:
+            raise ValueError(
+                f"the listener {name} has no protocol; add {name}:PLAINTEXT to listener.security.protocol.map"
+            )
+        endpoints.append(Endpoint(name, match[2] or match[3], port, protocols[name]))
+    if not endpoints:
+        raise ValueError("it must name at least one listener, such as PLAINTEXT://:9092")
+    _check_names_differ(endpoints)
+    return tuple(endpoints)
+
+
+def check_ports_differ(endpoints: tuple[Endpoint, ...]) -> None:
+    """Raise ValueError when two listeners bind one port, unless one is IPv4 and the other IPv6."""
+    by_port: dict[int, list[Endpoint]] = {}
+    for endpoint in endpoints:
+        by_port.setdefault(endpoint.port, []).append(endpoint)
+    for port, sharing in by_port.items():
+        families = [":" in endpoint.host for endpoint in sharing if endpoint.host]
+        one_of_each = len(sharing) == 2 and sorted(families) == [False, True]
+        if port != 0 and len(sharing) > 1 and not one_of_each:
+            names = " and ".join(endpoint.listener for endpoint in sharing)
+            raise ValueError(f"{names} share port {port}; give each listener its own port")
+
+
+def check_hosts_can_be_reached(endpoints: tuple[Endpoint, ...]) -> None:
+    """Raise ValueError for an advertised address that means "every interface": no client can connect to it."""
+    for endpoint in endpoints:
+        if endpoint.host in WILDCARD_HOSTS:
+            raise ValueError(
+                f"{endpoint.listener} advertises {endpoint.host}, which clients cannot reach; set advertised.listeners to "
+                f"{endpoint.listener}://HOST:{endpoint.port} with a host name or address of this machine"
+            )
+
+
+def _entries(text: str) -> list[str]:
+    return [entry for part in text.split(",") if (entry := part.strip())]
+
+
+def _check_names_differ(endpoints: list[Endpoint]) -> None:
+    names = [endpoint.listener for endpoint in endpoints]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"the listener {name} appears twice; give each its own name")
