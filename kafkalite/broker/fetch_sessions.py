@@ -1,0 +1,150 @@
+"""Incremental fetch sessions (KIP-227): the broker remembers which partitions a client fetches, so that idle ones cost nothing.
+
+A session keeps, for each of its partitions, what the client asked and what it was last told, and the set of partitions that are
+*ready*: those that changed since they were last looked at. Partitions report changes to their watchers, and a session is one, so
+a fetch of a thousand idle partitions looks at none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.partition import Partition
+
+SESSIONLESS_EPOCH = -1
+FIRST_EPOCH = 0
+EVICTABLE_AFTER_MS = 120_000
+
+
+@dataclass(slots=True)
+class FetchItem:
+    """One partition of a fetch: what is asked, and what was told last (a session leaves out what did not change)."""
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    told_high_watermark: int = -1
+    told_log_start_offset: int = -1
+
+    def take(self, asked: FetchItem) -> None:
+        """The client changed what it asks of this partition."""
+        self.topic_id = asked.topic_id
+        self.fetch_offset = asked.fetch_offset
+        self.max_bytes = asked.max_bytes
+        self.current_leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.log_start_offset = asked.log_start_offset
+
+
+class FetchSession:
+    """One client's session; a watcher of its partitions and the clock of a follower's fetches."""
+
+    def __init__(self, session_id: int, is_follower: bool, uses_topic_ids: bool, now_ms: float) -> None:
+        self.session_id = session_id
+        self.is_follower = is_follower
+        self.uses_topic_ids = uses_topic_ids
+        self.next_epoch = 1
+        self.items: dict[TopicPartition, FetchItem] = {}
+        self.ready: dict[TopicPartition, None] = {}
+        self.last_fetch_ms = now_ms
+        self.on_ready: Callable[[Partition, bool], None] | None = None
+        """Set while a fetch of the session is parked: called with the partition and whether records were appended."""
+
+    def appended(self, partition: Partition) -> None:
+        self.ready[partition.topic_partition] = None
+        if self.on_ready is not None:
+            self.on_ready(partition, True)
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        self.ready[partition.topic_partition] = None
+        if self.on_ready is not None:
+            self.on_ready(partition, not self.is_follower)
+
+    def update(self, asked: Iterable[FetchItem]) -> None:
+        """Partitions that the client added or asks differently; they are looked at next."""
+        for item in asked:
+            known = self.items.get(item.topic_partition)
+            if known is None:
+                self.items[item.topic_partition] = item
+            else:
+                known.take(item)
+            self.ready[item.topic_partition] = None
+
+
+class FetchSessionCache:
+    """All sessions of a broker: at most `slots` (max.incremental.fetch.session.cache.slots).
+
+    `choose_id(taken)` gives a new positive id that is not taken. `watch` and `unwatch` register a session with a partition.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        choose_id: Callable[[Any], int],
+        watch: Callable[[TopicPartition, FetchSession], None],
+        unwatch: Callable[[TopicPartition, FetchSession], None],
+    ) -> None:
+        self._slots, self._choose_id, self._watch, self._unwatch = slots, choose_id, watch, unwatch
+        self.sessions: dict[int, FetchSession] = {}
+
+    def open(self, items: list[FetchItem], is_follower: bool, uses_topic_ids: bool, now_ms: float) -> FetchSession | None:
+        """A new session with these partitions; None when there is no room, and the client fetches without one."""
+        if not items or not self._make_room(is_follower, len(items), now_ms):
+            return None
+        session = FetchSession(self._choose_id(self.sessions), is_follower, uses_topic_ids, now_ms)
+        self.sessions[session.session_id] = session
+        self.update(session, items)
+        return session
+
+    def update(self, session: FetchSession, items: list[FetchItem]) -> None:
+        """Add or change partitions of a session."""
+        new = [item.topic_partition for item in items if item.topic_partition not in session.items]
+        session.update(items)
+        for topic_partition in new:
+            self._watch(topic_partition, session)
+
+    def forget(self, session: FetchSession, topic_partitions: Iterable[TopicPartition]) -> None:
+        """The client fetches these partitions no more."""
+        for topic_partition in topic_partitions:
+            session.items.pop(topic_partition, None)
+            session.ready.pop(topic_partition, None)
+            self._unwatch(topic_partition, session)
+
+    def close(self, session_id: int) -> None:
+        session = self.sessions.pop(session_id, None)
+        if session is not None:
+            self.forget(session, list(session.items))
+
+    def resume(self, session_id: int, epoch: int, uses_topic_ids: bool) -> FetchSession:
+        """The session of an incremental fetch. FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, …_TOPIC_ID_ERROR."""
+        session = self.sessions.get(session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if epoch != session.next_epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if uses_topic_ids != session.uses_topic_ids:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.next_epoch = 1 if epoch == 0x7FFFFFFF else epoch + 1
+        return session
+
+    def _make_room(self, is_follower: bool, size: int, now_ms: float) -> bool:
+        if len(self.sessions) < self._slots:
+            return True
+        victims = [s for s in self.sessions.values() if s.on_ready is None]
+        stale = [s for s in victims if now_ms - s.last_fetch_ms > EVICTABLE_AFTER_MS]
+        lesser = [s for s in victims if (s.is_follower, len(s.items)) < (is_follower, size)]
+        if not (stale or lesser):
+            return False
+        victim = min(stale or lesser, key=lambda s: (s.is_follower, s.last_fetch_ms))
+        self.close(victim.session_id)
+        return True

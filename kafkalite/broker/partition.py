@@ -1,0 +1,410 @@
+"""One partition on this broker: who leads it, which replicas are in sync, and how far records are committed.
+
+The rules are Apache Kafka's (KIP-101, KIP-279, KIP-497; replica.lag.time.max.ms; min.insync.replicas). Nothing here waits or talks:
+time comes as `now_ms` (monotonic), an ISR change that is due is returned as an `IsrChange` and comes back through `isr_committed` or
+`isr_refused`, and whoever waits for records or for the high watermark registers a watcher.
+
+Invariants:
+- At most one ISR change is in flight. While it is, the *maximal* ISR (what may be the ISR) decides the high watermark: a
+  replica that may be in the ISR is waited for, one that may be out of it is not counted on.
+- The high watermark never goes back while this broker leads.
+- A leader appends only in its own leader epoch; who asks with another epoch is fenced.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from kafkalite.errors import ErrorCode, KafkaError, ensure
+from kafkalite.types import NO_BROKER, BrokerId, Buffer, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.storage.partition_log import AppendResult, PartitionLog
+
+UNKNOWN_OFFSET = -1
+
+
+class Watcher(Protocol):
+    """Who wants to know when a partition has more to fetch; called often, must be quick."""
+
+    def appended(self, partition: Partition) -> None:
+        """The log end offset moved, or the partition changed hands."""
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """More records are committed."""
+
+
+class FetchClock(Protocol):
+    """Knows when a follower last asked for anything, also for partitions that an incremental fetch did not name."""
+
+    last_fetch_ms: float
+
+
+@dataclass(slots=True)
+class NeverFetched:
+    """The clock of a follower that has not fetched yet."""
+
+    last_fetch_ms: float = 0.0
+
+
+@dataclass(slots=True)
+class FollowerState:
+    """What the leader knows of a follower (spec: follower state of a remote replica)."""
+
+    broker_id: BrokerId
+    log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    last_fetch_ms: float = 0.0
+    leader_end_at_last_fetch: int = 0
+    last_caught_up_ms: float = 0.0
+    clock: FetchClock = field(default_factory=NeverFetched)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What LeaderAndIsr says of a partition."""
+
+    controller_epoch: int
+    leader: BrokerId
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+    adding_replicas: tuple[BrokerId, ...] = ()
+    removing_replicas: tuple[BrokerId, ...] = ()
+    is_new: bool = False
+    leader_recovery_state: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """An ISR that the leader wants written, conditional on `partition_epoch` (the znode's version)."""
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    leader_epoch: int
+    partition_epoch: int
+    controller_epoch: int
+    isr: tuple[BrokerId, ...]
+    reason: str
+
+
+@dataclass(slots=True)
+class AckWait:
+    """An acks=all append that waits for the high watermark to reach `required_offset`."""
+
+    required_offset: int
+    leader_epoch: int
+    done: Callable[[ErrorCode], None]
+
+
+class Partition:
+    """See the module. `is_eligible(broker)` tells whether a broker may join the ISR: it is alive as far as metadata knows."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        local_id: BrokerId,
+        log: PartitionLog,
+        lag_max_ms: float,
+        is_eligible: Callable[[BrokerId], bool],
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.local_id = local_id
+        self.log = log
+        self.lag_max_ms = lag_max_ms
+        self._is_eligible = is_eligible
+        self.leader = NO_BROKER
+        self.leader_epoch = -1
+        self.partition_epoch = -1
+        self.controller_epoch = -1
+        self.leader_epoch_start_offset = 0
+        self.replicas: tuple[BrokerId, ...] = ()
+        self.adding_replicas: tuple[BrokerId, ...] = ()
+        self.removing_replicas: tuple[BrokerId, ...] = ()
+        self.isr: tuple[BrokerId, ...] = ()
+        self.pending_change: IsrChange | None = None
+        self.followers: dict[BrokerId, FollowerState] = {}
+        self.watchers: set[Watcher] = set()
+        self._ack_waits: deque[AckWait] = deque()
+
+    # What it is
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader == self.local_id
+
+    @property
+    def topic_id(self) -> bytes:
+        return self.log.topic_id
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def maximal_isr(self) -> tuple[BrokerId, ...]:
+        """The largest set that may be the ISR now."""
+        if self.pending_change is None or len(self.pending_change.isr) < len(self.isr):
+            return self.isr
+        return self.pending_change.isr
+
+    @property
+    def effective_min_isr(self) -> int:
+        """min.insync.replicas, but not more than there are replicas (3.7 and newer)."""
+        return min(self.log.config.min_insync_replicas, max(1, len(self.replicas)))
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        return self.is_leader and len(self.isr) < self.effective_min_isr
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return self.is_leader and len(self.isr) < len(self.replicas)
+
+    def require_leader(self, current_leader_epoch: int = -1) -> None:
+        """KafkaError unless this broker leads, in the epoch that the caller knows if it gives one (KIP-320)."""
+        self.require_epoch(current_leader_epoch)
+        if self.leader != self.local_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.local_id} does not lead {self.topic_partition}")
+
+    def require_epoch(self, current_leader_epoch: int) -> None:
+        """FENCED_LEADER_EPOCH for an older epoch than ours, UNKNOWN_LEADER_EPOCH for a newer one; -1 asks nothing."""
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            code = ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise KafkaError(code, f"{self.topic_partition} is in leader epoch {self.leader_epoch}, not {current_leader_epoch}")
+
+    # Roles
+
+    def become_leader(self, assignment: Assignment, now_ms: float) -> bool:
+        """Lead as `assignment` says; True when this is a new leader epoch. Waits of an older epoch are refused."""
+        newer_epoch = assignment.leader_epoch > self.leader_epoch
+        if not newer_epoch and assignment.partition_epoch < self.partition_epoch:
+            return False
+        self._take(assignment)
+        self.isr = assignment.isr
+        self.pending_change = None
+        remote = [broker for broker in assignment.replicas if broker != self.local_id]
+        kept = self.followers
+        self.followers = {broker: kept.get(broker) or FollowerState(broker) for broker in remote}
+        if newer_epoch:
+            self._fail_ack_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.leader_epoch_start_offset = self.log.log_end_offset
+            self.log.assign_epoch(assignment.leader_epoch)
+            for broker in remote:
+                caught_up = now_ms if broker in assignment.isr else 0.0
+                self.followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)
+        self._advance_high_watermark(now_ms)
+        return newer_epoch
+
+    def become_follower(self, assignment: Assignment) -> bool:
+        """Follow as `assignment` says; True when the leader epoch is new, so that fetching must begin anew."""
+        newer_epoch = assignment.leader_epoch > self.leader_epoch
+        if not newer_epoch and assignment.partition_epoch < self.partition_epoch:
+            return False
+        self._take(assignment)
+        self.isr = ()
+        self.pending_change = None
+        self.followers = {}
+        if newer_epoch:
+            self._changed_hands()
+        return newer_epoch
+
+    def resign(self) -> None:
+        """Stop serving: the replica was stopped or deleted, or its directory failed."""
+        self.leader = NO_BROKER
+        self.pending_change = None
+        self._changed_hands()
+
+    def _take(self, assignment: Assignment) -> None:
+        self.leader = assignment.leader
+        self.leader_epoch = assignment.leader_epoch
+        self.partition_epoch = assignment.partition_epoch
+        self.controller_epoch = assignment.controller_epoch
+        self.replicas = assignment.replicas
+        self.adding_replicas = assignment.adding_replicas
+        self.removing_replicas = assignment.removing_replicas
+
+    def _changed_hands(self) -> None:
+        self._fail_ack_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for watcher in tuple(self.watchers):
+            watcher.appended(self)
+
+    # Appending
+
+    def append(self, records: Buffer, acks: int, now_ms: float, wall_ms: int, request_version: int) -> AppendResult:
+        """A producer's records, in this leader's epoch. NOT_ENOUGH_REPLICAS before anything is written when acks=all cannot hold."""
+        if acks == -1 and len(self.isr) < self.effective_min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition} has {len(self.isr)} replicas in sync, min.insync.replicas is {self.effective_min_isr}",
+            )
+        end_before = self.log.log_end_offset
+        result = self.log.append_as_leader(
+            records, leader_epoch=self.leader_epoch, now_ms=wall_ms, request_version=request_version
+        )
+        self.after_append(end_before, now_ms)
+        return result
+
+    def after_append(self, end_before: int, now_ms: float) -> None:
+        """To be called after the leader's log grew: who followed to `end_before` was caught up until its last fetch."""
+        for follower in self.followers.values():
+            if follower.log_end_offset == end_before and follower.clock.last_fetch_ms > follower.last_caught_up_ms:
+                follower.last_caught_up_ms = follower.clock.last_fetch_ms
+        if len(self.replicas) <= 1 or self.isr == (self.local_id,):
+            self._advance_high_watermark(now_ms)
+        for watcher in tuple(self.watchers):
+            watcher.appended(self)
+
+    def when_committed(self, required_offset: int, done: Callable[[ErrorCode], None]) -> AckWait | None:
+        """Call `done(error)` once the high watermark reaches `required_offset`; None when it was called at once."""
+        if self.log.high_watermark >= required_offset:
+            done(self._ack_outcome())
+            return None
+        wait = AckWait(required_offset, self.leader_epoch, done)
+        self._ack_waits.append(wait)
+        return wait
+
+    def _ack_outcome(self) -> ErrorCode:
+        enough = len(self.maximal_isr) >= self.effective_min_isr
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def forget_wait(self, wait: AckWait) -> None:
+        """The wait timed out."""
+        try:
+            self._ack_waits.remove(wait)
+        except ValueError:
+            pass
+
+    def _fail_ack_waits(self, code: ErrorCode) -> None:
+        waits, self._ack_waits = self._ack_waits, deque()
+        for wait in waits:
+            wait.done(code)
+
+    # Followers and the high watermark
+
+    def follower_fetched(
+        self, broker_id: BrokerId, fetch_offset: int, log_start_offset: int, now_ms: float, clock: FetchClock
+    ) -> IsrChange | None:
+        """A follower asks for records from `fetch_offset`, so it has all before; returns an ISR expansion that is due."""
+        follower = self.followers.get(broker_id)
+        if follower is None:
+            return None
+        end = self.log.log_end_offset
+        if fetch_offset >= end:
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, now_ms)
+        elif fetch_offset >= follower.leader_end_at_last_fetch:
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, follower.last_fetch_ms)
+        moved = fetch_offset != follower.log_end_offset
+        follower.log_end_offset = fetch_offset
+        follower.log_start_offset = log_start_offset
+        follower.last_fetch_ms = now_ms
+        follower.leader_end_at_last_fetch = end
+        follower.clock = clock
+        if moved:
+            self._advance_high_watermark(now_ms)
+        return self._expansion(follower)
+
+    def _caught_up_ms(self, follower: FollowerState) -> float:
+        if follower.log_end_offset == self.log.log_end_offset:
+            return max(follower.last_caught_up_ms, follower.clock.last_fetch_ms)
+        return follower.last_caught_up_ms
+
+    def _advance_high_watermark(self, now_ms: float) -> None:
+        if not self.is_leader or len(self.isr) < self.effective_min_isr:
+            return
+        lowest = self.log.log_end_offset
+        maximal = self.maximal_isr
+        for follower in self.followers.values():
+            counts = follower.broker_id in maximal or (
+                now_ms - self._caught_up_ms(follower) <= self.lag_max_ms and self._is_eligible(follower.broker_id)
+            )
+            if counts and follower.log_end_offset < lowest:
+                lowest = follower.log_end_offset
+        if lowest > self.log.high_watermark:
+            self.log.set_high_watermark(lowest)
+            self._high_watermark_moved()
+
+    def follow_high_watermark(self, leader_high_watermark: int) -> None:
+        """As a follower: what the leader says is committed, as far as we have it."""
+        reached = min(leader_high_watermark, self.log.log_end_offset)
+        if reached > self.log.high_watermark:
+            self.log.set_high_watermark(reached)
+            self._high_watermark_moved()
+
+    def _high_watermark_moved(self) -> None:
+        high_watermark = self.log.high_watermark
+        waits = self._ack_waits
+        while waits and waits[0].required_offset <= high_watermark:
+            waits.popleft().done(self._ack_outcome())
+        for watcher in tuple(self.watchers):
+            watcher.high_watermark_moved(self)
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest log start offset of the replicas that are alive; what DeleteRecords answers."""
+        starts = [
+            f.log_start_offset for f in self.followers.values() if f.log_start_offset >= 0 and self._is_eligible(f.broker_id)
+        ]
+        return min([self.log.log_start_offset, *starts])
+
+    # ISR changes
+
+    def _expansion(self, follower: FollowerState) -> IsrChange | None:
+        if (
+            self.pending_change is not None
+            or follower.broker_id in self.isr
+            or follower.log_end_offset < max(self.log.high_watermark, self.leader_epoch_start_offset)
+            or not self._is_eligible(follower.broker_id)
+        ):
+            return None
+        return self._propose((*self.isr, follower.broker_id), f"replica {follower.broker_id} caught up")
+
+    def laggards(self, now_ms: float) -> list[BrokerId]:
+        """ISR members that are behind and have been so for longer than replica.lag.time.max.ms."""
+        end = self.log.log_end_offset
+        return [
+            broker
+            for broker in self.isr
+            if broker != self.local_id
+            and (follower := self.followers.get(broker)) is not None
+            and follower.log_end_offset != end
+            and now_ms - follower.last_caught_up_ms > self.lag_max_ms
+        ]
+
+    def shrink(self, now_ms: float) -> IsrChange | None:
+        """The ISR without its laggards, when there are any and no change is in flight."""
+        if not self.is_leader or self.pending_change is not None or len(self.isr) <= 1:
+            return None
+        out = self.laggards(now_ms)
+        if not out:
+            return None
+        reason = f"replicas {','.join(map(str, out))} did not catch up within {self.lag_max_ms:.0f} ms"
+        return self._propose(tuple(b for b in self.isr if b not in out), reason)
+
+    def _propose(self, isr: tuple[BrokerId, ...], reason: str) -> IsrChange:
+        self.pending_change = IsrChange(
+            self.topic_partition, self.topic_id, self.leader_epoch, self.partition_epoch, self.controller_epoch, isr, reason
+        )
+        return self.pending_change
+
+    def isr_committed(
+        self, change: IsrChange, isr: Iterable[BrokerId], leader_epoch: int, partition_epoch: int, now_ms: float
+    ) -> bool:
+        """The change was written (or had been); False when it is not about this epoch any more."""
+        if self.pending_change is not change or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
+            return False
+        self.isr = tuple(isr)
+        ensure(self.local_id in self.isr, f"{self.topic_partition}: leader {self.local_id} is not in the written ISR {self.isr}")
+        self.partition_epoch = partition_epoch
+        self.pending_change = None
+        self._advance_high_watermark(now_ms)
+        return True
+
+    def isr_refused(self, change: IsrChange) -> None:
+        """The change was not written and may be proposed again."""
+        if self.pending_change is change:
+            self.pending_change = None

@@ -1,0 +1,329 @@
+"""All replicas on this broker: takes the controller's orders, finds partitions for handlers, keeps ISRs and checkpoints up to date.
+
+The one owner of `partitions`. LeaderAndIsr and StopReplica are applied one after the other under a lock (spec-control-rpcs: replica state
+change lock), because creating logs needs topic configurations from ZooKeeper first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafkalite.broker.metadata_cache import MetadataCache
+from kafkalite.broker.partition import Assignment, IsrChange, Partition, Watcher
+from kafkalite.clock import Clock
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.storage.log_store import LogStore
+
+logger = logging.getLogger("kafkalite.broker.replicas")
+state_change = logging.getLogger("kafkalite.state_change")
+
+STOP_BY_DELETION = -2
+"""The leader epoch in a StopReplica for a topic that is being deleted."""
+
+_CREATIONS_PER_TURN = 32
+"""Logs created before the event loop serves others."""
+
+
+class Followers(Protocol):
+    """Fetches for the partitions that this broker follows."""
+
+    def follow(self, partition: Partition, topic_id: bytes) -> None: ...
+
+    def stop(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
+
+
+class Replicas:
+    """See the module.
+
+    `topic_config(topic)` reads a topic's configuration; `propose_isr(partition, change)` sends an ISR change on its way;
+    `on_roles(leading, following)` tells coordinators which partitions changed hands.
+    """
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        logs: LogStore,
+        metadata: MetadataCache,
+        clock: Clock,
+        lag_max_ms: float,
+        topic_config: Callable[[str], Awaitable[TopicConfig]],
+        propose_isr: Callable[[Partition, IsrChange], None],
+    ) -> None:
+        self.broker_id = broker_id
+        self.logs = logs
+        self.metadata = metadata
+        self.clock = clock
+        self.lag_max_ms = lag_max_ms
+        self._topic_config = topic_config
+        self.propose_isr = propose_isr
+        self.followers: Followers | None = None
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.topic_ids: dict[bytes, str] = {}
+        self.controller_epoch = 0
+        self.broker_epoch = -1
+        self.has_roles = False
+        """Whether a LeaderAndIsr was ever applied: before, no high watermark may be written to disk."""
+        self.on_roles: Callable[[list[Partition], list[Partition]], None] = lambda leading, following: None
+        self._lock = asyncio.Lock()
+
+    # Finding partitions
+
+    def require(self, topic_partition: TopicPartition) -> Partition:
+        """The hosted partition. KafkaError says whether it is offline, elsewhere or unknown."""
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            return partition
+        if self.logs.is_offline(topic_partition):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the directory of {topic_partition} failed")
+        if self.metadata.partition(topic_partition) is not None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on this broker")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic_partition}")
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self.topic_ids.get(topic_id) or self.metadata.topic_name(topic_id)
+
+    def leading(self) -> list[Partition]:
+        return [partition for partition in self.partitions.values() if partition.is_leader]
+
+    def watch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            partition.watchers.add(watcher)
+
+    def unwatch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            partition.watchers.discard(watcher)
+
+    # The controller's requests
+
+    def check_controller(self, controller_epoch: int, broker_epoch: int) -> None:
+        """Refuse a stale controller, and what was meant for an earlier life of this broker (spec-control-rpcs 0.4)."""
+        if broker_epoch != -1 and broker_epoch < self.broker_epoch:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker epoch {broker_epoch}, this is {self.broker_epoch}")
+        if controller_epoch < self.controller_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_CONTROLLER_EPOCH, f"controller epoch {controller_epoch}, seen was {self.controller_epoch}"
+            )
+        self.controller_epoch = controller_epoch
+
+    async def apply_leader_and_isr(self, request: Any) -> dict[TopicPartition, ErrorCode]:
+        """Become leader or follower of each partition named; the outcome of each."""
+        async with self._lock:
+            self.check_controller(request.controller_epoch, request.broker_epoch)
+            configs = await self._configs_for(request)
+            outcome: dict[TopicPartition, ErrorCode] = {}
+            leading: list[Partition] = []
+            following: list[Partition] = []
+            for topic in request.topic_states:
+                for state in topic.partition_states:
+                    topic_partition = TopicPartition(topic.topic_name, state.partition_index)
+                    created = topic_partition not in self.partitions
+                    try:
+                        partition = self._take_role(topic_partition, topic.topic_id, state, configs[topic.topic_name])
+                        outcome[topic_partition] = ErrorCode.NONE
+                        if partition is not None:
+                            (leading if partition.is_leader else following).append(partition)
+                    except KafkaError as problem:
+                        outcome[topic_partition] = problem.code
+                    if created and len(outcome) % _CREATIONS_PER_TURN == 0:
+                        await asyncio.sleep(0)
+            self.has_roles = True
+            self.on_roles(leading, following)
+            return outcome
+
+    async def _configs_for(self, request: Any) -> dict[str, TopicConfig]:
+        configs = {}
+        for topic in request.topic_states:
+            known = next(
+                (
+                    partition.log.config
+                    for state in topic.partition_states
+                    if (partition := self.partitions.get(TopicPartition(topic.topic_name, state.partition_index)))
+                ),
+                None,
+            )
+            configs[topic.topic_name] = known or await self._topic_config(topic.topic_name)
+        return configs
+
+    def _take_role(
+        self, topic_partition: TopicPartition, topic_id: bytes, state: Any, config: TopicConfig
+    ) -> Partition | None:
+        """The partition when its leader epoch is new, else None."""
+        partition = self.partitions.get(topic_partition)
+        if partition is None and self.logs.is_offline(topic_partition):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if partition is not None:
+            self._check_topic_id(partition, topic_id)
+            if state.leader_epoch < partition.leader_epoch or (
+                state.leader_epoch == partition.leader_epoch and not self._learns_id(partition, topic_id)
+            ):
+                raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH)
+            if state.leader_epoch == partition.leader_epoch:
+                return None
+        if self.broker_id not in state.replicas:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        assignment = _assignment(state)
+        if partition is None:
+            partition = self._open(topic_partition, topic_id, config, assignment.is_new)
+        if topic_id != NO_TOPIC_ID:
+            self.topic_ids[topic_id] = topic_partition.topic
+        return partition if self._change_role(partition, assignment, topic_id) else None
+
+    def _check_topic_id(self, partition: Partition, topic_id: bytes) -> None:
+        if NO_TOPIC_ID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+
+    def _learns_id(self, partition: Partition, topic_id: bytes) -> bool:
+        if partition.topic_id != NO_TOPIC_ID or topic_id == NO_TOPIC_ID:
+            return False
+        partition.log.set_topic_id(topic_id)
+        self.topic_ids[topic_id] = partition.topic_partition.topic
+        return True
+
+    def _open(
+        self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig, is_new: bool
+    ) -> Partition:
+        log = self.logs.get(topic_partition)
+        if log is None:
+            if not is_new and self.logs.offline_directories:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} may be on a directory that failed")
+            log = self.logs.create(topic_partition, topic_id, config)
+        else:
+            log.config = config
+            if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID:
+                log.set_topic_id(topic_id)
+            if NO_TOPIC_ID not in (log.topic_id, topic_id) and log.topic_id != topic_id:
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        log.set_high_watermark(
+            max(log.log_start_offset, min(self.logs.read_high_watermark(topic_partition), log.log_end_offset))
+        )
+        partition = Partition(topic_partition, self.broker_id, log, self.lag_max_ms, self.metadata.is_alive)
+        self.partitions[topic_partition] = partition
+        return partition
+
+    def _change_role(self, partition: Partition, assignment: Assignment, topic_id: bytes) -> bool:
+        topic_partition = partition.topic_partition
+        followers = self.followers
+        if assignment.leader == self.broker_id:
+            if followers is not None:
+                followers.stop([topic_partition])
+            changed = partition.become_leader(assignment, self.clock.monotonic_ms())
+        elif not self.metadata.is_alive(assignment.leader):
+            # The leader epoch is not taken over, so that the same LeaderAndIsr works once the leader is known.
+            if followers is not None:
+                followers.stop([topic_partition])
+            if partition.is_leader:
+                partition.resign()
+            changed = False
+        else:
+            changed = partition.become_follower(assignment)
+            if changed and followers is not None:
+                followers.follow(partition, topic_id)
+        state_change.info(
+            "broker=%d partition=%s role=%s leader=%d isr=%s leader_epoch=%d controller_epoch=%d reason=LeaderAndIsr",
+            self.broker_id,
+            topic_partition,
+            "leader" if partition.is_leader else "follower",
+            assignment.leader,
+            ",".join(map(str, assignment.isr)),
+            assignment.leader_epoch,
+            assignment.controller_epoch,
+        )
+        return changed
+
+    async def stop_replicas(self, request: Any) -> dict[TopicPartition, ErrorCode]:
+        """Stop, and where asked delete, each replica named; the outcome of each."""
+        async with self._lock:
+            self.check_controller(request.controller_epoch, request.broker_epoch)
+            outcome: dict[TopicPartition, ErrorCode] = {}
+            stopped: list[Partition] = []
+            for topic in request.topic_states:
+                for state in topic.partition_states:
+                    topic_partition = TopicPartition(topic.topic_name, state.partition_index)
+                    try:
+                        partition = self._stop(topic_partition, state.leader_epoch, state.delete_partition)
+                        outcome[topic_partition] = ErrorCode.NONE
+                        if partition is not None and state.delete_partition:
+                            stopped.append(partition)
+                    except KafkaError as problem:
+                        outcome[topic_partition] = problem.code
+            self.on_roles([], stopped)
+            return outcome
+
+    def _stop(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Partition | None:
+        if self.logs.is_offline(topic_partition):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        partition = self.partitions.get(topic_partition)
+        if partition is not None and leader_epoch >= 0 and leader_epoch < partition.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+        if self.followers is not None:
+            self.followers.stop([topic_partition])
+        if delete:
+            if partition is not None:
+                partition.resign()
+                del self.partitions[topic_partition]
+                self._forget_topic_id(partition)
+            self.logs.delete(topic_partition)
+        return partition
+
+    def _forget_topic_id(self, partition: Partition) -> None:
+        topic = partition.topic_partition.topic
+        if not any(other.topic == topic for other in self.partitions):
+            self.topic_ids.pop(partition.topic_id, None)
+
+    def directory_failed(self) -> list[TopicPartition]:
+        """Drop the partitions whose directory is offline; they answer KAFKA_STORAGE_ERROR from now on."""
+        gone = [tp for tp in self.partitions if self.logs.is_offline(tp)]
+        if self.followers is not None:
+            self.followers.stop(gone)
+        for topic_partition in gone:
+            self.partitions.pop(topic_partition).resign()
+        return gone
+
+    # Upkeep
+
+    def shrink_isrs(self) -> None:
+        """Propose ISRs without the replicas that lag; every replica.lag.time.max.ms / 2."""
+        now_ms = self.clock.monotonic_ms()
+        for partition in self.leading():
+            change = partition.shrink(now_ms)
+            if change is not None:
+                self.propose_isr(partition, change)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Every replica.high.watermark.checkpoint.interval.ms, once roles are known."""
+        if self.has_roles:
+            self.logs.checkpoint_high_watermarks()
+
+    def statistics(self) -> dict[str, int]:
+        """Counts for metrics and status pages."""
+        leading = self.leading()
+        return {
+            "partitions": len(self.partitions),
+            "leaders": len(leading),
+            "under_replicated": sum(p.is_under_replicated for p in leading),
+            "under_min_isr": sum(p.is_under_min_isr for p in leading),
+        }
+
+
+def _assignment(state: Any) -> Assignment:
+    return Assignment(
+        controller_epoch=state.controller_epoch,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        isr=tuple(state.isr),
+        replicas=tuple(state.replicas),
+        adding_replicas=tuple(state.adding_replicas),
+        removing_replicas=tuple(state.removing_replicas),
+        is_new=state.is_new,
+        leader_recovery_state=state.leader_recovery_state,
+    )
