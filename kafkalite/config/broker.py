@@ -36,12 +36,12 @@ logger = logging.getLogger(__name__)
 _CLEANER_BUFFER_MIN_BYTES: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class BrokerConfig(BrokerSettings):
     """Every setting of a broker, typed and checked; made by `from_properties`.
 
     `originals` holds the texts as they were given, `unknown` those of keys that are no setting of this broker, and
-    `topic_defaults` what a topic without settings of its own has.
+    `topic_defaults` what a topic without settings of its own has. There is no `repr`: it could show secrets; see `shown`.
     """
 
     listener_security_protocol_map: Mapping[str, str] = field(
@@ -158,8 +158,9 @@ def _resolve(values: dict[str, Any], originals: Mapping[str, str], problems: lis
         resolved["control_plane_listener_name"] = control_plane.upper()
     try:
         resolved["topic_defaults"] = topic_defaults_of(originals)
-    except (InvalidValue, KafkaError) as problem:
-        problems.append(str(problem))
+    except KafkaError as problem:  # every value by itself was read before: only two of them can contradict each other
+        limits = "log.cleaner.min.compaction.lag.ms and log.cleaner.max.compaction.lag.ms"
+        problems.append(f"{problem}; topics inherit these from {limits}")
     return resolved
 
 

@@ -67,7 +67,7 @@ def _default_of(topic_key: str) -> Any:
     return declare(key.type, key.default if only_name else None, key.rule, key.documentation, dynamic=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class BrokerSettings:
     """Every broker setting, typed. Durations in ms unless the name says otherwise, sizes in bytes."""
 

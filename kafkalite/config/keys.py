@@ -19,8 +19,9 @@ LONG_MAX: Final = 2**63 - 1
 HIDDEN: Final = "[hidden]"
 AS_DECLARED: Final = object()
 
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
-_DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+# Patterns are compiled at their first use, which `re` remembers: a command that reads no settings starts faster.
+_WHOLE_NUMBER: Final = r"[+-]?[0-9]+"
+_DECIMAL_NUMBER: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 
 
 class ConfigType(IntEnum):
@@ -94,8 +95,7 @@ def list_of(*names: str) -> Rule:
 
 
 def matching(pattern: str, text: str) -> Rule:
-    compiled = re.compile(pattern)
-    return Rule(text, lambda value: compiled.fullmatch(value) is not None)
+    return Rule(text, lambda value: re.fullmatch(pattern, value) is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _whole_number(bits: int) -> Callable[[Key, str], int]:
     limit = 1 << (bits - 1)
 
     def read(key: Key, text: str) -> int:
-        if _WHOLE_NUMBER.fullmatch(text) is None or not -limit <= (number := int(text)) < limit:
+        if re.fullmatch(_WHOLE_NUMBER, text) is None or not -limit <= (number := int(text)) < limit:
             raise key.refuse(text, f"a whole number of {bits} bits")
         return number
 
@@ -206,7 +206,7 @@ def _whole_number(bits: int) -> Callable[[Key, str], int]:
 
 
 def _read_double(key: Key, text: str) -> float:
-    if _DECIMAL_NUMBER.fullmatch(text) is None:
+    if re.fullmatch(_DECIMAL_NUMBER, text) is None:
         raise key.refuse(text, "a decimal number")
     return float(text)
 

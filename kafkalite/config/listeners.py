@@ -16,7 +16,7 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_PROTOCOL_MAP: Final[Mapping[str, str]] = {name: name for name in SECURITY_PROTOCOLS}
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})
 
-_ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/\s]*)):(-?[0-9]+)")
+_ENDPOINT: Final = r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^\[\]:/\s]*)):(-?[0-9]+)"
 
 
 def listener_text(endpoint: Endpoint) -> str:
@@ -42,7 +42,7 @@ def parse_listeners(text: str, protocols: Mapping[str, str]) -> tuple[Endpoint, 
     """The listeners in `text`. Raises ValueError naming the wrong one and the remedy."""
     endpoints = []
     for entry in _entries(text):
-        match = _ENDPOINT.fullmatch(entry)
+        match = re.fullmatch(_ENDPOINT, entry)
         if match is None:
             raise ValueError(f"{entry!r} must be NAME://host:port, an IPv6 host in brackets")
         name, port = match[1].upper(), int(match[4])

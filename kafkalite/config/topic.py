@@ -53,7 +53,7 @@ def _from(*names: str | Synonym) -> tuple[Synonym, ...]:
     return tuple(name if isinstance(name, Synonym) else Synonym(name) for name in names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
     """Every setting of one topic, typed; made by `from_overrides`."""
 

@@ -1,0 +1,254 @@
+"""Settings that change while brokers run: which of several sources wins, what DescribeConfigs says, what may be altered.
+
+A broker setting comes from `/config/brokers/<id>`, else `/config/brokers/<default>`, else the broker's own file, else
+Kafka's default (KIP-226). A topic setting comes from the topic's own overrides, else from its broker synonyms. This
+module is pure: who reads the znodes passes their content in as mappings of key to text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from kafkalite.config.broker import BROKER_KEYS, topic_defaults_of
+from kafkalite.config.keys import ConfigSource, ConfigType, InvalidValue, Key
+from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
+
+__all__ = [
+    "AlterOperation",
+    "BrokerSources",
+    "ConfigEntry",
+    "ConfigSynonym",
+    "Operation",
+    "altered",
+    "check_broker_overrides",
+    "describe_broker",
+    "describe_cluster_default",
+    "describe_topic",
+]
+
+_PER_BROKER_ONLY: Final = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
+"""Dynamic keys that make no sense for all brokers at once."""
+
+_BROKER_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
+    synonym.name: tuple(each.name for each in key.synonyms)
+    for key in TOPIC_KEYS.values()
+    if len(key.synonyms) > 1
+    for synonym in key.synonyms
+}
+"""Broker keys that say the same thing in several units, in falling priority."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSources:
+    """The texts of one broker's settings, source by source; secrets among them are as they were given."""
+
+    static: Mapping[str, str] = field(default_factory=dict)
+    cluster_default: Mapping[str, str] = field(default_factory=dict)
+    per_broker: Mapping[str, str] = field(default_factory=dict)
+
+    def in_priority(self) -> Iterator[tuple[ConfigSource, Mapping[str, str]]]:
+        yield ConfigSource.DYNAMIC_BROKER, self.per_broker
+        yield ConfigSource.DYNAMIC_DEFAULT_BROKER, self.cluster_default
+        yield ConfigSource.STATIC_BROKER, self.static
+
+    def merged(self) -> dict[str, str]:
+        """Every given key with the text that counts; feed it to `BrokerConfig.from_properties` for typed values."""
+        return dict(self.static) | dict(self.cluster_default) | dict(self.per_broker)
+
+    def topic_defaults(self) -> TopicConfig:
+        """What topics inherit now. Raises InvalidValue, or KafkaError INVALID_CONFIG for contradicting values."""
+        return topic_defaults_of(self.merged())
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """One source that could give the value, in the order of their priority."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting as DescribeConfigs tells it; `value` is None for a secret and for what is not set."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    type: ConfigType
+    read_only: bool
+    sensitive: bool
+    documentation: str
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+def describe_topic(
+    sources: BrokerSources, overrides: Mapping[str, str], names: Collection[str] | None = None
+) -> list[ConfigEntry]:
+    """The settings of a topic whose own ones are `overrides`; of those in `names` when given, unknown ones left out."""
+    return [_topic_entry(key, sources, overrides) for name, key in TOPIC_KEYS.items() if names is None or name in names]
+
+
+def describe_broker(sources: BrokerSources, names: Collection[str] | None = None) -> list[ConfigEntry]:
+    """The settings of a broker; unknown keys that it was given are listed last, without their values."""
+    entries = [_broker_entry(key, sources) for name, key in BROKER_KEYS.items() if names is None or name in names]
+    for name in sorted(sources.merged()):
+        if name not in BROKER_KEYS and (names is None or name in names):
+            entries.append(_broker_entry(Key(name, ConfigType.UNKNOWN, None), sources))
+    return entries
+
+
+def describe_cluster_default(
+    cluster_default: Mapping[str, str], names: Collection[str] | None = None
+) -> list[ConfigEntry]:
+    """What is set for all brokers at once; nothing else has a value there."""
+    sources = BrokerSources(cluster_default=cluster_default)
+    return [
+        _broker_entry(BROKER_KEYS.get(name) or Key(name, ConfigType.UNKNOWN, None), sources)
+        for name in sorted(cluster_default)
+        if names is None or name in names
+    ]
+
+
+def check_broker_overrides(overrides: Mapping[str, str], *, per_broker: bool) -> None:
+    """Refuse what must not be written to `/config/brokers/<id>` (`per_broker`) or `/config/brokers/<default>`.
+
+    Raises KafkaError INVALID_REQUEST for keys that need a restart or belong to one broker, INVALID_CONFIG for values
+    that their keys do not take. Keys of no setting are let through, as Kafka does for plug-ins.
+    """
+    if fixed := sorted(name for name in overrides if name in BROKER_KEYS and not BROKER_KEYS[name].dynamic):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: {', '.join(fixed)}; change the broker's file and restart it",
+        )
+    if not per_broker and (own := sorted(_PER_BROKER_ONLY & overrides.keys())):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs at default cluster level: {', '.join(own)}; name a broker",
+        )
+    try:
+        for name, text in overrides.items():
+            if (key := BROKER_KEYS.get(name)) is not None:
+                key.parse(text)
+        topic_defaults_of(overrides)
+    except InvalidValue as problem:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(problem)) from problem
+
+
+class AlterOperation(IntEnum):
+    """What IncrementalAlterConfigs does to one key, with its ids (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    name: str
+    operation: int
+    value: str | None = None
+
+
+def altered(current: Mapping[str, str], operations: Collection[Operation], keys: Mapping[str, Key]) -> dict[str, str]:
+    """The overrides after IncrementalAlterConfigs; `keys` is TOPIC_KEYS or BROKER_KEYS. Values are not checked here.
+
+    Raises KafkaError INVALID_REQUEST for a key named twice, an unknown operation or a missing value, INVALID_CONFIG when
+    something is added to or taken from what is no list.
+    """
+    names = [each.name for each in operations]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate config keys: {', '.join(repeated)}; name each key once")
+    result = dict(current)
+    for each in operations:
+        try:
+            operation = AlterOperation(each.operation)
+        except ValueError as problem:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Unknown operation {each.operation} for {each.name}; use 0 to 3"
+            ) from problem
+        if operation is AlterOperation.DELETE:
+            result.pop(each.name, None)
+            continue
+        if each.value is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for: {each.name}; delete it instead")
+        if operation is AlterOperation.SET:
+            result[each.name] = each.value
+        else:
+            result[each.name] = _changed_list(result.get(each.name), each, operation, keys)
+    return result
+
+
+def _changed_list(current: str | None, each: Operation, operation: AlterOperation, keys: Mapping[str, Key]) -> str:
+    key = keys.get(each.name)
+    if key is None or key.type is not ConfigType.LIST:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Config value append is not allowed for config key: {each.name}; it is no list"
+        )
+    if current is None:
+        current = key.format(key.default) or ""
+    old = [item for part in current.split(",") if (item := part.strip())]
+    given = [item for part in (each.value or "").split(",") if (item := part.strip())]
+    if operation is AlterOperation.APPEND:
+        return ",".join(old + [item for item in dict.fromkeys(given) if item not in old])
+    return ",".join(item for item in old if item not in given)
+
+
+def _topic_entry(key: Key, sources: BrokerSources, overrides: Mapping[str, str]) -> ConfigEntry:
+    synonyms = [*_broker_synonyms(key, sources)]
+    if (text := overrides.get(key.name)) is not None:
+        synonyms.insert(0, ConfigSynonym(key.name, text, ConfigSource.TOPIC))
+    if not synonyms:
+        synonyms.append(ConfigSynonym(key.name, key.format(key.default), ConfigSource.DEFAULT))
+    first = synonyms[0]
+    value = _in_own_unit(key, first)
+    return ConfigEntry(
+        key.name, value, first.source, key.type, False, key.sensitive, key.documentation, tuple(synonyms)
+    )
+
+
+def _in_own_unit(key: Key, synonym: ConfigSynonym) -> str | None:
+    """The synonym's value as the topic's key would write it (log.retention.hours is in another unit)."""
+    if synonym.value is None:
+        return None
+    factor = next((each.factor for each in key.synonyms if each.name == synonym.name), 1)
+    value = key.parse(synonym.value)
+    return key.format(value * factor if factor != 1 and value >= 0 else value)
+
+
+def _broker_synonyms(key: Key, sources: BrokerSources) -> Iterator[ConfigSynonym]:
+    """Given values of the broker settings that a topic key inherits from, then their defaults."""
+    for synonym in key.synonyms:
+        yield from _given(synonym.name, sources)
+    for synonym in key.synonyms:
+        broker_key = BROKER_KEYS[synonym.name]
+        if broker_key.default is not None:
+            yield ConfigSynonym(synonym.name, broker_key.format(broker_key.default), ConfigSource.DEFAULT)
+
+
+def _given(name: str, sources: BrokerSources) -> Iterator[ConfigSynonym]:
+    for source, texts in sources.in_priority():
+        if (text := texts.get(name)) is not None:
+            yield ConfigSynonym(name, text, source)
+
+
+def _broker_entry(key: Key, sources: BrokerSources) -> ConfigEntry:
+    sensitive = key.sensitive or key.type is ConfigType.UNKNOWN
+    names = _BROKER_SYNONYMS.get(key.name, (key.name,))
+    synonyms = [each for name in names for each in _given(name, sources)]
+    for name in names:
+        if (known := BROKER_KEYS.get(name)) is not None and known.default is not None:
+            synonyms.append(ConfigSynonym(name, known.format(known.default), ConfigSource.DEFAULT))
+    value = next((each.value for each in synonyms if each.name == key.name), None)
+    if sensitive:
+        value, synonyms = None, [ConfigSynonym(each.name, None, each.source) for each in synonyms]
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    return ConfigEntry(
+        key.name, value, source, key.type, not key.dynamic, sensitive, key.documentation, tuple(synonyms)
+    )
