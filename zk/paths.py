@@ -1,0 +1,174 @@
+"""Every path that a Kafka 2.8 to 3.9 cluster in ZooKeeper mode uses; no path literal stands anywhere else.
+
+Constants are the paths that exist once; functions make those with a name in them. Paths are relative to the chroot of the
+connect string.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote, unquote
+
+BROKERS: Final = "/brokers"
+BROKER_IDS: Final = "/brokers/ids"
+BROKER_SEQUENCE: Final = "/brokers/seqid"
+TOPICS: Final = "/brokers/topics"
+CLUSTER: Final = "/cluster"
+CLUSTER_ID: Final = "/cluster/id"
+CONSUMERS: Final = "/consumers"
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+FEATURE: Final = "/feature"
+ADMIN: Final = "/admin"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
+PREFERRED_REPLICA_ELECTION: Final = "/admin/preferred_replica_election"
+CONFIG: Final = "/config"
+CONFIG_TOPICS: Final = "/config/topics"
+CONFIG_BROKERS: Final = "/config/brokers"
+CONFIG_CLIENTS: Final = "/config/clients"
+CONFIG_USERS: Final = "/config/users"
+CONFIG_IPS: Final = "/config/ips"
+CONFIG_CHANGES: Final = "/config/changes"
+ISR_CHANGES: Final = "/isr_change_notification"
+LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
+PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+ACL: Final = "/kafka-acl"
+ACL_CHANGES: Final = "/kafka-acl-changes"
+ACL_EXTENDED: Final = "/kafka-acl-extended"
+ACL_EXTENDED_CHANGES: Final = "/kafka-acl-extended-changes"
+DELEGATION_TOKENS: Final = "/delegation_token/tokens"
+DELEGATION_TOKEN_CHANGES: Final = "/delegation_token/token_changes"
+MIGRATION: Final = "/migration"
+
+CONFIG_CHANGE_PREFIX: Final = "/config/changes/config_change_"
+ISR_CHANGE_PREFIX: Final = "/isr_change_notification/isr_change_"
+LOG_DIR_EVENT_PREFIX: Final = "/log_dir_event_notification/log_dir_event_"
+ACL_CHANGE_PREFIX: Final = "/kafka-acl-changes/acl_changes_"
+ACL_EXTENDED_CHANGE_PREFIX: Final = "/kafka-acl-extended-changes/acl_changes_"
+DELEGATION_TOKEN_CHANGE_PREFIX: Final = "/delegation_token/token_changes/token_change_"
+
+PERSISTENT: Final = (
+    CONSUMERS,
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    BROKER_SEQUENCE,
+    ISR_CHANGES,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENTS,
+    CONFIG_TOPICS,
+    CONFIG_CLIENTS,
+    CONFIG_USERS,
+    CONFIG_BROKERS,
+    CONFIG_IPS,
+)
+"""What every broker creates at its start if it is missing, without data, in Kafka's order."""
+
+DEFAULT_ENTITY: Final = "<default>"
+"""The literal name of the znode that holds the defaults of brokers, clients, users or ips."""
+
+
+def parent(path: str) -> str:
+    """`/a/b` of `/a/b/c`; `/` of `/a`."""
+    return path.rpartition("/")[0] or "/"
+
+
+def name(path: str) -> str:
+    """The last element."""
+    return path.rpartition("/")[2]
+
+
+def ancestors(path: str) -> list[str]:
+    """`/a`, `/a/b` of `/a/b/c`: what must exist before it, outermost first."""
+    parts = path.strip("/").split("/")[:-1]
+    return ["/" + "/".join(parts[: end + 1]) for end in range(len(parts))]
+
+
+def child(path: str, child_name: str) -> str:
+    """The path of a child by its name."""
+    return f"{path}/{child_name}" if path != "/" else f"/{child_name}"
+
+
+def broker(broker_id: int) -> str:
+    """A broker's registration."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(topic_name: str) -> str:
+    """A topic's assignment."""
+    return f"{TOPICS}/{topic_name}"
+
+
+def partitions(topic_name: str) -> str:
+    """The parent of a topic's partitions."""
+    return f"{TOPICS}/{topic_name}/partitions"
+
+
+def partition(topic_name: str, partition_index: int) -> str:
+    """The parent of a partition's state."""
+    return f"{TOPICS}/{topic_name}/partitions/{partition_index}"
+
+
+def partition_state(topic_name: str, partition_index: int) -> str:
+    """A partition's leader and ISR."""
+    return f"{TOPICS}/{topic_name}/partitions/{partition_index}/state"
+
+
+def delete_topic(topic_name: str) -> str:
+    """The mark that a topic is to be deleted."""
+    return f"{DELETE_TOPICS}/{topic_name}"
+
+
+def config(entity_path: str) -> str:
+    """An entity's configuration; `entity_path` as in a change notification: `topics/t`, `users/u/clients/c`."""
+    return f"{CONFIG}/{entity_path}"
+
+
+def topic_config(topic_name: str) -> str:
+    return f"{CONFIG_TOPICS}/{topic_name}"
+
+
+def broker_config(broker_id: int | None) -> str:
+    """A broker's dynamic configuration; of None, the defaults of all brokers."""
+    return f"{CONFIG_BROKERS}/{DEFAULT_ENTITY if broker_id is None else broker_id}"
+
+
+def client_config(client_id: str) -> str:
+    return f"{CONFIG_CLIENTS}/{sanitize(client_id)}"
+
+
+def user_config(user: str, client_id: str | None = None) -> str:
+    """A user's configuration, or that of a client of the user."""
+    path = f"{CONFIG_USERS}/{sanitize(user)}"
+    return path if client_id is None else f"{path}/clients/{sanitize(client_id)}"
+
+
+def ip_config(ip: str) -> str:
+    return f"{CONFIG_IPS}/{ip}"
+
+
+def sanitize(entity_name: str) -> str:
+    """A user or client name as a znode's name: percent-encoded UTF-8, except that `<default>` stays as it is.
+
+    The same set of characters as Kafka's Sanitizer, which encodes `~` where Python's `quote` never does.
+    """
+    return entity_name if entity_name == DEFAULT_ENTITY else quote(entity_name, safe="-._").replace("~", "%7E")
+
+
+def desanitize(znode_name: str) -> str:
+    """The entity that `sanitize` made this name for."""
+    return znode_name if znode_name == DEFAULT_ENTITY else unquote(znode_name)
+
+
+def sequence_number(path_or_name: str) -> int:
+    """The number that ZooKeeper appended to a sequential znode; ValueError when there is none.
+
+    The counter is a signed 32-bit one, so the last ten characters may carry a sign.
+    """
+    digits = name(path_or_name)[-10:]
+    try:
+        return int(digits)
+    except ValueError:
+        raise ValueError(f"{path_or_name!r} does not end in a sequence number") from None

@@ -1,0 +1,36 @@
+"""The data of znodes: a frozen dataclass for each kind, with `encode() -> bytes` and `decode(bytes)`.
+
+Written byte for byte as Kafka 3.9 writes them (compact JSON, Kafka's order of keys), and read tolerantly: any whitespace
+and order, unknown keys ignored. `decode` raises `MalformedZnodeError`, a ValueError, on anything else.
+"""
+
+from zk.znodes.admin import DeleteTopic, IsrChange, LogDirEvent, PartitionName, PreferredElection, ReassignPartitions
+from zk.znodes.brokers import BrokerRegistration, FeatureRange, RegisteredEndpoint
+from zk.znodes.cluster import ClusterId, Feature, FeatureStatus, ProducerIdBlock
+from zk.znodes.configs import ConfigChange, ConfigEntity
+from zk.znodes.controller import ControllerEpoch, ControllerSeat
+from zk.znodes.fields import MalformedZnodeError
+from zk.znodes.topics import PartitionState, TopicAssignment
+
+__all__ = [
+    "BrokerRegistration",
+    "ClusterId",
+    "ConfigChange",
+    "ConfigEntity",
+    "ControllerEpoch",
+    "ControllerSeat",
+    "DeleteTopic",
+    "Feature",
+    "FeatureRange",
+    "FeatureStatus",
+    "IsrChange",
+    "LogDirEvent",
+    "MalformedZnodeError",
+    "PartitionName",
+    "PartitionState",
+    "PreferredElection",
+    "ProducerIdBlock",
+    "ReassignPartitions",
+    "RegisteredEndpoint",
+    "TopicAssignment",
+]

@@ -1,0 +1,57 @@
+"""`/controller` and `/controller_epoch`: who the controller is, and how many there have been."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zk.znodes.fields import Fields, MalformedZnodeError, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSeat:
+    """The ephemeral `/controller`. Version 2 is written; version 1 (to 3.3) lacks `kraft_controller_epoch`.
+
+    A `kraft_controller_epoch` other than -1 means that a KRaft controller owns the cluster (KIP-866).
+    """
+
+    broker_id: int
+    timestamp_ms: int
+    kraft_controller_epoch: int = -1
+
+    def encode(self) -> bytes:
+        return to_json(
+            {
+                "version": 2,
+                "brokerid": self.broker_id,
+                "timestamp": str(self.timestamp_ms),
+                "kraftControllerEpoch": self.kraft_controller_epoch,
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> ControllerSeat:
+        """MalformedZnodeError when the broker id is missing."""
+        fields = Fields.parse("controller", data)
+        return cls(
+            fields.integer("brokerid"),
+            fields.integer_text("timestamp") if fields.has("timestamp") else -1,
+            fields.integer("kraftControllerEpoch", -1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerEpoch:
+    """The persistent `/controller_epoch`: an ASCII integer; the first controller ever has epoch 1."""
+
+    epoch: int
+
+    def encode(self) -> bytes:
+        return b"%d" % self.epoch
+
+    @classmethod
+    def decode(cls, data: bytes) -> ControllerEpoch:
+        """MalformedZnodeError when it is no integer."""
+        try:
+            return cls(int(data))
+        except ValueError:
+            raise MalformedZnodeError("controller epoch", f"{data!r} is not an integer") from None

@@ -1,0 +1,127 @@
+"""Reading and writing the JSON of znodes: compact on writing, tolerant on reading, clear about what is wrong.
+
+Readers accept any whitespace and key order, ignore keys they do not know, and raise `MalformedZnodeError` that names the
+kind of znode and the key. Kafka itself writes compact JSON; key order is that of the mapping handed to `to_json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+class MalformedZnodeError(ValueError):
+    """Data that is no valid znode of its kind."""
+
+    def __init__(self, kind: str, problem: str) -> None:
+        super().__init__(f"malformed {kind} znode: {problem}")
+        self.kind = kind
+        self.problem = problem
+
+
+def to_json(document: Mapping[str, Any]) -> bytes:
+    """Compact JSON in the mapping's order, UTF-8 without escapes for characters above ASCII, as Kafka writes it."""
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+class Fields:
+    """A JSON object and the kind of znode it came from; getters raise MalformedZnodeError with the key's name."""
+
+    __slots__ = ("_document", "kind")
+
+    def __init__(self, kind: str, document: dict[str, Any]) -> None:
+        self.kind = kind
+        self._document = document
+
+    @classmethod
+    def parse(cls, kind: str, data: bytes) -> Fields:
+        """The object in `data`. MalformedZnodeError when it is no JSON object."""
+        try:
+            document = json.loads(data)
+        except (ValueError, RecursionError) as problem:
+            raise MalformedZnodeError(kind, f"not JSON ({problem}): {_excerpt(data)}") from problem
+        if not isinstance(document, dict):
+            raise MalformedZnodeError(kind, f"not a JSON object: {_excerpt(data)}")
+        return cls(kind, document)
+
+    def refuse(self, problem: str) -> MalformedZnodeError:
+        """The error to raise about this znode."""
+        return MalformedZnodeError(self.kind, problem)
+
+    def has(self, key: str) -> bool:
+        """Is the key there with a value that is not null?"""
+        return self._document.get(key) is not None
+
+    def version(self, lowest: int, highest: int | None = None) -> int:
+        """The integer `version`, which must lie within the bounds."""
+        version = self.integer("version")
+        if version < lowest or (highest is not None and version > highest):
+            raise self.refuse(f"version {version} is not supported")
+        return version
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        """An integer; absent or null gives the default, or an error when there is none."""
+        value = self._document.get(key)
+        if value is None and default is not None:
+            return default
+        return self._integer(key, value)
+
+    def integer_text(self, key: str) -> int:
+        """An integer that Kafka writes as a string; a bare number is accepted too."""
+        value = self._document.get(key)
+        try:
+            return int(value) if isinstance(value, str) else self._integer(key, value)
+        except ValueError:
+            raise self.refuse(f"{key} is {value!r}, not an integer") from None
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A string; absent or null gives the default, or an error when there is none."""
+        value = self._document.get(key)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str):
+            raise self.refuse(f"{key} is {value!r}, not a string")
+        return value
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        """A list of integers."""
+        return self.integer_list(key, self._document.get(key))
+
+    def integer_list(self, key: str, value: object) -> tuple[int, ...]:
+        """`value` as a tuple of integers; `key` for the error."""
+        if not isinstance(value, list):
+            raise self.refuse(f"{key} is {value!r}, not a list")
+        return tuple(self._integer(key, item) for item in value)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of strings."""
+        value = self._document.get(key)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.refuse(f"{key} is {value!r}, not a list of strings")
+        return tuple(value)
+
+    def mapping(self, key: str, *, required: bool = False) -> dict[str, Any]:
+        """An object; empty when absent or null, unless it is required."""
+        value = self._document.get(key)
+        if value is None and not required:
+            return {}
+        if not isinstance(value, dict):
+            raise self.refuse(f"{key} is {value!r}, not an object")
+        return value
+
+    def objects(self, key: str) -> list[Fields]:
+        """A list of objects."""
+        value = self._document.get(key)
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.refuse(f"{key} is {value!r}, not a list of objects")
+        return [Fields(self.kind, item) for item in value]
+
+    def _integer(self, key: str, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.refuse(f"{key} is {value!r}, not an integer")
+        return value
+
+
+def _excerpt(data: bytes, shown: int = 80) -> str:
+    return repr(data if len(data) <= shown else data[:shown] + b"...")
