@@ -1,0 +1,92 @@
+# Shared by deploy/demo and deploy/test: makes the machine ready. To be sourced by sh with the repository as the current
+# directory; needs Python 3.11 or newer. What is missing is installed by apt when the user is root, else named in one line.
+
+venv=.venv
+
+say() {
+    printf '%s\n' "$*" >&2
+}
+
+fail() {
+    say "error: $*"
+    exit 1
+}
+
+can_install() {
+    [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1
+}
+
+# install_packages PACKAGE... : quietly, the output is shown only when something went wrong.
+install_packages() {
+    say "installing $*"
+    install_log=$(mktemp)
+    if ! { [ -n "${apt_updated:-}" ] || apt-get update; } >"$install_log" 2>&1 ||
+        ! DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >>"$install_log" 2>&1; then
+        cat "$install_log" >&2
+        rm -f "$install_log"
+        return 1
+    fi
+    apt_updated=yes
+    rm -f "$install_log"
+}
+
+find_python() {
+    for candidate in python3 python3.14 python3.13 python3.12 python3.11 python; do
+        if command -v "$candidate" >/dev/null 2>&1 &&
+            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            python=$candidate
+            return
+        fi
+    done
+    fail "Python 3.11 or newer is needed; install it and run this again"
+}
+
+make_environment() {
+    [ -x "$venv/bin/python" ] && "$venv/bin/python" -c 'import pip' 2>/dev/null && return
+    find_python
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        package=python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv
+        can_install || fail "$python lacks the venv module; install it with: sudo apt-get install $package"
+        install_packages "$package" || fail "cannot install $package"
+    fi
+    say "creating $venv"
+    "$python" -m venv --clear "$venv"
+}
+
+# prepare_python EXTRA : the project with that extra in .venv, installed again only when its packaging has changed.
+prepare_python() {
+    make_environment
+    stamp="$venv/.installed-$1"
+    wanted=$(cat setup.cfg pyproject.toml | cksum)
+    if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+        return
+    fi
+    say "installing kafkalite[$1] into $venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$1]" ||
+        fail "pip could not install kafkalite[$1]"
+    printf '%s' "$wanted" >"$stamp"
+}
+
+# Major version of the java that would be run, 0 without one.
+java_version() {
+    found=$("${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+    printf '%s' "${found:-0}"
+}
+
+prepare_java() {
+    [ "$(java_version)" -ge 17 ] && return
+    can_install || fail "ZooKeeper needs Java 17 or newer; install it with: sudo apt-get install openjdk-17-jre-headless"
+    install_packages openjdk-17-jre-headless || install_packages default-jre-headless ||
+        fail "cannot install Java; install a Java 17 runtime by hand"
+    unset JAVA_HOME
+    [ "$(java_version)" -ge 17 ] || fail "the installed Java is older than 17; install a Java 17 runtime by hand"
+}
+
+# prepare_optional PROGRAM PACKAGE WHAT_IS_LOST : only some tests need it, so its absence is told and no error.
+prepare_optional() {
+    command -v "$1" >/dev/null 2>&1 && return
+    if can_install && install_packages "$2"; then
+        return
+    fi
+    say "note: $1 is missing, so $3; install it with: sudo apt-get install $2"
+}

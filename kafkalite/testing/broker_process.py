@@ -1,0 +1,164 @@
+"""One broker as a process of its own: started from a properties file, watched through its log, stopped by signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from kafkalite.testing.ports import ReservedPort
+
+BROKER_COMMAND: Final = (sys.executable, "-m", "kafkalite", "broker", "--config")
+"""Runs a broker when the path of its properties file is appended."""
+
+POLL_S: Final = 0.02
+
+
+class BrokerDied(Exception):
+    """A broker process ended when it should have run; the message ends with its last log lines."""
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> None:
+    """Return as soon as `condition()` holds. Raises TimeoutError that says what was waited for."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {timeout_s:g} s")
+        time.sleep(POLL_S)
+
+
+class BrokerProcess:
+    """A broker that keeps its id, port and log directory over restarts.
+
+    `directory` receives `broker-<id>.properties`, `broker-<id>.log` (all output) and the log directory `broker-<id>`.
+    """
+
+    def __init__(
+        self, broker_id: int, directory: Path, properties: Mapping[str, str], command: Sequence[str] = BROKER_COMMAND
+    ) -> None:
+        self.id = broker_id
+        self._port = ReservedPort()
+        self._command = command
+        self.log_path = directory / f"broker-{broker_id}.log"
+        self.properties_path = directory / f"broker-{broker_id}.properties"
+        self.properties = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(directory / f"broker-{broker_id}"),
+        } | dict(properties)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def port(self) -> int:
+        return self._port.number
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log_dir(self) -> Path:
+        return Path(self.properties["log.dirs"].split(",")[0])
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id of a running broker. Raises BrokerDied when there is none."""
+        if self._process is None or self._process.poll() is not None:
+            raise BrokerDied(f"broker {self.id} does not run")
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the process; `wait_started` tells when it serves. Does nothing while it runs."""
+        if self.running:
+            return
+        self.properties_path.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()))
+        with self.log_path.open("ab") as log:
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                [*self._command, str(self.properties_path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # an interrupt at the terminal is for the tests, which then stop the brokers
+            )
+
+    def wait_started(self, timeout_s: float = 60) -> None:
+        """Until the broker says that it serves. Raises BrokerDied or TimeoutError, with its last log lines."""
+        line = f"[KafkaServer id={self.id}] started".encode()
+
+        def started() -> bool:
+            ended = not self.running
+            if line in self._output():
+                return True
+            if ended:
+                raise BrokerDied(f"broker {self.id} ended before it had started:\n{self.log_tail()}")
+            return False
+
+        try:
+            wait_until(started, f"start of broker {self.id}", timeout_s)
+        except TimeoutError as problem:
+            raise TimeoutError(f"{problem}\n{self.log_tail()}") from None
+
+    def stop(self, timeout_s: float = 40) -> int:
+        """Clean stop (SIGTERM): the broker hands over its leaderships first. The exit status; TimeoutError."""
+        process = self._process
+        if process is None:
+            return 0
+        self.ask_to_stop()
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"broker {self.id} did not stop within {timeout_s:g} s\n{self.log_tail()}") from None
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM, without waiting; a paused broker is resumed so that it can obey."""
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Death without warning (SIGKILL); returns when the process is gone."""
+        self._signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait(30)
+
+    def pause(self) -> None:
+        """Freeze the process (SIGSTOP), as a long garbage collection or a suspended machine would."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def resident_bytes(self) -> int:
+        """Memory of the process that is in RAM (VmRSS). Raises BrokerDied."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def log_tail(self, lines: int = 60) -> str:
+        if not self.log_path.exists():
+            return ""
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+
+    def close(self) -> None:
+        """Kill what still runs and give up the port."""
+        self.kill()
+        self._port.release()
+
+    def _output(self) -> bytes:
+        """What the broker printed since its latest start."""
+        with self.log_path.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
