@@ -1,0 +1,136 @@
+"""Between kazoo's connection thread and the event loop: everything that kazoo reports arrives on the loop, in wire order.
+
+kazoo runs one thread that owns the socket. Its usual handler adds two worker threads, one for answers and one for watch
+events, and so loses the order between the two: a watch event could overtake the answer to the read that armed it.
+`LoopHandler` has no workers; answers, watch events and changes of state go through one `Mailbox` to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.handlers.threading import SequentialThreadingHandler
+
+logger = logging.getLogger(__name__)
+
+
+class Mailbox:
+    """Calls from any thread, made on the loop in the order posted; one wake-up of the loop serves many."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._wake_up_pending = False
+
+    def post(self, call: Callable[..., object], *arguments: Any) -> None:
+        """From any thread. Calls to a loop that is closed are dropped: nobody is left to hear them."""
+        self._calls.append((call, arguments))
+        if self._wake_up_pending:
+            return
+        self._wake_up_pending = True
+        try:
+            self._loop.call_soon_threadsafe(self._deliver)
+        except RuntimeError:
+            logger.debug("the event loop is closed; %s is dropped", call)
+
+    def _deliver(self) -> None:
+        # Reset before emptying: a call posted meanwhile is either seen below or wakes the loop again.
+        self._wake_up_pending = False
+        while self._calls:
+            call, arguments = self._calls.popleft()
+            try:
+                call(*arguments)
+            except Exception:
+                logger.exception("%s failed", call)
+
+
+class Answer:
+    """kazoo's async result, whose callback runs at once in the thread that sets it; no condition, nobody waits on it."""
+
+    __slots__ = ("_callback", "_lock", "_ready", "exception", "value")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ready = False
+        self._callback: Callable[[Answer], object] | None = None
+        self.value: Any = None
+        self.exception: BaseException | None = None
+
+    def ready(self) -> bool:
+        return self._ready
+
+    def successful(self) -> bool:
+        return self._ready and self.exception is None
+
+    def set(self, value: Any = None) -> None:
+        self._settle(value, None)
+
+    def set_exception(self, exception: BaseException) -> None:
+        self._settle(None, exception)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """The value, or its exception raised; never waits."""
+        if not self._ready:
+            raise TimeoutError("no answer yet")
+        if self.exception is not None:
+            raise self.exception
+        return self.value
+
+    def rawlink(self, callback: Callable[[Answer], object]) -> None:
+        with self._lock:
+            if not self._ready:
+                self._callback = callback
+                return
+        callback(self)
+
+    def _settle(self, value: Any, exception: BaseException | None) -> None:
+        with self._lock:
+            if self._ready:
+                return
+            self.value, self.exception, self._ready = value, exception, True
+            callback = self._callback
+        if callback is not None:
+            callback(self)
+
+
+class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's handler without worker threads; `connect_timeout_s` bounds the attempt to reach one server."""
+
+    name = "loop_handler"
+
+    def __init__(self, mailbox: Mailbox, connect_timeout_s: float) -> None:
+        super().__init__()
+        self._mailbox = mailbox
+        self._connect_timeout_s = connect_timeout_s
+
+    def start(self) -> None:
+        self._running = True
+
+    def stop(self) -> None:
+        self._running = False
+
+    def async_result(self) -> Answer:
+        return Answer()
+
+    def dispatch_callback(self, callback: Any) -> None:
+        self._mailbox.post(callback.func, *callback.args)
+
+    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs["timeout"] = min(kwargs.get("timeout", self._connect_timeout_s), self._connect_timeout_s)
+        return super().create_connection(*args, **kwargs)
+
+    def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+        """A daemon thread, so that no server that hangs can keep the process from ending."""
+        return super().spawn(_quiet_when_stopped, func, args, kwargs)
+
+
+def _quiet_when_stopped(func: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    try:
+        func(*args, **kwargs)
+    except InterruptedError:
+        logger.debug("kazoo was stopped between two attempts to connect")
