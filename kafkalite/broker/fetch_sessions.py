@@ -97,7 +97,9 @@ class FetchSessionCache:
         self._slots, self._choose_id, self._watch, self._unwatch = slots, choose_id, watch, unwatch
         self.sessions: dict[int, FetchSession] = {}
 
-    def open(self, items: list[FetchItem], is_follower: bool, uses_topic_ids: bool, now_ms: float) -> FetchSession | None:
+    def open(
+        self, items: list[FetchItem], is_follower: bool, uses_topic_ids: bool, now_ms: float
+    ) -> FetchSession | None:
         """A new session with these partitions; None when there is no room, and the client fetches without one."""
         if not items or not self._make_room(is_follower, len(items), now_ms):
             return None

@@ -169,13 +169,21 @@ class Partition:
         """KafkaError unless this broker leads, in the epoch that the caller knows if it gives one (KIP-320)."""
         self.require_epoch(current_leader_epoch)
         if self.leader != self.local_id:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.local_id} does not lead {self.topic_partition}")
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.local_id} does not lead {self.topic_partition}"
+            )
 
     def require_epoch(self, current_leader_epoch: int) -> None:
         """FENCED_LEADER_EPOCH for an older epoch than ours, UNKNOWN_LEADER_EPOCH for a newer one; -1 asks nothing."""
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
-            code = ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
-            raise KafkaError(code, f"{self.topic_partition} is in leader epoch {self.leader_epoch}, not {current_leader_epoch}")
+            code = (
+                ErrorCode.FENCED_LEADER_EPOCH
+                if current_leader_epoch < self.leader_epoch
+                else ErrorCode.UNKNOWN_LEADER_EPOCH
+            )
+            raise KafkaError(
+                code, f"{self.topic_partition} is in leader epoch {self.leader_epoch}, not {current_leader_epoch}"
+            )
 
     # Roles
 
@@ -347,7 +355,9 @@ class Partition:
     def low_watermark(self) -> int:
         """The lowest log start offset of the replicas that are alive; what DeleteRecords answers."""
         starts = [
-            f.log_start_offset for f in self.followers.values() if f.log_start_offset >= 0 and self._is_eligible(f.broker_id)
+            f.log_start_offset
+            for f in self.followers.values()
+            if f.log_start_offset >= 0 and self._is_eligible(f.broker_id)
         ]
         return min([self.log.log_start_offset, *starts])
 
@@ -387,7 +397,13 @@ class Partition:
 
     def _propose(self, isr: tuple[BrokerId, ...], reason: str) -> IsrChange:
         self.pending_change = IsrChange(
-            self.topic_partition, self.topic_id, self.leader_epoch, self.partition_epoch, self.controller_epoch, isr, reason
+            self.topic_partition,
+            self.topic_id,
+            self.leader_epoch,
+            self.partition_epoch,
+            self.controller_epoch,
+            isr,
+            reason,
         )
         return self.pending_change
 
@@ -395,10 +411,17 @@ class Partition:
         self, change: IsrChange, isr: Iterable[BrokerId], leader_epoch: int, partition_epoch: int, now_ms: float
     ) -> bool:
         """The change was written (or had been); False when it is not about this epoch any more."""
-        if self.pending_change is not change or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
+        if (
+            self.pending_change is not change
+            or leader_epoch != self.leader_epoch
+            or partition_epoch < self.partition_epoch
+        ):
             return False
         self.isr = tuple(isr)
-        ensure(self.local_id in self.isr, f"{self.topic_partition}: leader {self.local_id} is not in the written ISR {self.isr}")
+        ensure(
+            self.local_id in self.isr,
+            f"{self.topic_partition}: leader {self.local_id} is not in the written ISR {self.isr}",
+        )
         self.partition_epoch = partition_epoch
         self.pending_change = None
         self._advance_high_watermark(now_ms)

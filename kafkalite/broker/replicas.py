@@ -110,7 +110,8 @@ class Replicas:
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker epoch {broker_epoch}, this is {self.broker_epoch}")
         if controller_epoch < self.controller_epoch:
             raise KafkaError(
-                ErrorCode.STALE_CONTROLLER_EPOCH, f"controller epoch {controller_epoch}, seen was {self.controller_epoch}"
+                ErrorCode.STALE_CONTROLLER_EPOCH,
+                f"controller epoch {controller_epoch}, seen was {self.controller_epoch}",
             )
         self.controller_epoch = controller_epoch
 
@@ -188,9 +189,7 @@ class Replicas:
         self.topic_ids[topic_id] = partition.topic_partition.topic
         return True
 
-    def _open(
-        self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig, is_new: bool
-    ) -> Partition:
+    def _open(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig, is_new: bool) -> Partition:
         log = self.logs.get(topic_partition)
         if log is None:
             if not is_new and self.logs.offline_directories:

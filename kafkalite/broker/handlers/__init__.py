@@ -1,0 +1,42 @@
+"""One module for each API, or for a few that belong together; `HANDLERS` is the table that dispatch and ApiVersions are derived from."""
+
+from __future__ import annotations
+
+from kafkalite.broker.dispatch import Handler
+from kafkalite.broker.handlers import (
+    api_versions,
+    cluster,
+    control,
+    delete_records,
+    describe_configs,
+    fetch,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    producer_ids,
+    topics,
+)
+from kafkalite.protocol.apis import ApiKey
+
+HANDLERS: dict[ApiKey, Handler] = {
+    ApiKey.PRODUCE: produce.produce,
+    ApiKey.FETCH: fetch.fetch,
+    ApiKey.LIST_OFFSETS: list_offsets.list_offsets,
+    ApiKey.METADATA: metadata.metadata,
+    ApiKey.LEADER_AND_ISR: control.leader_and_isr,
+    ApiKey.STOP_REPLICA: control.stop_replica,
+    ApiKey.UPDATE_METADATA: control.update_metadata,
+    ApiKey.CONTROLLED_SHUTDOWN: control.controlled_shutdown,
+    ApiKey.FIND_COORDINATOR: cluster.find_coordinator,
+    ApiKey.API_VERSIONS: api_versions.api_versions,
+    ApiKey.CREATE_TOPICS: topics.create_topics,
+    ApiKey.DELETE_TOPICS: topics.delete_topics,
+    ApiKey.DELETE_RECORDS: delete_records.delete_records,
+    ApiKey.INIT_PRODUCER_ID: producer_ids.init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.offset_for_leader_epoch,
+    ApiKey.DESCRIBE_CONFIGS: describe_configs.describe_configs,
+    ApiKey.ALTER_PARTITION: control.alter_partition,
+    ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+    ApiKey.ALLOCATE_PRODUCER_IDS: producer_ids.allocate_producer_ids,
+}

@@ -1,0 +1,213 @@
+"""One client's connection: cuts frames, hands requests to dispatch, writes answers in the order of the requests.
+
+As in Kafka, a connection has one request in progress at a time, so that requests take effect in order; the one exception is Produce,
+of which several may wait for replication at once, because their appends have happened in order already. Answers always leave in
+order. Bounds: a frame's size (socket.request.max.bytes), the bytes of requests that wait their turn, and the socket's write
+buffer; beyond them nothing more is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.errors import ProtocolViolation
+from kafkalite.net.connection import shared_receive_buffer
+from kafkalite.net.frames import FrameReader
+from kafkalite.types import Buffer
+
+if TYPE_CHECKING:
+    from kafkalite.broker.dispatch import Dispatcher
+    from kafkalite.broker.server import Server
+
+logger = logging.getLogger("kafkalite.broker.connection")
+
+_WAITING_BYTES_MAX = 4 * 1024 * 1024
+_PIPELINED_MAX = 128
+_WRITE_BUFFER_BYTES = 8 * 1024 * 1024
+
+
+class Slot:
+    """The place of one request in the order of answers."""
+
+    __slots__ = ("done", "frame")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.frame: list[Buffer] | None = None
+
+
+class ServerConnection(asyncio.BufferedProtocol):
+    """See the module. `listener` is the name of the listener that accepted it."""
+
+    def __init__(self, server: Server, dispatcher: Dispatcher, listener: str, max_frame_bytes: int) -> None:
+        self.server = server
+        self.dispatcher = dispatcher
+        self.listener = listener
+        self.peer_host = ""
+        self.local_port = 0
+        self.last_used_s = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._frames = FrameReader(shared_receive_buffer(self._loop), max_frame_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._slots: deque[Slot] = deque()
+        self._waiting: deque[memoryview] = deque()
+        self._waiting_bytes = 0
+        self._pipelining = False
+        self._reading = True
+        self._writable = True
+        self._corked: list[Buffer] | None = None
+        self.closed = False
+
+    # asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+        peer = transport.get_extra_info("peername")
+        self.peer_host = peer[0] if peer else ""
+        self.last_used_s = self._loop.time()
+        self._transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)  # type: ignore[union-attr]
+        if not self.server.admit(self):
+            self._transport.abort()  # type: ignore[union-attr]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._waiting.clear()
+        self._slots.clear()
+        self.server.gone(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_used_s = self._loop.time()
+        frames = self._frames.received(nbytes)
+        self._corked = []
+        for frame, owned in frames:
+            if self.closed:
+                return
+            self._take(frame, owned)
+        if self._frames.violation and not self.closed:
+            self._violation(self._frames.violation)
+        corked, self._corked = self._corked, None
+        if corked and not self.closed:
+            self._write(corked)
+        self._limit_reading()
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        self._limit_reading()
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._serve_waiting()
+        self._limit_reading()
+
+    # Requests
+
+    def _take(self, frame: memoryview, owned: bool) -> None:
+        if self._waiting or not self._may_start(frame):
+            kept = frame if owned else memoryview(bytearray(frame))
+            self._waiting.append(kept)
+            self._waiting_bytes += len(kept)
+        else:
+            self._start(frame)
+
+    def _may_start(self, frame: memoryview) -> bool:
+        if not self._writable:
+            return False
+        if not self._slots:
+            return True
+        # Produce (api key 0) behind Produce: see the module.
+        return self._pipelining and frame[:2] == b"\x00\x00" and len(self._slots) < _PIPELINED_MAX
+
+    def _start(self, frame: memoryview) -> None:
+        slot = Slot()
+        self._pipelining = frame[:2] == b"\x00\x00"
+        self._slots.append(slot)
+        try:
+            reply = self.dispatcher.handle(frame, self)
+        except ProtocolViolation as problem:
+            self._violation(str(problem))
+            return
+        if isinstance(reply, asyncio.Future):
+            reply.add_done_callback(lambda future: self._finish_later(slot, future))
+        else:
+            self._finish(slot, reply)
+
+    def _finish_later(self, slot: Slot, future: asyncio.Future[list[Buffer] | None]) -> None:
+        if self.closed or future.cancelled():
+            return
+        problem = future.exception()
+        if problem is None:
+            self._finish(slot, future.result())
+            self._serve_waiting()
+            self._limit_reading()
+        elif isinstance(problem, ProtocolViolation):
+            self._violation(str(problem))
+        else:
+            self._violation(f"internal error: {problem!r}")
+
+    def _finish(self, slot: Slot, frame: list[Buffer] | None) -> None:
+        slot.done, slot.frame = True, frame
+        slots = self._slots
+        ready: list[Buffer] = []
+        while slots and slots[0].done:
+            answer = slots.popleft().frame
+            if answer:
+                ready += answer
+        if ready:
+            if self._corked is not None:
+                self._corked += ready
+            else:
+                self._write(ready)
+
+    def _serve_waiting(self) -> None:
+        while self._waiting and not self.closed and self._may_start(self._waiting[0]):
+            frame = self._waiting.popleft()
+            self._waiting_bytes -= len(frame)
+            self._start(frame)
+
+    def _write(self, buffers: list[Buffer]) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if len(buffers) == 1:
+            transport.write(buffers[0])
+        else:
+            transport.writelines(buffers)
+
+    def _limit_reading(self) -> None:
+        transport = self._transport
+        if transport is None or self.closed or transport.is_closing():
+            return
+        wanted = self._writable and self._waiting_bytes < _WAITING_BYTES_MAX and len(self._waiting) < _PIPELINED_MAX
+        if wanted != self._reading:
+            self._reading = wanted
+            if wanted:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._slots and not self._waiting
+
+    def _violation(self, problem: str) -> None:
+        logger.warning("closing the connection from %s on %s: %s", self.peer_host, self.listener, problem)
+        self.close()
+
+    def close(self) -> None:
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def statistics(self) -> dict[str, Any]:
+        return {
+            "peer": self.peer_host,
+            "in_progress": len(self._slots),
+            "waiting": len(self._waiting),
+            "waiting_bytes": self._waiting_bytes,
+        }

@@ -1,0 +1,81 @@
+"""Requests to whoever is the controller now: found through metadata, sent again elsewhere when it has moved.
+
+The connection negotiates versions (as Kafka's node-to-controller channel does), because the controller may be newer or older.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kafkalite.errors import ErrorCode
+from kafkalite.net.connection import Connection
+from kafkalite.types import BrokerId, Endpoint
+
+logger = logging.getLogger("kafkalite.broker.controller_channel")
+
+_RETRY_S = 0.05
+
+
+class ControllerChannel:
+    """See the module. `find()` gives the controller's id and endpoint, or None while none is known."""
+
+    def __init__(
+        self, broker_id: BrokerId, find: Callable[[], tuple[BrokerId, Endpoint] | None], request_timeout_s: float
+    ) -> None:
+        self._broker_id, self._find, self._timeout_s = broker_id, find, request_timeout_s
+        self._connection: Connection | None = None
+        self._connected_to: tuple[BrokerId, Endpoint] | None = None
+        self._opening = asyncio.Lock()
+
+    async def request(self, message: Any, deadline_s: float | None = None, max_version: int | None = None) -> Any:
+        """The controller's response. TimeoutError when no controller answered until `deadline_s` (loop time; None: for ever)."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection = await self._connected()
+                version = connection.version_of(message.API.key)
+                if max_version is not None:
+                    version = min(version, max_version)
+                timeout_s = (
+                    self._timeout_s
+                    if deadline_s is None
+                    else max(0.001, min(self._timeout_s, deadline_s - loop.time()))
+                )
+                response = await connection.request(message, version, timeout_s)
+                if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
+                    return response
+            except (OSError, TimeoutError) as problem:
+                logger.debug("asking the controller: %s", problem)
+            self._forget()
+            if deadline_s is not None and loop.time() + _RETRY_S >= deadline_s:
+                raise TimeoutError("no controller answered in time")
+            await asyncio.sleep(_RETRY_S)
+
+    async def _connected(self) -> Connection:
+        async with self._opening:
+            target = self._find()
+            if target is None:
+                raise ConnectionError("no controller is known")
+            if self._connection is None or self._connection.closed or target != self._connected_to:
+                self._forget()
+                connection = await Connection.open(
+                    target[1].host,
+                    target[1].port,
+                    client_id=f"broker-{self._broker_id}-to-controller",
+                    timeout_s=self._timeout_s,
+                    security_protocol=target[1].security_protocol,
+                )
+                await connection.negotiate(self._timeout_s)
+                self._connection, self._connected_to = connection, target
+            return self._connection
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._connected_to = None, None
+
+    async def close(self) -> None:
+        self._forget()

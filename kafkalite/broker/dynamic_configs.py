@@ -1,0 +1,104 @@
+"""Configurations that live in ZooKeeper: read when needed, and taken over when /config/changes says that they changed.
+
+`DynamicConfigs` reads the znodes of topics and brokers; `ConfigChanges` follows the notifications (spec-zookeeper 11.1): all that exist
+at start, later the new ones in order; those older than fifteen minutes are removed by whoever sees them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from kafkalite.clock import Clock
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.dynamic import BrokerSources
+from kafkalite.config.keys import InvalidValue
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import KafkaError
+from zk import paths
+from zk.store import NoNodeError, Store, StoreError
+from zk.znodes import ConfigChange, ConfigEntity, MalformedZnodeError
+
+logger = logging.getLogger("kafkalite.broker.dynamic_configs")
+
+_PURGE_AFTER_MS = 15 * 60 * 1000
+
+
+class DynamicConfigs:
+    """See the module."""
+
+    def __init__(self, store: Store, config: BrokerConfig) -> None:
+        self._store = store
+        self.sources = BrokerSources(static=config.originals)
+        self.topic_defaults: TopicConfig = config.topic_defaults
+
+    async def read(self, path: str) -> dict[str, str]:
+        """The overrides in a configuration znode; empty when it is absent or unreadable (which is logged)."""
+        try:
+            data, _ = await self._store.read(path)
+            return dict(ConfigEntity.decode(data).config)
+        except NoNodeError:
+            return {}
+        except MalformedZnodeError as problem:
+            logger.error("%s: %s; going on without it", path, problem)
+            return {}
+
+    async def topic(self, topic: str) -> TopicConfig:
+        """A topic's configuration: its overrides over this broker's defaults. Bad overrides are logged and left out."""
+        overrides = await self.read(paths.topic_config(topic))
+        try:
+            return TopicConfig.from_overrides(self.topic_defaults, overrides)
+        except (KafkaError, InvalidValue) as problem:
+            logger.error("topic %s: %s; its defaults are used", topic, problem)
+            return self.topic_defaults
+
+    async def load_broker(self, broker_id: int) -> None:
+        """Take over the cluster's and this broker's dynamic configuration."""
+        self.sources = BrokerSources(
+            static=self.sources.static,
+            cluster_default=await self.read(paths.broker_config(None)),
+            per_broker=await self.read(paths.broker_config(broker_id)),
+        )
+        try:
+            self.topic_defaults = self.sources.topic_defaults()
+        except (KafkaError, InvalidValue) as problem:
+            logger.error("dynamic broker configuration: %s; the old one stays", problem)
+
+
+class ConfigChanges:
+    """See the module. `changed(entity_type, entity_name)` is called for each notification; wire `look` to a child watch."""
+
+    def __init__(self, store: Store, clock: Clock, changed: Callable[[str, str], Awaitable[None]]) -> None:
+        self._store, self._clock, self._changed = store, clock, changed
+        self._last = -1
+
+    async def look(self, names: list[str]) -> None:
+        """The children of /config/changes are these now."""
+        for name in sorted(names, key=paths.sequence_number):
+            number = paths.sequence_number(name)
+            if number > self._last:
+                self._last = number
+                await self._take(name)
+        await self._purge(names)
+
+    async def _take(self, name: str) -> None:
+        path = paths.child(paths.CONFIG_CHANGES, name)
+        try:
+            data, _ = await self._store.read(path)
+            change = ConfigChange.decode(data)
+        except NoNodeError:
+            return
+        except MalformedZnodeError as problem:
+            logger.warning("%s: %s", path, problem)
+            return
+        await self._changed(change.entity_type, change.entity_name)
+
+    async def _purge(self, names: list[str]) -> None:
+        for name in names:
+            path = paths.child(paths.CONFIG_CHANGES, name)
+            try:
+                stat = await self._store.exists(path)
+                if stat is not None and self._clock.now_ms() - stat.ctime_ms > _PURGE_AFTER_MS:
+                    await self._store.delete(path)
+            except StoreError:
+                continue

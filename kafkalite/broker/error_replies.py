@@ -1,0 +1,158 @@
+"""The reply of each API when the whole request fails: the error at the top where the API has a place for it, else on every item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import Api, ApiKey
+
+
+def error_reply(api: Api, request: Any, version: int, code: ErrorCode, message: str | None) -> Any:
+    """A response that carries `code`; None for a Produce with acks=0, which has no answer."""
+    special = _SPECIAL.get(api.key)
+    if special is not None:
+        return special(request, code, message)
+    reply = getattr(messages, f"{api.name}_response").ROOT()
+    fields = {field.name for field in reply.FIELDS}
+    if "error_code" in fields:
+        reply.error_code = code
+    if "error_message" in fields:
+        reply.error_message = message
+    return reply
+
+
+def _produce(request: Any, code: ErrorCode, message: str | None) -> Any:
+    if request.acks == 0:
+        return None
+    m = messages.produce_response
+    return m.ProduceResponse(
+        responses=[
+            m.TopicProduceResponse(
+                name=topic.name,
+                partition_responses=[
+                    m.PartitionProduceResponse(index=p.index, error_code=code, base_offset=-1, error_message=message)
+                    for p in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _list_offsets(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.list_offsets_response
+    return m.ListOffsetsResponse(
+        topics=[
+            m.ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    m.ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _metadata(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.metadata_response
+    return m.MetadataResponse(
+        topics=[
+            m.MetadataResponseTopic(name=t.name, topic_id=t.topic_id, error_code=code) for t in request.topics or []
+        ]
+    )
+
+
+def _create_topics(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.create_topics_response
+    return m.CreateTopicsResponse(
+        topics=[m.CreatableTopicResult(name=t.name, error_code=code, error_message=message) for t in request.topics]
+    )
+
+
+def _delete_topics(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.delete_topics_response
+    return m.DeleteTopicsResponse(
+        responses=[
+            m.DeletableTopicResult(name=t.name, topic_id=t.topic_id, error_code=code, error_message=message)
+            for t in request.topics
+        ]
+    )
+
+
+def _create_partitions(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.create_partitions_response
+    return m.CreatePartitionsResponse(
+        results=[
+            m.CreatePartitionsTopicResult(name=t.name, error_code=code, error_message=message) for t in request.topics
+        ]
+    )
+
+
+def _delete_records(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.delete_records_response
+    return m.DeleteRecordsResponse(
+        topics=[
+            m.DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    m.DeleteRecordsPartitionResult(partition_index=p.partition_index, low_watermark=-1, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe_configs(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.describe_configs_response
+    return m.DescribeConfigsResponse(
+        results=[
+            m.DescribeConfigsResult(
+                error_code=code, error_message=message, resource_type=r.resource_type, resource_name=r.resource_name
+            )
+            for r in request.resources
+        ]
+    )
+
+
+def _find_coordinator(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.find_coordinator_response
+    return m.FindCoordinatorResponse(
+        coordinators=[
+            m.Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
+            for key in request.coordinator_keys
+        ]
+    )
+
+
+def _offset_for_leader_epoch(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.offset_for_leader_epoch_response
+    return m.OffsetForLeaderEpochResponse(
+        topics=[
+            m.OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[m.EpochEndOffset(partition=p.partition, error_code=code) for p in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+_SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
+    ApiKey.PRODUCE: _produce,
+    ApiKey.LIST_OFFSETS: _list_offsets,
+    ApiKey.METADATA: _metadata,
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.DELETE_RECORDS: _delete_records,
+    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
+}

@@ -1,0 +1,294 @@
+"""Reads for Fetch requests, and the requests that wait for more: what is asked, what a partition answers, when to answer.
+
+A fetch that finds fewer than min.bytes is parked until its partitions gained that much, something other than data happened to one of
+them, or max.wait passed (KIP-74 gives the limits of size, KIP-227 the sessions, KIP-392 reads from followers). A follower is also
+woken soon after the high watermark moved, so that it learns what is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalite.broker.fetch_sessions import FetchItem, FetchSession
+from kafkalite.broker.partition import FetchClock, IsrChange, Partition
+from kafkalite.broker.replicas import Replicas
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from kafkalite.types import BrokerId, TopicPartition
+
+READ_COMMITTED = 1
+_HIGH_WATERMARK_DELAY_S = 0.005
+"""How long news of the high watermark alone waits for records to travel with; under load there always are some."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """The parts of a Fetch request that concern all its partitions; `replica_id` is negative for a consumer."""
+
+    replica_id: BrokerId
+    version: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    rack: str = ""
+
+    @property
+    def is_follower(self) -> bool:
+        return self.replica_id >= 0
+
+    @property
+    def is_debugging(self) -> bool:
+        """Kafka's replica verification tool, which followers serve in every version."""
+        return self.replica_id == -2
+
+
+@dataclass(slots=True)
+class PartitionReader:
+    """Answers one partition of a fetch. `choose_replica` is KIP-392's selector, None when there is none."""
+
+    replicas: Replicas
+    propose_isr: Callable[[Partition, IsrChange], None]
+    choose_replica: Callable[[Partition, str], BrokerId | None] | None = None
+
+    def read(self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, clock: FetchClock) -> Any:
+        """The answer as PartitionData; errors are in it. `budget` is what is left of the whole response in bytes."""
+        data = messages.fetch_response.PartitionData(
+            partition_index=item.topic_partition.partition,
+            high_watermark=-1,
+            last_stable_offset=-1,
+            log_start_offset=-1,
+        )
+        try:
+            partition = self.replicas.require(item.topic_partition)
+            self._check_topic_id(partition, item)
+            if limits.is_follower or partition.is_leader or (limits.version <= 10 and not limits.is_debugging):
+                partition.require_leader(item.current_leader_epoch)
+            else:
+                partition.require_epoch(item.current_leader_epoch)
+            self._fill(data, partition, item, limits, budget, min_one, clock)
+        except KafkaError as problem:
+            data.error_code = problem.code
+        return data
+
+    def _check_topic_id(self, partition: Partition, item: FetchItem) -> None:
+        if any(item.topic_id) and any(partition.topic_id) and item.topic_id != partition.topic_id:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+
+    def _fill(
+        self,
+        data: Any,
+        partition: Partition,
+        item: FetchItem,
+        limits: FetchLimits,
+        budget: int,
+        min_one: bool,
+        clock: FetchClock,
+    ) -> None:
+        log = partition.log
+        if limits.is_follower and limits.replica_id not in partition.followers:
+            code = (
+                ErrorCode.UNKNOWN_LEADER_EPOCH if item.current_leader_epoch >= 0 else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+            raise KafkaError(code)
+        if item.last_fetched_epoch >= 0 and self._diverges(data, partition, item):
+            return
+        if not log.log_start_offset <= item.fetch_offset <= log.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if limits.is_follower:
+            self._note_follower(partition, item, limits.replica_id, clock)
+            upper_bound = log.log_end_offset
+        elif limits.isolation_level == READ_COMMITTED:
+            upper_bound = log.last_stable_offset
+        else:
+            upper_bound = log.high_watermark
+        data.high_watermark = log.high_watermark
+        data.last_stable_offset = log.last_stable_offset
+        data.log_start_offset = log.log_start_offset
+        if self.choose_replica is not None and limits.rack and partition.is_leader and not limits.is_follower:
+            preferred = self.choose_replica(partition, limits.rack)
+            if preferred is not None and preferred != partition.local_id:
+                data.preferred_read_replica = preferred
+                data.records = b""
+                return
+        data.records = b""
+        if item.fetch_offset < upper_bound and (budget > 0 or min_one):
+            size = min(item.max_bytes, budget)
+            read = log.read(item.fetch_offset, max(size, 0), upper_bound=upper_bound, min_one_batch=min_one)
+            data.records = read.records
+            if limits.isolation_level == READ_COMMITTED and not limits.is_follower:
+                data.aborted_transactions = _aborted(log.aborted_transactions(item.fetch_offset, upper_bound))
+        elif limits.isolation_level == READ_COMMITTED and not limits.is_follower:
+            data.aborted_transactions = []
+
+    def _diverges(self, data: Any, partition: Partition, item: FetchItem) -> bool:
+        """Does the fetcher's log end in records that ours does not have (KIP-595's truncation on fetch)?"""
+        epoch, end_offset = partition.log.end_offset_for_epoch(item.last_fetched_epoch)
+        if end_offset < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch >= item.last_fetched_epoch and end_offset >= item.fetch_offset:
+            return False
+        data.diverging_epoch = messages.fetch_response.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        log = partition.log
+        data.high_watermark, data.log_start_offset = log.high_watermark, log.log_start_offset
+        data.last_stable_offset = log.last_stable_offset
+        data.records = b""
+        return True
+
+    def _note_follower(self, partition: Partition, item: FetchItem, replica_id: BrokerId, clock: FetchClock) -> None:
+        now_ms = self.replicas.clock.monotonic_ms()
+        change = partition.follower_fetched(replica_id, item.fetch_offset, item.log_start_offset, now_ms, clock)
+        if change is not None:
+            self.propose_isr(partition, change)
+
+    def read_all(
+        self, items: Iterable[FetchItem], limits: FetchLimits, clock: FetchClock
+    ) -> tuple[dict[TopicPartition, Any], int, bool]:
+        """(answers, bytes of records, whether there is anything but records that the fetcher must know at once)."""
+        answers: dict[TopicPartition, Any] = {}
+        total, urgent = 0, False
+        for item in items:
+            data = self.read(item, limits, limits.max_bytes - total, total == 0, clock)
+            answers[item.topic_partition] = data
+            total += len(data.records or b"")
+            if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
+                urgent = True
+        return answers, total, urgent
+
+
+def _aborted(found: Iterable[tuple[int, int]]) -> list[Any]:
+    kind = messages.fetch_response.AbortedTransaction
+    return [kind(producer_id=producer_id, first_offset=first_offset) for producer_id, first_offset in found]
+
+
+class Parking:
+    """One fetch that waits. `finish(answers)` is called once, with fresh answers for all that is ready.
+
+    `gather()` reads what is there now and gives (answers, bytes, urgent). The bytes gained since parking are estimated from the
+    growth of the logs, so that waiting for many bytes does not read the same ones again and again.
+    """
+
+    def __init__(
+        self,
+        limits: FetchLimits,
+        have_bytes: int,
+        gather: Callable[[], tuple[dict[TopicPartition, Any], int, bool]],
+        finish: Callable[[dict[TopicPartition, Any]], None],
+        release: Callable[[], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._limits, self._gather, self._finish, self._release = limits, gather, finish, release
+        self._have_bytes = have_bytes
+        self._sizes: dict[TopicPartition, int] = {}
+        self._gained = 0
+        self._check: asyncio.Handle | None = None
+        self._check_is_soon = False
+        self._deadline = self._loop.call_later(limits.max_wait_ms / 1000, self._expire)
+        self.done = False
+
+    def note_sizes(self, partitions: Iterable[Partition]) -> None:
+        """Growth is counted from here; only needed when more than one byte is waited for."""
+        if self._limits.min_bytes > 1:
+            self._sizes = {p.topic_partition: p.log.size_bytes for p in partitions}
+
+    def notify(self, partition: Partition, appended: bool) -> None:
+        """A partition changed; `appended` is False for news that can wait a little."""
+        if self.done or self._check_is_soon:
+            return
+        if appended:
+            if self._limits.min_bytes > 1 and partition.leader >= 0:
+                size = partition.log.size_bytes
+                self._gained += max(0, size - self._sizes.get(partition.topic_partition, size))
+                self._sizes[partition.topic_partition] = size
+                if self._have_bytes + self._gained < self._limits.min_bytes and partition.is_leader:
+                    return
+            self._cancel_check()
+            self._check_is_soon = True
+            self._check = self._loop.call_soon(self._look)
+        else:
+            self.expire_soon()
+
+    def expire_soon(self) -> None:
+        """There is news that may wait a little for records to travel with."""
+        if self._check is None:
+            self._check = self._loop.call_later(_HIGH_WATERMARK_DELAY_S, self._expire)
+
+    def _look(self) -> None:
+        self._check, self._check_is_soon = None, False
+        if self.done:
+            return
+        answers, total, urgent = self._gather()
+        if urgent or total >= self._limits.min_bytes:
+            self._end(answers)
+
+    def _expire(self) -> None:
+        if not self.done:
+            self._end(self._gather()[0])
+
+    def _end(self, answers: dict[TopicPartition, Any]) -> None:
+        self.close()
+        self._finish(answers)
+
+    def close(self) -> None:
+        """Wait no more; `finish` is not called."""
+        if not self.done:
+            self.done = True
+            self._deadline.cancel()
+            self._cancel_check()
+            self._release()
+
+    def _cancel_check(self) -> None:
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+
+
+class SessionlessWatch:
+    """Watches the partitions of one parked fetch that has no session; also its follower's clock."""
+
+    def __init__(self, now_ms: float) -> None:
+        self.last_fetch_ms = now_ms
+        self.on_ready: Callable[[Partition, bool], None] | None = None
+
+    def appended(self, partition: Partition) -> None:
+        if self.on_ready is not None:
+            self.on_ready(partition, True)
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        if self.on_ready is not None:
+            self.on_ready(partition, True)
+
+
+def changed_answers(session: FetchSession, answers: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+    """Of an incremental fetch: what the client must be told; also notes what it has been told (KIP-227)."""
+    told: dict[TopicPartition, Any] = {}
+    for topic_partition, data in answers.items():
+        item = session.items.get(topic_partition)
+        if item is None:
+            continue
+        news = (
+            bool(data.records)
+            or data.error_code != 0
+            or data.diverging_epoch is not None
+            or data.preferred_read_replica >= 0
+            or data.high_watermark != item.told_high_watermark
+            or data.log_start_offset != item.told_log_start_offset
+        )
+        if news:
+            told[topic_partition] = data
+            note_told(item, data)
+        if not data.records and not data.error_code:
+            session.ready.pop(topic_partition, None)
+        else:  # to the back, so that every partition gets its turn
+            session.ready.pop(topic_partition, None)
+            session.ready[topic_partition] = None
+    return told
+
+
+def note_told(item: FetchItem, data: Any) -> None:
+    """Remember what the client knows now; after an error it knows nothing."""
+    item.told_high_watermark = -1 if data.error_code else data.high_watermark
+    item.told_log_start_offset = -1 if data.error_code else data.log_start_offset

@@ -1,0 +1,510 @@
+"""Replication, the follower's side: one loop for each leader pulls records with Fetch, many partitions in one request.
+
+Each loop has one connection and one incremental session (KIP-227), so partitions in which nothing happens cost nothing. What the
+leader's log does not have is cut off when the leader answers with a diverging epoch (Fetch 12, KIP-595); older leaders are asked with
+OffsetForLeaderEpoch first (KIP-101, KIP-279).
+
+A partition that begins to follow must not wait for the end of a long poll that knows nothing of it, because acks=all waits for it: the loop
+drops its connection and fetches anew, at most every `_RENEW_INTERVAL_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.broker.partition import Partition
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.protocol.inter_broker import InterBrokerVersions
+
+logger = logging.getLogger("kafkalite.broker.follower")
+
+_FIRST_BACKOFF_MS = 10.0
+_RENEW_INTERVAL_S = 0.05
+_DIVERGING_EPOCH_FROM, _TOPIC_ID_FROM, _REPLICA_STATE_FROM = 12, 13, 15
+
+_WAIT_AND_RETRY = frozenset(
+    {
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+
+def truncation_offset(
+    own_end_for: Callable[[int], tuple[int, int]],
+    leader_epoch: int,
+    leader_end_offset: int,
+    log_end_offset: int,
+    fallback: int,
+) -> int:
+    """Where a follower's log must be cut, given where the leader's log ends for an epoch (spec-control-rpcs 8.3).
+
+    `own_end_for(epoch)` is the follower's own (epoch, end offset); `fallback` is used when the leader knows nothing of the epoch.
+    """
+    if leader_end_offset < 0:
+        return min(fallback, log_end_offset)
+    if leader_epoch < 0:
+        return min(leader_end_offset, log_end_offset)
+    own_epoch, own_end = own_end_for(leader_epoch)
+    if own_end < 0:
+        return min(leader_end_offset, log_end_offset)
+    if own_epoch != leader_epoch:
+        return min(own_end, log_end_offset)
+    return min(own_end, leader_end_offset, log_end_offset)
+
+
+@dataclass(slots=True)
+class _Following:
+    """Where one partition stands. `next_try_ms` and `backoff_ms` pace it after an error."""
+
+    partition: Partition
+    topic_id: bytes
+    leader_epoch: int
+    must_ask_epoch: bool = False
+    backoff_ms: float = 0.0
+    next_try_ms: float = 0.0
+
+    @property
+    def fetch_offset(self) -> int:
+        return self.partition.log.log_end_offset
+
+
+class ReplicaFetchers:
+    """All loops of this broker; see the module. `endpoint_of(leader)` is a broker's endpoint for other brokers."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], int],
+        config: BrokerConfig,
+        versions: InterBrokerVersions,
+        endpoint_of: Callable[[BrokerId], Endpoint | None],
+        now_ms: Callable[[], float],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.broker_id, self.broker_epoch, self.config, self.versions = broker_id, broker_epoch, config, versions
+        self.endpoint_of, self.now_ms, self.wall_ms = endpoint_of, now_ms, wall_ms
+        self._loops: dict[tuple[BrokerId, int], LeaderFetcher] = {}
+        self._of: dict[TopicPartition, LeaderFetcher] = {}
+
+    def follow(self, partition: Partition, topic_id: bytes) -> None:
+        """Fetch `partition` from its leader, in its leader epoch."""
+        self.stop([partition.topic_partition])
+        key = (partition.leader, self._index(partition.topic_partition))
+        loop = self._loops.get(key)
+        if loop is None:
+            loop = self._loops[key] = LeaderFetcher(self, partition.leader)
+        self._of[partition.topic_partition] = loop
+        loop.add(partition, topic_id)
+
+    def stop(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Fetch these no more; a loop without partitions ends."""
+        for topic_partition in topic_partitions:
+            loop = self._of.pop(topic_partition, None)
+            if loop is not None:
+                loop.remove(topic_partition)
+
+    async def close(self) -> None:
+        for loop in tuple(self._loops.values()):
+            await loop.close()
+        self._loops.clear()
+        self._of.clear()
+
+    def _index(self, topic_partition: TopicPartition) -> int:
+        """Which of num.replica.fetchers loops; a stable hash, as Python's own differs between runs."""
+        code = 0
+        for character in topic_partition.topic:
+            code = (31 * code + ord(character)) & 0x7FFFFFFF
+        return (31 * code + topic_partition.partition) % max(1, self.config.num_replica_fetchers)
+
+    def statistics(self) -> dict[str, Any]:
+        return {f"{leader}-{index}": loop.statistics() for (leader, index), loop in self._loops.items()}
+
+
+class LeaderFetcher:
+    """The loop that fetches from one leader."""
+
+    def __init__(self, fetchers: ReplicaFetchers, leader: BrokerId) -> None:
+        self._fetchers, self._leader, self._config = fetchers, leader, fetchers.config
+        self._followed: dict[TopicPartition, _Following] = {}
+        self._names: dict[bytes, str] = {}
+        self._connection: Connection | None = None
+        self._session = FetchSessionState()
+        self._failures = 0
+        self._wake = asyncio.Event()
+        self._renew: asyncio.TimerHandle | None = None
+        self._renewed_s = 0.0
+        self._requests = 0
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"fetch from {leader}")
+
+    def add(self, partition: Partition, topic_id: bytes) -> None:
+        log = partition.log
+        following = _Following(partition, topic_id, partition.leader_epoch)
+        if log.latest_epoch is None:
+            log.truncate_to(min(log.high_watermark, log.log_end_offset))
+        else:
+            following.must_ask_epoch = self._fetchers.versions.fetch < _DIVERGING_EPOCH_FROM
+        self._followed[partition.topic_partition] = following
+        self._session.changed[partition.topic_partition] = None
+        self._names[topic_id] = partition.topic_partition.topic
+        self._wake.set()
+        self._renew_soon()
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        following = self._followed.pop(topic_partition, None)
+        if following is not None:
+            self._session.forget(topic_partition, following.topic_id)
+
+    async def close(self) -> None:
+        self._task.cancel()
+        if self._renew is not None:
+            self._renew.cancel()
+        if self._connection is not None:
+            self._connection.close()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def statistics(self) -> dict[str, Any]:
+        return {"partitions": len(self._followed), "requests": self._requests, "failures": self._failures}
+
+    def _renew_soon(self) -> None:
+        """See the module: do not let a partition wait for a long poll that began without it."""
+        if self._renew is not None or self._connection is None or not self._connection.in_flight:
+            return
+        loop = asyncio.get_running_loop()
+        delay_s = max(0.0, self._renewed_s + _RENEW_INTERVAL_S - loop.time())
+        self._renew = loop.call_later(delay_s, self._drop_connection)
+
+    def _drop_connection(self) -> None:
+        self._renew = None
+        self._renewed_s = asyncio.get_running_loop().time()
+        if self._connection is not None and self._connection.in_flight and self._session.changed:
+            self._connection.close()
+
+    # The loop
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if not self._followed:
+                    self._wake.clear()
+                    await self._wake.wait()
+                connection = await self._connected()
+                await self._ask_epochs(connection)
+                await self._fetch(connection)
+                self._failures = 0
+            except (OSError, TimeoutError) as problem:
+                self._session.reset(self._followed)
+                if self._renewed_s + 1.0 < asyncio.get_running_loop().time() or self._failures:
+                    await self._pause(problem)
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                logger.exception("fetching from broker %d failed; starting anew", self._leader)
+                self._session.reset(self._followed)
+                await self._pause(None)
+
+    async def _pause(self, problem: Exception | None) -> None:
+        self._failures += 1
+        if self._connection is not None:
+            self._connection.close()
+        if problem is not None and self._failures in (1, 10, 100):
+            logger.warning("fetching from broker %d: %s", self._leader, problem)
+        backoff_ms = min(self._config.replica_fetch_backoff_ms, _FIRST_BACKOFF_MS * 2 ** min(self._failures, 12))
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(backoff_ms / 1000):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._session.reset(self._followed)
+            endpoint = self._fetchers.endpoint_of(self._leader)
+            if endpoint is None:
+                raise ConnectionError(f"broker {self._leader} is not alive as far as metadata knows")
+            self._connection = await Connection.open(
+                endpoint.host,
+                endpoint.port,
+                client_id=f"broker-{self._fetchers.broker_id}-fetcher-0",
+                timeout_s=self._config.replica_socket_timeout_ms / 1000,
+                security_protocol=endpoint.security_protocol,
+            )
+        return self._connection
+
+    async def _fetch(self, connection: Connection) -> None:
+        now_ms = self._fetchers.now_ms()
+        version = self._version()
+        request, wait_ms = self._request(version, now_ms)
+        if request is None:
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(wait_ms / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            return
+        self._requests += 1
+        timeout_s = (self._config.replica_socket_timeout_ms + wait_ms) / 1000
+        response = await connection.request(request, version, timeout_s)
+        if response.error_code:
+            logger.info("broker %d: %s, full fetch next", self._leader, ErrorCode(response.error_code).name)
+            self._session.reset(self._followed)
+            return
+        self._session.answered(response.session_id)
+        for topic in response.responses:
+            name = topic.topic if version < _TOPIC_ID_FROM else self._names.get(topic.topic_id)
+            for data in topic.partitions:
+                following = self._followed.get(TopicPartition(name or "", data.partition_index))
+                if following is not None and following.leader_epoch == following.partition.leader_epoch:
+                    self._take(following, data)
+
+    def _version(self) -> int:
+        wanted = self._fetchers.versions.fetch
+        if wanted >= _TOPIC_ID_FROM and any(f.topic_id == NO_TOPIC_ID for f in self._followed.values()):
+            return _TOPIC_ID_FROM - 1
+        return wanted
+
+    def _request(self, version: int, now_ms: float) -> tuple[Any | None, float]:
+        """(request or None when every partition backs off, longest wait in ms)."""
+        m = messages.fetch_request
+        session, wait_ms = self._session, float(self._config.replica_fetch_wait_max_ms)
+        if session.uses_topic_ids != (version >= _TOPIC_ID_FROM):
+            session.uses_topic_ids = version >= _TOPIC_ID_FROM
+            session.reset(self._followed)
+        topics: dict[str, Any] = {}
+        for topic_partition in list(session.changed):
+            following = self._followed[topic_partition]
+            if following.next_try_ms > now_ms or following.must_ask_epoch:
+                wait_ms = min(wait_ms, max(1.0, following.next_try_ms - now_ms))
+                continue
+            del session.changed[topic_partition]
+            session.sent.add(topic_partition)
+            topic = topics.get(topic_partition.topic)
+            if topic is None:
+                topic = topics[topic_partition.topic] = m.FetchTopic(
+                    topic=topic_partition.topic, topic_id=following.topic_id
+                )
+            latest = following.partition.log.latest_epoch
+            topic.partitions.append(
+                m.FetchPartition(
+                    partition=topic_partition.partition,
+                    current_leader_epoch=following.leader_epoch,
+                    fetch_offset=following.fetch_offset,
+                    last_fetched_epoch=-1 if latest is None else latest,
+                    log_start_offset=following.partition.log.log_start_offset,
+                    partition_max_bytes=self._config.replica_fetch_max_bytes,
+                )
+            )
+        if not session.sent:
+            return None, wait_ms
+        forgotten: dict[str, Any] = {}
+        for topic_partition, topic_id in session.take_forgotten().items():
+            entry = forgotten.setdefault(
+                topic_partition.topic, m.ForgottenTopic(topic=topic_partition.topic, topic_id=topic_id)
+            )
+            entry.partitions.append(topic_partition.partition)
+        request = m.FetchRequest(
+            max_wait_ms=int(wait_ms),
+            min_bytes=self._config.replica_fetch_min_bytes,
+            max_bytes=self._config.replica_fetch_response_max_bytes,
+            session_id=session.session_id,
+            session_epoch=session.epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(forgotten.values()),
+            replica_id=self._fetchers.broker_id,
+        )
+        if version >= _REPLICA_STATE_FROM:
+            request.replica_state = m.ReplicaState(
+                replica_id=self._fetchers.broker_id, replica_epoch=self._fetchers.broker_epoch()
+            )
+        return request, wait_ms
+
+    # One partition's answer
+
+    def _take(self, following: _Following, data: Any) -> None:
+        topic_partition = following.partition.topic_partition
+        try:
+            if data.error_code:
+                self._take_error(following, ErrorCode(data.error_code))
+            elif data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
+                self._truncate(following, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            else:
+                self._append(following, data)
+                following.backoff_ms = 0.0
+        except KafkaError as problem:
+            logger.warning("%s: cannot take what broker %d sent: %s", topic_partition, self._leader, problem)
+            if problem.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                self._fetchers.stop([topic_partition])
+            else:
+                self._back_off(following)
+
+    def _append(self, following: _Following, data: Any) -> None:
+        partition, log = following.partition, following.partition.log
+        if data.records:
+            log.append_as_follower(data.records, now_ms=self._fetchers.wall_ms())
+            self._session.changed[partition.topic_partition] = None
+        if data.log_start_offset > log.log_start_offset:
+            log.delete_records(min(data.log_start_offset, log.log_end_offset))
+            self._session.changed[partition.topic_partition] = None
+        partition.follow_high_watermark(data.high_watermark)
+
+    def _take_error(self, following: _Following, code: ErrorCode) -> None:
+        partition = following.partition
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            following.next_try_ms = float("inf")  # until the leader has said where its log begins and ends
+            asyncio.get_running_loop().create_task(self._find_range(following))
+        elif code == ErrorCode.FENCED_LEADER_EPOCH:
+            logger.info("%s: leader epoch %d is over", partition.topic_partition, following.leader_epoch)
+            self._fetchers.stop([partition.topic_partition])
+        else:
+            if code not in _WAIT_AND_RETRY:
+                logger.warning("%s: broker %d answers %s", partition.topic_partition, self._leader, code.name)
+            self._back_off(following)
+
+    def _back_off(self, following: _Following) -> None:
+        following.backoff_ms = min(
+            self._config.replica_fetch_backoff_ms, max(_FIRST_BACKOFF_MS, following.backoff_ms * 2)
+        )
+        following.next_try_ms = self._fetchers.now_ms() + following.backoff_ms
+        self._session.changed[following.partition.topic_partition] = None
+
+    def _truncate(self, following: _Following, epoch: int, end_offset: int) -> None:
+        partition, log = following.partition, following.partition.log
+        offset = truncation_offset(log.end_offset_for_epoch, epoch, end_offset, log.log_end_offset, log.high_watermark)
+        if offset < log.high_watermark:
+            logger.error(
+                "%s: truncating to %d, below the high watermark %d",
+                partition.topic_partition,
+                offset,
+                log.high_watermark,
+            )
+        if offset < log.log_end_offset:
+            logger.info("%s: truncating from %d to %d", partition.topic_partition, log.log_end_offset, offset)
+            log.truncate_to(offset)
+        self._session.changed[partition.topic_partition] = None
+
+    async def _find_range(self, following: _Following) -> None:
+        """After OFFSET_OUT_OF_RANGE: our log is longer than the leader's, or begins where the leader has no records any more."""
+        partition, log = following.partition, following.partition.log
+        try:
+            connection = await self._connected()
+            latest = await self._list_offset(connection, following, -1)
+            if latest < log.log_end_offset:
+                logger.warning(
+                    "%s: leader ends at %d, we at %d: truncating", partition.topic_partition, latest, log.log_end_offset
+                )
+                log.truncate_to(latest)
+            else:
+                earliest = await self._list_offset(connection, following, -2)
+                if earliest > log.log_end_offset:
+                    log.truncate_fully_and_start_at(earliest)
+            following.next_try_ms = 0.0
+            self._session.changed[partition.topic_partition] = None
+            self._wake.set()
+        except (OSError, TimeoutError, KafkaError) as problem:
+            logger.warning("%s: asking for the leader's offsets: %s", partition.topic_partition, problem)
+            self._back_off(following)
+
+    async def _list_offset(self, connection: Connection, following: _Following, timestamp: int) -> int:
+        m = messages.list_offsets_request
+        tp = following.partition.topic_partition
+        asked = m.ListOffsetsPartition(
+            partition_index=tp.partition, current_leader_epoch=following.leader_epoch, timestamp=timestamp
+        )
+        request = m.ListOffsetsRequest(
+            replica_id=self._fetchers.broker_id, topics=[m.ListOffsetsTopic(name=tp.topic, partitions=[asked])]
+        )
+        response = await connection.request(request, self._fetchers.versions.list_offsets)
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code))
+        return int(answer.offset)
+
+    async def _ask_epochs(self, connection: Connection) -> None:
+        """Before the first fetch from a leader older than Fetch 12: where do our epochs end there?"""
+        asking = [f for f in self._followed.values() if f.must_ask_epoch and f.next_try_ms <= self._fetchers.now_ms()]
+        if not asking:
+            return
+        m = messages.offset_for_leader_epoch_request
+        topics: dict[str, Any] = {}
+        for following in asking:
+            tp = following.partition.topic_partition
+            topic = topics.setdefault(tp.topic, m.OffsetForLeaderTopic(topic=tp.topic))
+            latest = following.partition.log.latest_epoch
+            topic.partitions.append(
+                m.OffsetForLeaderPartition(
+                    partition=tp.partition,
+                    current_leader_epoch=following.leader_epoch,
+                    leader_epoch=-1 if latest is None else latest,
+                )
+            )
+        request = m.OffsetForLeaderEpochRequest(replica_id=self._fetchers.broker_id, topics=list(topics.values()))
+        response = await connection.request(request, self._fetchers.versions.offset_for_leader_epoch)
+        for topic in response.topics:
+            for answer in topic.partitions:
+                following_one = self._followed.get(TopicPartition(topic.topic, answer.partition))
+                if following_one is None:
+                    continue
+                if answer.error_code:
+                    self._take_error(following_one, ErrorCode(answer.error_code))
+                    continue
+                log = following_one.partition.log
+                latest = log.latest_epoch
+                self._truncate(following_one, answer.leader_epoch, answer.end_offset)
+                agreed = (
+                    answer.end_offset < 0 or answer.leader_epoch in (latest, -1) or log.latest_epoch in (None, latest)
+                )
+                following_one.must_ask_epoch = not agreed
+
+
+class FetchSessionState:
+    """The fetcher's side of an incremental session: what must be sent with the next request."""
+
+    def __init__(self) -> None:
+        self.session_id = 0
+        self.epoch = 0
+        self.uses_topic_ids = False
+        self.changed: dict[TopicPartition, None] = {}
+        self.sent: set[TopicPartition] = set()
+        self._forgotten: dict[TopicPartition, bytes] = {}
+
+    def reset(self, followed: dict[TopicPartition, _Following]) -> None:
+        """The next fetch is a full one, for a new session."""
+        self.session_id = self.epoch = 0
+        self.changed = dict.fromkeys(followed)
+        self.sent.clear()
+        self._forgotten.clear()
+
+    def answered(self, session_id: int) -> None:
+        """The request was served, in the session of that id (0: none, so every fetch is a full one)."""
+        if session_id == 0:
+            self.session_id = self.epoch = 0
+            self.changed.update(dict.fromkeys(self.sent))
+            self.sent.clear()
+        else:
+            self.session_id = session_id
+            self.epoch = 1 if self.epoch == 0x7FFFFFFF else self.epoch + 1
+
+    def forget(self, topic_partition: TopicPartition, topic_id: bytes) -> None:
+        self.changed.pop(topic_partition, None)
+        if topic_partition in self.sent:
+            self.sent.discard(topic_partition)
+            self._forgotten[topic_partition] = topic_id
+
+    def take_forgotten(self) -> dict[TopicPartition, bytes]:
+        taken, self._forgotten = self._forgotten, {}
+        return {tp: topic_id for tp, topic_id in taken.items() if tp not in self.sent}

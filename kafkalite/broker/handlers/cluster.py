@@ -1,0 +1,46 @@
+"""DescribeCluster (60): brokers, controller and cluster id. FindCoordinator (10), until groups exist: nobody coordinates.
+
+- DescribeCluster 1 endpoint type (KIP-919): only brokers (1) have endpoints to show.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+_BROKER_ENDPOINTS = 1
+_UNKNOWN_OPERATIONS = -(2**31)
+
+
+async def describe_cluster(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """The cluster as this broker knows it, with endpoints of the caller's listener."""
+    if context.api_version >= 1 and request.endpoint_type != _BROKER_ENDPOINTS:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            f"endpoint type {request.endpoint_type}; a ZooKeeper-mode broker knows 1",
+        )
+    await broker.wait_for_first_metadata()
+    m = messages.describe_cluster_response
+    cache, listener = broker.metadata, context.listener
+    brokers = [
+        m.DescribeClusterBroker(broker_id=each.broker_id, host=endpoint.host, port=endpoint.port, rack=each.rack)
+        for each in cache.brokers.values()
+        if (endpoint := each.endpoints.get(listener)) is not None
+    ]
+    return m.DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=cache.controller_id,
+        brokers=brokers,
+        cluster_authorized_operations=_UNKNOWN_OPERATIONS,
+    )
+
+
+def find_coordinator(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """COORDINATOR_NOT_AVAILABLE for every key."""
+    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Consumer groups are not served yet.")

@@ -1,0 +1,73 @@
+"""Requests between brokers: LeaderAndIsr (4), StopReplica (5), UpdateMetadata (6), ControlledShutdown (7), AlterPartition (56).
+
+The controller's three are refused from a stale controller or for an earlier life of this broker; all are idempotent, because the
+controller sends a request again when the answer was lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+_BY_TOPIC_ID_FROM = 5
+
+
+async def leader_and_isr(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """Take roles; the outcome of each partition."""
+    m = messages.leader_and_isr_response
+    outcome = await broker.replicas.apply_leader_and_isr(request)
+    errors: dict[str, list[Any]] = {}
+    for tp, code in outcome.items():
+        error = m.PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
+        errors.setdefault(tp.topic, []).append(error)
+    if context.api_version < _BY_TOPIC_ID_FROM:
+        return m.LeaderAndIsrResponse(partition_errors=[error for of_topic in errors.values() for error in of_topic])
+    return m.LeaderAndIsrResponse(
+        topics=[
+            m.TopicError(topic_id=topic.topic_id, partition_errors=errors.get(topic.topic_name, []))
+            for topic in request.topic_states
+        ]
+    )
+
+
+async def stop_replica(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """Stop or delete replicas; the outcome of each."""
+    m = messages.stop_replica_response
+    outcome = await broker.replicas.stop_replicas(request)
+    return m.StopReplicaResponse(
+        partition_errors=[
+            m.PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
+            for tp, code in outcome.items()
+        ]
+    )
+
+
+def update_metadata(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """Replace what is known of brokers, merge what is known of partitions."""
+    broker.replicas.check_controller(request.controller_epoch, request.broker_epoch)
+    broker.take_metadata(request)
+    return messages.update_metadata_response.UpdateMetadataResponse()
+
+
+async def controlled_shutdown(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """Move leaders away from a broker that is about to stop; the partitions that could not be moved."""
+    m = messages.controlled_shutdown_response
+    remaining = await broker.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
+    return m.ControlledShutdownResponse(
+        remaining_partitions=[
+            m.RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in remaining
+        ]
+    )
+
+
+async def alter_partition(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """A leader's ISR changes, written by the controller."""
+    if not broker.controller.is_active:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    return await broker.controller.alter_partition(request, context.api_version)

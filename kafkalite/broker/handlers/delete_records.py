@@ -1,0 +1,74 @@
+"""DeleteRecords (21): moves the log start offset of partitions led here; answers when all live replicas have followed.
+
+- An offset of -1 means the high watermark. OFFSET_OUT_OF_RANGE outside [log start, high watermark]; POLICY_VIOLATION where the topic's
+  cleanup.policy lacks "delete".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.broker.partition import Partition
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+_POLL_S = 0.02
+
+
+async def delete_records(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """The low watermark of each partition."""
+    m = messages.delete_records_response
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + request.timeout_ms / 1000
+    topics, waiting = [], []
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = m.DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
+            try:
+                partition = broker.replicas.require(TopicPartition(topic.name, asked.partition_index))
+                start = _delete(partition, asked.offset)
+                answer.low_watermark = partition.low_watermark
+                if answer.low_watermark < start:
+                    waiting.append((partition, start, answer))
+            except KafkaError as problem:
+                answer.error_code = problem.code
+            answers.append(answer)
+        topics.append(m.DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+    for partition, start, answer in waiting:
+        await _follow(partition, start, answer, deadline_s)
+    return m.DeleteRecordsResponse(topics=topics)
+
+
+def _delete(partition: Partition, offset: int) -> int:
+    partition.require_leader()
+    log = partition.log
+    if "delete" not in log.config.cleanup_policy:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION)
+    target = log.high_watermark if offset == -1 else offset
+    if not 0 <= target <= log.high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    log.delete_records(target)
+    for watcher in tuple(partition.watchers):
+        watcher.high_watermark_moved(partition)
+    return target
+
+
+async def _follow(partition: Partition, start: int, answer: Any, deadline_s: float) -> None:
+    """Followers learn the new start from the answers to their fetches, and tell theirs in the next one."""
+    loop = asyncio.get_running_loop()
+    while partition.low_watermark < start:
+        if not partition.is_leader:
+            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return
+        if loop.time() > deadline_s:
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            return
+        await asyncio.sleep(_POLL_S)
+    answer.low_watermark = partition.low_watermark

@@ -1,0 +1,250 @@
+"""Fetch (1): records for consumers and followers, with long polling and incremental sessions.
+
+- 4 isolation level; 5 log start offset; 7 sessions (KIP-227); 9 current leader epoch (KIP-320); 10 zstd; 11 rack and reads from
+  followers (KIP-392); 12 last fetched epoch, the diverging epoch in the answer (KIP-595); 13 topic ids (KIP-516); 15 the follower's
+  identity in a tagged field; 16 endpoints of the current leaders in the answer (KIP-951); 17 directory ids, which are ignored.
+- Not done: quotas, throttled replicas, tiered storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.broker.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
+from kafkalite.broker.fetching import FetchLimits, Parking, SessionlessWatch, changed_answers, note_told
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+_TOPIC_IDS_FROM = 13
+
+
+def fetch(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """The reply, or a future of it while the fetch is parked."""
+    limits = _limits(broker, request, context)
+    uses_ids = context.api_version >= _TOPIC_IDS_FROM
+    items, unknown = _items(broker, request, uses_ids)
+    try:
+        session, is_full = _session(broker, request, items, uses_ids, limits)
+    except KafkaError as problem:
+        return messages.fetch_response.FetchResponse(error_code=problem.code)
+    if session is not None and not is_full:
+        return _Incremental(broker, session, limits, unknown).start()
+    return _Full(broker, session, items, limits, unknown).start()
+
+
+def _limits(broker: Broker, request: Any, context: RequestContext) -> FetchLimits:
+    replica_id = request.replica_state.replica_id if request.replica_state is not None else request.replica_id
+    max_bytes = request.max_bytes
+    if replica_id < 0:
+        max_bytes = min(max_bytes, broker.config.fetch_max_bytes)
+    return FetchLimits(
+        replica_id,
+        context.api_version,
+        max(0, request.max_wait_ms),
+        min(request.min_bytes, max_bytes),
+        max_bytes,
+        request.isolation_level,
+        request.rack_id,
+    )
+
+
+def _items(broker: Broker, request: Any, uses_ids: bool) -> tuple[list[FetchItem], list[tuple[bytes, Any]]]:
+    """The partitions asked for, and the answers of those whose topic id nobody knows."""
+    items: list[FetchItem] = []
+    unknown: list[tuple[bytes, Any]] = []
+    for topic in request.topics:
+        name = broker.replicas.topic_name(topic.topic_id) if uses_ids else topic.topic
+        for asked in topic.partitions:
+            if name is None:
+                data = messages.fetch_response.PartitionData(
+                    partition_index=asked.partition, error_code=ErrorCode.UNKNOWN_TOPIC_ID, high_watermark=-1
+                )
+                unknown.append((topic.topic_id, data))
+                continue
+            items.append(
+                FetchItem(
+                    TopicPartition(name, asked.partition),
+                    topic.topic_id,
+                    asked.fetch_offset,
+                    asked.partition_max_bytes,
+                    asked.current_leader_epoch,
+                    asked.last_fetched_epoch,
+                    asked.log_start_offset,
+                )
+            )
+    return items, unknown
+
+
+def _session(
+    broker: Broker, request: Any, items: list[FetchItem], uses_ids: bool, limits: FetchLimits
+) -> tuple[FetchSession | None, bool]:
+    """(session or None, whether this fetch names all its partitions)."""
+    sessions, now_ms = broker.fetch_sessions, broker.clock.monotonic_ms()
+    if request.session_epoch in (FIRST_EPOCH, SESSIONLESS_EPOCH):
+        if request.session_id:
+            sessions.close(request.session_id)
+        if request.session_epoch == SESSIONLESS_EPOCH:
+            return None, True
+        return sessions.open(items, limits.is_follower, uses_ids, now_ms), True
+    session = sessions.resume(request.session_id, request.session_epoch, uses_ids)
+    session.last_fetch_ms = now_ms
+    forgotten = []
+    for topic in request.forgotten_topics_data:
+        name = broker.replicas.topic_name(topic.topic_id) if uses_ids else topic.topic
+        if name is not None:
+            forgotten += [TopicPartition(name, index) for index in topic.partitions]
+    sessions.forget(session, forgotten)
+    sessions.update(session, items)
+    return session, False
+
+
+class _Fetch:
+    """What a full and an incremental fetch share: read, answer at once or park."""
+
+    def __init__(self, broker: Broker, limits: FetchLimits, unknown: list[tuple[bytes, Any]]) -> None:
+        self.broker, self.limits, self.unknown = broker, limits, unknown
+        self.session_id = 0
+        self.future: asyncio.Future[Any] | None = None
+
+    def gather(self) -> tuple[dict[TopicPartition, Any], int, bool]:
+        raise NotImplementedError
+
+    def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
+        """Have `on_ready` called; returns what ends that."""
+        raise NotImplementedError
+
+    def topic_id(self, topic_partition: TopicPartition) -> bytes:
+        raise NotImplementedError
+
+    def told(self, answers: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+        raise NotImplementedError
+
+    def start(self) -> Any:
+        answers, total, urgent = self.gather()
+        enough = total >= self.limits.min_bytes or urgent or self.unknown or self.limits.max_wait_ms == 0
+        if enough or not self.may_wait():
+            return self.reply(answers)
+        self.future = asyncio.get_running_loop().create_future()
+        release: list[Callable[[], None]] = []
+        parking = Parking(self.limits, total, self.gather, self.finish, lambda: release[0]())
+        release.append(self.watch(parking.notify))
+        partitions = self.broker.replicas.partitions
+        parking.note_sizes(partitions[tp] for tp in answers if tp in partitions)
+        if self.has_news(answers):
+            parking.expire_soon()
+        self.future.add_done_callback(lambda _: parking.close())
+        return self.future
+
+    def may_wait(self) -> bool:
+        return True
+
+    def has_news(self, answers: dict[TopicPartition, Any]) -> bool:
+        """Is there anything to tell that is no reason to answer at once?"""
+        return False
+
+    def finish(self, answers: dict[TopicPartition, Any]) -> None:
+        if self.future is not None and not self.future.done():
+            self.future.set_result(self.reply(answers))
+
+    def reply(self, answers: dict[TopicPartition, Any]) -> Any:
+        m = messages.fetch_response
+        topics: dict[str, Any] = {}
+        for topic_partition, data in self.told(answers).items():
+            topic = topics.get(topic_partition.topic)
+            if topic is None:
+                topic_id = self.topic_id(topic_partition)
+                topic = topics[topic_partition.topic] = m.FetchableTopicResponse(
+                    topic=topic_partition.topic, topic_id=topic_id
+                )
+            topic.partitions.append(data)
+        responses = list(topics.values())
+        for topic_id, data in self.unknown:
+            responses.append(m.FetchableTopicResponse(topic_id=topic_id, partitions=[data]))
+        return m.FetchResponse(session_id=self.session_id, responses=responses)
+
+
+class _Full(_Fetch):
+    """A fetch that names all its partitions; answers all of them."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        session: FetchSession | None,
+        items: list[FetchItem],
+        limits: FetchLimits,
+        unknown: list[tuple[bytes, Any]],
+    ) -> None:
+        super().__init__(broker, limits, unknown)
+        self.session, self.items = session, items
+        self.topic_ids = {item.topic_partition: item.topic_id for item in items}
+        self.session_id = session.session_id if session else 0
+        self.clock = session or SessionlessWatch(broker.clock.monotonic_ms())
+
+    def gather(self) -> tuple[dict[TopicPartition, Any], int, bool]:
+        return self.broker.partition_reader.read_all(self.items, self.limits, self.clock)
+
+    def may_wait(self) -> bool:
+        return bool(self.items)
+
+    def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
+        clock = self.clock
+        clock.on_ready = on_ready
+        if not isinstance(clock, SessionlessWatch):
+            return lambda: setattr(clock, "on_ready", None)
+        replicas = self.broker.replicas
+        for item in self.items:
+            replicas.watch(item.topic_partition, clock)
+
+        def release() -> None:
+            for item in self.items:
+                replicas.unwatch(item.topic_partition, clock)
+
+        return release
+
+    def topic_id(self, topic_partition: TopicPartition) -> bytes:
+        return self.topic_ids[topic_partition]
+
+    def told(self, answers: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+        if self.session is not None:
+            for topic_partition, data in answers.items():
+                note_told(self.session.items[topic_partition], data)
+                if not data.records and not data.error_code:
+                    self.session.ready.pop(topic_partition, None)
+        return answers
+
+
+class _Incremental(_Fetch):
+    """A fetch within a session: looks at what is ready, answers what is news."""
+
+    def __init__(
+        self, broker: Broker, session: FetchSession, limits: FetchLimits, unknown: list[tuple[bytes, Any]]
+    ) -> None:
+        super().__init__(broker, limits, unknown)
+        self.session = session
+        self.session_id = session.session_id
+
+    def gather(self) -> tuple[dict[TopicPartition, Any], int, bool]:
+        items = self.session.items
+        ready = [items[tp] for tp in self.session.ready if tp in items]
+        return self.broker.partition_reader.read_all(ready, self.limits, self.session)
+
+    def has_news(self, answers: dict[TopicPartition, Any]) -> bool:
+        items = self.session.items
+        return any(data.high_watermark != items[tp].told_high_watermark for tp, data in answers.items())
+
+    def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
+        self.session.on_ready = on_ready
+        return lambda: setattr(self.session, "on_ready", None)
+
+    def topic_id(self, topic_partition: TopicPartition) -> bytes:
+        return self.session.items[topic_partition].topic_id
+
+    def told(self, answers: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+        return changed_answers(self.session, answers)

@@ -1,0 +1,71 @@
+"""ListOffsets (2): the earliest, latest, or first offset at or after a time, of partitions led here.
+
+- 1 one offset for each partition; 2 isolation level; 4 leader epoch; 5 OFFSET_NOT_AVAILABLE; 7 max timestamp (-3, KIP-734);
+  8 earliest local (-4); 9 latest tiered (-5), which without tiered storage is unknown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.broker.partition import Partition
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+_READ_COMMITTED = 1
+_UNKNOWN = (-1, -1, -1)
+
+
+def list_offsets(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """Timestamp, offset and leader epoch for each partition."""
+    m = messages.list_offsets_response
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            answer = m.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            try:
+                partition = broker.replicas.require(TopicPartition(topic.name, asked.partition_index))
+                if request.replica_id != -2:  # the debugging consumer also asks followers
+                    partition.require_leader(asked.current_leader_epoch)
+                found = _find(
+                    partition, request.replica_id, request.isolation_level, asked.timestamp, context.api_version
+                )
+                answer.timestamp, answer.offset, answer.leader_epoch = found
+            except KafkaError as problem:
+                answer.error_code = problem.code
+            partitions.append(answer)
+        topics.append(m.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return m.ListOffsetsResponse(topics=topics)
+
+
+def _find(
+    partition: Partition, replica_id: int, isolation_level: int, timestamp: int, version: int
+) -> tuple[int, int, int]:
+    log = partition.log
+    if replica_id >= 0:
+        bound = log.log_end_offset
+    else:
+        bound = log.last_stable_offset if isolation_level == _READ_COMMITTED else log.high_watermark
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, _epoch_at(partition, log.log_start_offset)
+    if timestamp == LATEST_TIERED:
+        return _UNKNOWN
+    if replica_id < 0 and partition.is_leader and log.high_watermark < partition.leader_epoch_start_offset:
+        # The new leader does not know yet how far records are committed; an answer could go back (KIP-207).
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE)
+    if timestamp == LATEST:
+        return -1, bound, partition.leader_epoch
+    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, bound)
+    return found if found is not None and found[1] < bound else _UNKNOWN
+
+
+def _epoch_at(partition: Partition, offset: int) -> int:
+    epoch = partition.log.epoch_for_offset(offset)
+    return epoch if epoch is not None else -1

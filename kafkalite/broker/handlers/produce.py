@@ -1,0 +1,145 @@
+"""Produce (0): records to the leaders of their partitions, acknowledged as the producer asks.
+
+- acks=0 has no answer; an error closes the connection, so that the producer learns of it. acks=1 is answered after the append, acks=all
+  when the high watermark has passed the records (min.insync.replicas before and after).
+- 0 to 2 carry message sets of magic 0 and 1, which are refused until old clients are served; 3 transactional id, batches of magic 2;
+  7 zstd; 8 error messages; 10 endpoints of new leaders in the answer (KIP-951).
+- Not done: transactions (a transactional id is refused), quotas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.broker.partition import AckWait, Partition
+from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+_ADMIN_CLIENT = "__admin_client"
+"""The client id that Kafka lets write internal topics."""
+
+
+def produce(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """The reply, a future of it while replication is awaited, or None with acks=0."""
+    m = messages.produce_response
+    if request.acks not in (-1, 0, 1):
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
+    if getattr(request, "transactional_id", None):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
+    now_ms, wall_ms = broker.clock.monotonic_ms(), broker.clock.now_ms()
+    waits: list[tuple[Partition, int, Any]] = []
+    responses, failed = [], None
+    for topic in request.topic_data:
+        answers = []
+        for asked in topic.partition_data:
+            answer = m.PartitionProduceResponse(index=asked.index)
+            try:
+                _append(
+                    broker,
+                    TopicPartition(topic.name, asked.index),
+                    asked.records,
+                    request.acks,
+                    context,
+                    answer,
+                    waits,
+                    now_ms,
+                    wall_ms,
+                )
+            except KafkaError as problem:
+                failed = problem
+                answer.error_code, answer.error_message = problem.code, problem.message
+                answer.base_offset = -1
+                answer.record_errors = [
+                    m.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+                    for index, text in getattr(problem, "record_errors", ())
+                ]
+                if problem.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    _name_leader(broker, TopicPartition(topic.name, asked.index), answer)
+            answers.append(answer)
+        responses.append(m.TopicProduceResponse(name=topic.name, partition_responses=answers))
+    if request.acks == 0:
+        if failed is not None:
+            raise ProtocolViolation(f"a produce request with acks=0 failed: {failed.code.name}")
+        return None
+    reply = m.ProduceResponse(responses=responses)
+    if not waits:
+        return reply
+    return _Acknowledgement(reply, waits, request.timeout_ms).future
+
+
+def _append(
+    broker: Broker,
+    topic_partition: TopicPartition,
+    records: Any,
+    acks: int,
+    context: RequestContext,
+    answer: Any,
+    waits: list[tuple[Partition, int, Any]],
+    now_ms: float,
+    wall_ms: int,
+) -> None:
+    if topic_partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic_partition.topic} is written by brokers only")
+    partition = broker.replicas.require(topic_partition)
+    partition.require_leader()
+    result = partition.append(records or b"", acks, now_ms, wall_ms, context.api_version)
+    answer.base_offset = result.first_offset
+    answer.log_append_time_ms = result.log_append_time_ms
+    answer.log_start_offset = result.log_start_offset
+    broker.traffic.produced(topic_partition.topic, len(records or b""))
+    if acks == -1:
+        required = result.last_offset + 1
+        if partition.high_watermark < required or len(partition.maximal_isr) < partition.effective_min_isr:
+            waits.append((partition, required, answer))
+
+
+def _name_leader(broker: Broker, topic_partition: TopicPartition, answer: Any) -> None:
+    known = broker.metadata.partition(topic_partition)
+    if known is not None and known.leader >= 0:
+        answer.current_leader = messages.produce_response.LeaderIdAndEpoch(
+            leader_id=known.leader, leader_epoch=known.leader_epoch
+        )
+
+
+class _Acknowledgement:
+    """Answers when every partition's records are committed, refused, or the request's timeout has passed."""
+
+    def __init__(self, reply: Any, waits: list[tuple[Partition, int, Any]], timeout_ms: int) -> None:
+        loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self._reply = reply
+        self._left = len(waits)
+        self._pending: dict[int, tuple[Partition, AckWait, Any]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        for number, (partition, required, answer) in enumerate(waits):
+            wait = partition.when_committed(required, lambda code, n=number, a=answer: self._done(n, a, code))  # type: ignore[misc]
+            if wait is not None:
+                self._pending[number] = (partition, wait, answer)
+        if self._left:
+            self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._expire)
+
+    def _done(self, number: int, answer: Any, code: ErrorCode) -> None:
+        self._pending.pop(number, None)
+        answer.error_code = code
+        if code:
+            answer.base_offset = -1
+        self._left -= 1
+        if self._left == 0 and not self.future.done():
+            if self._timer is not None:
+                self._timer.cancel()
+            self.future.set_result(self._reply)
+
+    def _expire(self) -> None:
+        for partition, wait, answer in list(self._pending.values()):
+            partition.forget_wait(wait)
+            answer.error_code, answer.base_offset = ErrorCode.REQUEST_TIMED_OUT, -1
+        self._pending.clear()
+        if not self.future.done():
+            self.future.set_result(self._reply)

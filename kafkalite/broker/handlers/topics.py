@@ -1,0 +1,48 @@
+"""CreateTopics (19), DeleteTopics (20): carried out by the controller; the handler waits until this broker's metadata shows the outcome.
+
+- CreateTopics 4 defaults for counts (KIP-464), 5 configs in the answer (KIP-525), 7 topic ids. DeleteTopics 5 error messages, 6 by id.
+- Asked of a broker that is not the controller: NOT_CONTROLLER, and the client finds the controller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+
+async def create_topics(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """Create, then wait until all partitions have a leader or the request's timeout has passed."""
+    deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
+    reply = await broker.controller.create_topics(request)
+    if not request.validate_only:
+        created = [result for result in reply.topics if not result.error_code]
+        for result in created:
+            left_s = (deadline_ms - broker.clock.monotonic_ms()) / 1000
+            partitions = range(await broker.topic_creation.partition_count(result.name))
+            led = await broker.metadata.wait_until(
+                lambda name=result.name, wanted=partitions: broker.metadata.has_leaders(name, wanted), left_s
+            )
+            if not led:
+                result.error_code = ErrorCode.REQUEST_TIMED_OUT
+                result.error_message = "The topic was created, but not all its partitions had a leader in time."
+    return reply
+
+
+async def delete_topics(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """Mark for deletion, then wait until the topics are gone from this broker's metadata."""
+    deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
+    reply = await broker.controller.delete_topics(request)
+    for result in reply.responses:
+        if result.error_code:
+            continue
+        left_s = (deadline_ms - broker.clock.monotonic_ms()) / 1000
+        gone = await broker.metadata.wait_until(lambda name=result.name: name not in broker.metadata.topics, left_s)
+        if not gone:
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+            result.error_message = "The topic is marked for deletion, but was not deleted in time."
+    return reply

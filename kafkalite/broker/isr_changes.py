@@ -1,0 +1,220 @@
+"""Gets ISR changes written: by the controller (AlterPartition, KIP-497), or by this broker itself where the cluster is older than 2.7-IV2.
+
+`AlterPartitionSender` has one request in flight, with all changes that wait; `ZooKeeperIsrWriter` writes the partition's state znode
+conditionally and tells the controller through /isr_change_notification. Both hand the outcome to the partition on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kafkalite.broker.controller_channel import ControllerChannel
+from kafkalite.broker.partition import IsrChange, Partition
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
+from zk import paths
+from zk.store import BadVersionError, SessionExpiredError, Store, StoreError
+from zk.znodes import IsrChange as IsrChangeNotification
+from zk.znodes import PartitionName, PartitionState
+
+logger = logging.getLogger("kafkalite.broker.isr_changes")
+state_change = logging.getLogger("kafkalite.state_change")
+
+_RETRY_S = 0.05
+_BY_TOPIC_ID_FROM = 2
+_PROPAGATE_EVERY_S = 2.5
+_PROPAGATE_QUIET_S = 5.0
+_PROPAGATE_AT_LEAST_S = 60.0
+
+_REFUSED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+"""The ISR stays as it was, and may be proposed again."""
+
+_WAIT_FOR_CONTROLLER = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""Our view is old: the change stays pending, with the maximal ISR in force, until the next LeaderAndIsr."""
+
+
+def _trace(broker_id: BrokerId, change: IsrChange, isr: tuple[BrokerId, ...], partition_epoch: int) -> None:
+    state_change.info(
+        "broker=%d partition=%s role=leader leader=%d isr=%s leader_epoch=%d controller_epoch=%d partition_epoch=%d reason=%s",
+        broker_id,
+        change.topic_partition,
+        broker_id,
+        ",".join(map(str, isr)),
+        change.leader_epoch,
+        change.controller_epoch,
+        partition_epoch,
+        change.reason,
+    )
+
+
+class AlterPartitionSender:
+    """See the module."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], int],
+        channel: ControllerChannel,
+        now_ms: Callable[[], float],
+    ) -> None:
+        self._broker_id, self._broker_epoch, self._channel, self._now_ms = broker_id, broker_epoch, channel, now_ms
+        self._waiting: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def propose(self, partition: Partition, change: IsrChange) -> None:
+        self._waiting[change.topic_partition] = (partition, change)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="alter partition")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._waiting:
+            batch = dict(self._waiting)
+            current = {tp: (p, c) for tp, (p, c) in batch.items() if p.pending_change is c}
+            for topic_partition in batch.keys() - current.keys():  # overtaken by a LeaderAndIsr
+                del self._waiting[topic_partition]
+            if current and (not await self._send(current) or current.keys() <= self._waiting.keys()):
+                await asyncio.sleep(_RETRY_S)
+
+    async def _send(self, batch: dict[TopicPartition, tuple[Partition, IsrChange]]) -> bool:
+        """False when the whole request has to be sent again."""
+        has_ids = all(change.topic_id != NO_TOPIC_ID for _, change in batch.values())
+        request = self._request(batch)
+        response = await self._channel.request(request, max_version=None if has_ids else _BY_TOPIC_ID_FROM - 1)
+        if response.error_code:
+            logger.info("the controller answers AlterPartition with %s", ErrorCode(response.error_code).name)
+            return False
+        names = {change.topic_id: tp.topic for tp, (_, change) in batch.items()}
+        answered = True
+        for topic in response.topics:
+            name = topic.topic_name or names.get(topic.topic_id, "")
+            for answer in topic.partitions:
+                found = batch.get(TopicPartition(name, answer.partition_index))
+                if found is not None:
+                    answered = self._take(*found, answer) and answered
+        return answered
+
+    def _request(self, batch: dict[TopicPartition, tuple[Partition, IsrChange]]) -> Any:
+        m = messages.alter_partition_request
+        topics: dict[str, Any] = {}
+        for topic_partition, (_, change) in batch.items():
+            topic = topics.setdefault(
+                topic_partition.topic, m.TopicData(topic_name=topic_partition.topic, topic_id=change.topic_id)
+            )
+            topic.partitions.append(
+                m.PartitionData(
+                    partition_index=topic_partition.partition,
+                    leader_epoch=change.leader_epoch,
+                    new_isr_with_epochs=[m.BrokerState(broker_id=broker) for broker in change.isr],
+                    partition_epoch=change.partition_epoch,
+                )
+            )
+        return m.AlterPartitionRequest(
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
+        )
+
+    def _take(self, partition: Partition, change: IsrChange, answer: Any) -> bool:
+        """False when the change must be sent again."""
+        code = ErrorCode(answer.error_code)
+        if code not in (ErrorCode.NONE, *_REFUSED, *_WAIT_FOR_CONTROLLER):
+            logger.info("%s: AlterPartition is answered with %s, trying again", change.topic_partition, code.name)
+            return False
+        if self._waiting.get(change.topic_partition, (None, None))[1] is change:
+            del self._waiting[change.topic_partition]
+        if code == ErrorCode.NONE:
+            isr = tuple(answer.isr)
+            if partition.isr_committed(change, isr, answer.leader_epoch, answer.partition_epoch, self._now_ms()):
+                _trace(self._broker_id, change, isr, answer.partition_epoch)
+        elif code in _REFUSED:
+            partition.isr_refused(change)
+        return True
+
+
+class ZooKeeperIsrWriter:
+    """See the module; spec-zookeeper 12.2."""
+
+    def __init__(self, broker_id: BrokerId, store: Store, now_ms: Callable[[], float]) -> None:
+        self._broker_id, self._store, self._now_ms = broker_id, store, now_ms
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed: set[PartitionName] = set()
+        self._last_change_s = self._last_propagation_s = 0.0
+        self._propagation: asyncio.Task[None] | None = None
+
+    def propose(self, partition: Partition, change: IsrChange) -> None:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._write(partition, change))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if self._propagation is None:
+            self._propagation = loop.create_task(self._propagate(), name="isr change notifications")
+
+    async def close(self) -> None:
+        tasks = [*self._tasks, *([self._propagation] if self._propagation else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _write(self, partition: Partition, change: IsrChange) -> None:
+        topic, index = change.topic_partition
+        path = paths.partition_state(topic, index)
+        wanted = PartitionState(
+            leader=self._broker_id,
+            leader_epoch=change.leader_epoch,
+            isr=change.isr,
+            controller_epoch=change.controller_epoch,
+        )
+        try:
+            stat = await self._store.write(path, wanted.encode(), change.partition_epoch)
+            version = stat.version
+        except BadVersionError:
+            # Our own write may have been carried out although its answer was lost.
+            data, stat = await self._store.read(path)
+            if PartitionState.decode(data) != wanted:
+                logger.info("%s: the state in ZooKeeper is newer; waiting for the controller", change.topic_partition)
+                return
+            version = stat.version
+        except SessionExpiredError:
+            partition.isr_refused(change)
+            return
+        except StoreError as problem:
+            logger.warning("%s: the ISR cannot be written: %s", change.topic_partition, problem)
+            partition.isr_refused(change)
+            return
+        if partition.isr_committed(change, change.isr, change.leader_epoch, version, self._now_ms()):
+            _trace(self._broker_id, change, change.isr, version)
+        self._changed.add(PartitionName(topic, index))
+        self._last_change_s = asyncio.get_running_loop().time()
+
+    async def _propagate(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_PROPAGATE_EVERY_S)
+            now_s = loop.time()
+            quiet = now_s - self._last_change_s > _PROPAGATE_QUIET_S
+            if not self._changed or not (quiet or now_s - self._last_propagation_s > _PROPAGATE_AT_LEAST_S):
+                continue
+            changed, self._changed = self._changed, set()
+            try:
+                payload = IsrChangeNotification(partitions=tuple(sorted(changed))).encode()
+                await self._store.create(paths.ISR_CHANGE_PREFIX, payload, sequence=True)
+                self._last_propagation_s = now_s
+            except StoreError as problem:
+                logger.warning("ISR changes cannot be announced: %s", problem)
+                self._changed |= changed

@@ -1,0 +1,78 @@
+"""Topics that are created because somebody asked for them (auto.create.topics.enable), by way of the controller.
+
+Any broker may be asked; the controller creates. Each missing topic has at most one creation in flight on this broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.broker.controller_channel import ControllerChannel
+from kafkalite.broker.metadata_cache import MetadataCache
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.config.broker import BrokerConfig
+
+_WAIT_S = 1.0
+"""How long a metadata request waits for a topic that it made, before the client is asked to come again."""
+
+_STILL_ELECTING = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST_TIMED_OUT})
+
+
+class TopicCreation:
+    """See the module. `validate(name)` gives the error of a bad name; `count(topic)` its partitions as ZooKeeper knows."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: MetadataCache,
+        channel: ControllerChannel,
+        validate: Callable[[str], ErrorCode],
+        count: Callable[[str], Awaitable[int]],
+    ) -> None:
+        self._config, self._metadata, self._channel = config, metadata, channel
+        self._validate, self.partition_count = validate, count
+        self._in_flight: dict[str, asyncio.Task[ErrorCode]] = {}
+
+    async def create_missing(self, names: list[str], may_create: bool) -> dict[str, ErrorCode]:
+        """What to answer for topics that this broker does not know."""
+        codes: dict[str, ErrorCode] = {}
+        creating: dict[str, asyncio.Task[ErrorCode]] = {}
+        for name in names:
+            bad = self._validate(name)
+            if bad:
+                codes[name] = bad
+            elif not (may_create and self._config.auto_create_topics_enable):
+                codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                creating[name] = self._begin(name)
+        for name, task in creating.items():
+            codes[name] = await asyncio.shield(task)
+        return codes
+
+    def _begin(self, name: str) -> asyncio.Task[ErrorCode]:
+        task = self._in_flight.get(name)
+        if task is None:
+            task = self._in_flight[name] = asyncio.get_running_loop().create_task(self._create(name))
+            task.add_done_callback(lambda _: self._in_flight.pop(name, None))
+        return task
+
+    async def _create(self, name: str) -> ErrorCode:
+        m = messages.create_topics_request
+        request = m.CreateTopicsRequest(
+            topics=[m.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)],
+            timeout_ms=int(_WAIT_S * 1000),
+        )
+        loop = asyncio.get_running_loop()
+        try:
+            reply: Any = await self._channel.request(
+                request, deadline_s=loop.time() + self._config.request_timeout_ms / 1000
+            )
+        except TimeoutError:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        code = ErrorCode(reply.topics[0].error_code)
+        return ErrorCode.LEADER_NOT_AVAILABLE if code in _STILL_ELECTING else code
