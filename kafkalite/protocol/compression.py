@@ -1,0 +1,206 @@
+"""The five codecs of record batches, each with a bound on what decompression may produce.
+
+| id | codec  | form of the compressed records                                                               |
+|----|--------|----------------------------------------------------------------------------------------------|
+| 0  | none   | as they are                                                                                  |
+| 1  | gzip   | gzip members (RFC 1952)                                                                      |
+| 2  | snappy | written in xerial's framing (magic, version, compatible version, blocks of i32 length and    |
+|    |        | raw snappy); a bare raw block is read too                                                    |
+| 3  | lz4    | an LZ4 frame of independent 64 KiB blocks; Kafka's own reader refuses dependent blocks       |
+| 4  | zstd   | a zstd frame                                                                                 |
+
+A few hundred bytes can stand for gigabytes, so output never grows past the caller's limit: memory is taken for the size
+that the data announces, or in growing steps when it announces none, and decompression stops where that memory ends.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Final
+
+import cramjam
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.types import Buffer
+
+
+class Codec(IntEnum):
+    """Compression codecs with their numbers in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+CODEC_OF_NAME: Final = {
+    "none": Codec.NONE,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+"""Codecs by their names in compression.type; "producer" is no codec."""
+
+DECOMPRESSED_LIMIT_BYTES: Final = 100 * 1024 * 1024
+"""Default bound: what a request of socket.request.max.bytes could have carried uncompressed."""
+
+_DEFAULT_LEVEL: Final = {Codec.GZIP: 6, Codec.LZ4: 9, Codec.ZSTD: 3}
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+
+_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+_LZ4_HEADER: Final = _LZ4_MAGIC + b"\x60\x40\x82"
+"""Version 1, independent blocks, no checksums; blocks of at most 64 KiB; the descriptor's checksum."""
+_LZ4_BLOCK_BYTES: Final = 64 * 1024
+_LZ4_STORED: Final = 0x80000000
+_LZ4_END: Final = bytes(4)
+
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_FIRST_GUESS_BYTES: Final = 64 * 1024
+_OUTPUT_FULL: Final = "failed to write whole buffer"
+
+_LENGTH = struct.Struct(">i")
+_LITTLE_LENGTH = struct.Struct("<I")
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """`data` compressed with `codec`; `level` None or -1 stands for the codec's default level."""
+    codec = Codec(codec)
+    chosen = _DEFAULT_LEVEL.get(codec, 0) if level is None or level == -1 else level
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            return bytes(cramjam.gzip.compress(data, level=chosen))
+        case Codec.SNAPPY:
+            return _compress_snappy(memoryview(data))
+        case Codec.LZ4:
+            return _compress_lz4(memoryview(data), chosen)
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level=chosen))
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes | bytearray:
+    """What was compressed into `data`, at most `limit_bytes` of it.
+
+    Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, INVALID_RECORD for data that is not what the
+    codec writes or that would grow past the limit.
+    """
+    try:
+        match codec:
+            case Codec.NONE:
+                return bytes(data)
+            case Codec.GZIP:
+                return _bounded(cramjam.gzip.decompress_into, data, _gzip_size(data), limit_bytes)
+            case Codec.SNAPPY:
+                return _decompress_snappy(memoryview(data), limit_bytes)
+            case Codec.LZ4:
+                return _bounded(cramjam.lz4.decompress_into, data, _lz4_size(data), limit_bytes)
+            case Codec.ZSTD:
+                return _bounded(cramjam.zstd.decompress_into, data, _zstd_size(data), limit_bytes)
+    except (cramjam.DecompressionError, struct.error, ValueError) as problem:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"records are no {Codec(codec).name.lower()} data: {problem}"
+        ) from None
+    raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
+
+
+def _too_large(limit_bytes: int) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, f"compressed records grow past the limit of {limit_bytes} bytes")
+
+
+def _bounded(
+    decompress_into: Callable[[Any, Any], int], data: Buffer, announced_bytes: int | None, limit_bytes: int
+) -> bytearray:
+    """Decompress into memory of the announced size, or of growing guesses, never above the limit."""
+    if announced_bytes is not None and announced_bytes > limit_bytes:
+        raise _too_large(limit_bytes)
+    capacity = min(limit_bytes, announced_bytes or max(_FIRST_GUESS_BYTES, 4 * len(data)))
+    while True:
+        output = bytearray(capacity)
+        try:
+            size = decompress_into(data, output)
+        except cramjam.DecompressionError as problem:
+            if _OUTPUT_FULL not in str(problem):
+                raise
+            if capacity >= limit_bytes:
+                raise _too_large(limit_bytes) from None
+            capacity = min(limit_bytes, 4 * capacity)
+        else:
+            del output[size:]
+            return output
+
+
+def _gzip_size(data: Buffer) -> int | None:
+    """Size that the last member announces; right for the single member that Kafka's clients write."""
+    size: int = _LITTLE_LENGTH.unpack_from(data, len(data) - 4)[0]
+    return size if 0 < size < 1032 * len(data) else None  # deflate shrinks by no more; the rest is another member's
+
+
+def _lz4_size(data: Buffer) -> int | None:
+    if bytes(data[:4]) != _LZ4_MAGIC or len(data) < 14 or not data[4] & 0x08:
+        return None
+    return int.from_bytes(data[6:14], "little")
+
+
+def _zstd_size(data: Buffer) -> int | None:
+    """Frame_Content_Size of a zstd frame header (RFC 8878, 3.1.1.1), None when it is not given."""
+    if bytes(data[:4]) != _ZSTD_MAGIC or len(data) < 6:
+        return None
+    descriptor = data[4]
+    single_segment = descriptor >> 5 & 1
+    width = (single_segment, 2, 4, 8)[descriptor >> 6]
+    position = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    if not width or len(data) < position + width:
+        return None
+    return int.from_bytes(data[position : position + width], "little") + (256 if width == 2 else 0)
+
+
+def _compress_snappy(data: memoryview) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes:
+    if bytes(data[:8]) != _XERIAL_MAGIC:
+        return _raw_snappy(data, limit_bytes)
+    parts, position, room = [], len(_XERIAL_HEADER), limit_bytes
+    while position < len(data):
+        (length,) = _LENGTH.unpack_from(data, position)
+        position += 4
+        if not 0 <= length <= len(data) - position:
+            raise ValueError(f"a block of {length} bytes where {len(data) - position} are left")
+        part = _raw_snappy(data[position : position + length], room)
+        room -= len(part)
+        position += length
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _raw_snappy(block: memoryview, room_bytes: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > room_bytes:
+        raise _too_large(room_bytes)
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _compress_lz4(data: memoryview, level: int) -> bytes:
+    parts = [_LZ4_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[start : start + _LZ4_BLOCK_BYTES]
+        packed = bytes(cramjam.lz4.compress_block(plain, mode="high_compression", compression=level, store_size=False))
+        if len(packed) < len(plain):
+            parts += (_LITTLE_LENGTH.pack(len(packed)), packed)
+        else:
+            parts += (_LITTLE_LENGTH.pack(len(plain) | _LZ4_STORED), bytes(plain))
+    parts.append(_LZ4_END)
+    return b"".join(parts)

@@ -1,0 +1,139 @@
+"""What a leader checks before it takes records from a client, and which error each fault earns.
+
+In this order, as Kafka's produce path does; one partition of a produce request at a time:
+
+| fault                                                                    | error                        |
+|--------------------------------------------------------------------------|------------------------------|
+| a batch length that no batch can have; unknown magic                     | CORRUPT_MESSAGE              |
+| no records, a batch cut short, more than one batch, magic 0 or 1 (v3+)   | INVALID_RECORD               |
+| an unknown codec, or zstd before Produce v7 (KIP-110)                    | UNSUPPORTED_COMPRESSION_TYPE |
+| base offset other than 0                                                 | INVALID_RECORD               |
+| batch larger than max.message.bytes                                      | MESSAGE_TOO_LARGE            |
+| CRC                                                                      | CORRUPT_MESSAGE              |
+| control batch; producer id without sequence; count not lastOffsetDelta+1 | INVALID_RECORD               |
+| records that cannot be decompressed or read, or with other offset deltas | INVALID_RECORD               |
+| a record without key for a compacted topic                               | INVALID_RECORD, per record   |
+| LogAppendTime set by the producer; a timestamp beyond the topic's limits | INVALID_TIMESTAMP            |
+
+Kafka answers UNKNOWN_SERVER_ERROR to garbage as compressed data and to unknown codecs; here they have codes that say more.
+Produce v0 to v2 may carry message sets of magic 0 and 1: `legacy_messages` rewrites them as one batch before this.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from kafkalite.config.topic import LONG_MAX, TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol.compression import Codec
+from kafkalite.protocol.record_check import InvalidRecords, TimestampDeltas, check_records
+from kafkalite.protocol.records import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    has_valid_crc,
+    iter_records,
+    records_of,
+)
+from kafkalite.types import Buffer
+
+_LEAST_LENGTH = 14
+"""Batch length below which not even a message of the oldest format fits."""
+
+_LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
+_ZSTD_FROM_VERSION = 7
+
+
+class ProducedBatch(NamedTuple):
+    """The one batch a client sent for a partition; `max_timestamp` is what its records say, whatever the header claims."""
+
+    header: BatchHeader
+    max_timestamp: int
+
+
+def validate_produced(records: Buffer, *, config: TopicConfig, now_ms: int, request_version: int) -> ProducedBatch:
+    """Check what a client wants to append to one partition, by the table above. Raises KafkaError."""
+    header = _only_batch(records, request_version)
+    if header.base_offset != 0:
+        raise _invalid(f"the base offset of a produced batch is 0, not {header.base_offset}")
+    if header.size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {header.size} bytes where the topic's max.message.bytes is {config.max_message_bytes}",
+        )
+    if not has_valid_crc(records, header):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the CRC of a produced batch does not fit its bytes")
+    _check_header(header)
+    deltas = check_records(records_of(records, header), header.records_count, keys_required=config.compacts)
+    max_timestamp = header.base_timestamp + deltas.largest
+    if config.message_timestamp_type == "CreateTime":
+        _check_timestamps(records, header, deltas, config, now_ms)
+    return ProducedBatch(header, max_timestamp)
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)
+
+
+def _only_batch(records: Buffer, request_version: int) -> BatchHeader:
+    size = len(records)
+    if size < _LENGTH_AND_MAGIC.size:
+        raise _invalid(f"{size} bytes are no record batch")
+    length, magic = _LENGTH_AND_MAGIC.unpack_from(records)
+    if length < _LEAST_LENGTH:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch length of {length}")
+    if not 0 <= magic <= MAGIC:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"magic {magic} is unknown")
+    if magic < MAGIC:
+        raise _invalid(f"magic {magic} in a produce request of version {request_version}")
+    if length + LOG_OVERHEAD > size:
+        raise _invalid(f"a batch of {length + LOG_OVERHEAD} bytes of which {size} arrived")
+    if length < HEADER_SIZE - LOG_OVERHEAD:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch length of {length} has no room for the header")
+    header = BatchHeader.read(records)
+    if header.codec > Codec.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {header.codec}")
+    if header.codec == Codec.ZSTD and request_version < _ZSTD_FROM_VERSION:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs produce requests of version {_ZSTD_FROM_VERSION}, this has {request_version}",
+        )
+    if header.size != size:
+        raise _invalid(f"{size - header.size} bytes behind the only batch that a partition may have in one request")
+    return header
+
+
+def _check_header(header: BatchHeader) -> None:
+    if header.is_control:
+        raise _invalid("clients do not write control batches")
+    if header.records_count <= 0 or header.records_count != header.last_offset_delta + 1:
+        raise _invalid(f"{header.records_count} records with a last offset delta of {header.last_offset_delta}")
+    if header.has_producer_id and header.base_sequence < 0:
+        raise _invalid(f"producer id {header.producer_id} with base sequence {header.base_sequence}")
+    if header.is_transactional and not header.has_producer_id:
+        raise _invalid("a transactional batch without a producer id")
+    if header.uses_log_append_time:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "producers do not set the timestamp type to LogAppendTime")
+
+
+def _check_timestamps(
+    records: Buffer, header: BatchHeader, deltas: TimestampDeltas, config: TopicConfig, now_ms: int
+) -> None:
+    """Refuse timestamps outside message.timestamp.before.max.ms and after.max.ms (KIP-937); "none" is always allowed."""
+    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    if before == after == LONG_MAX:
+        return
+    earliest, latest = now_ms - before, now_ms + after
+    if earliest <= header.base_timestamp + deltas.smallest and header.base_timestamp + deltas.largest <= latest:
+        return
+    errors = [
+        (number, f"Timestamp {record.timestamp} of message is out of range [{earliest}, {latest}]")
+        for number, record in enumerate(iter_records(records, header))
+        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
+    ]
+    if errors:
+        message = "One or more records have been rejected due to invalid timestamp"
+        raise InvalidRecords(message, errors, ErrorCode.INVALID_TIMESTAMP)
