@@ -1,0 +1,63 @@
+"""The fate of one produced record, as something to await or to ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+
+from kafkalite.client.accumulator import Batch, BatchState
+from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, RecordMetadata
+
+OnDelivery = Callable[[RecordMetadata | None, Exception | None], None]
+"""Called with (metadata, None) after delivery, with (None, error) after failure."""
+
+
+def metadata_of(batch: Batch, index: int) -> RecordMetadata:
+    """Where record `index` of a delivered batch is."""
+    topic, partition = batch.topic_partition
+    offset = batch.base_offset + index if batch.base_offset >= 0 else -1
+    if batch.log_append_time >= 0:
+        return RecordMetadata(topic, partition, offset, batch.log_append_time, LOG_APPEND_TIME)
+    return RecordMetadata(topic, partition, offset, batch.timestamps[index], CREATE_TIME)
+
+
+class Delivery:
+    """`await` it for the record's `RecordMetadata`; it raises the error of a record that was not delivered.
+
+    It costs nothing until it is asked: the records of a batch share their fate.
+    """
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: Batch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    def done(self) -> bool:
+        return self._batch.state is BatchState.DONE
+
+    def exception(self) -> Exception | None:
+        """Why the record was not delivered; None while that is open, and after success."""
+        return self._batch.error if self.done() else None
+
+    def result(self) -> RecordMetadata:
+        """The metadata of a delivered record. Raises its error, and asyncio.InvalidStateError while its fate is open."""
+        if not self.done():
+            raise asyncio.InvalidStateError("the record is not delivered yet")
+        if self._batch.error is not None:
+            raise self._batch.error
+        return metadata_of(self._batch, self._index)
+
+    def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
+        """Call `callback(self)` when the fate is known, at once when it is."""
+        if self.done():
+            callback(self)
+        else:
+            self._batch.on_done.append(lambda: callback(self))
+
+    def __await__(self) -> Generator[None, None, RecordMetadata]:
+        if not self.done():
+            waiter = asyncio.get_running_loop().create_future()
+            self._batch.on_done.append(lambda: None if waiter.done() else waiter.set_result(None))
+            yield from waiter
+        return self.result()

@@ -1,0 +1,109 @@
+"""What a client raises: `KafkaError` with Kafka's code, and whether trying again can help.
+
+A broker's answer becomes a `ClientError` with the broker's code. What the client itself finds wrong has a class of its own below,
+with the code that Kafka's Java client would use for the same thing, so that `error.code` is there in every case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.types import TopicPartition
+
+
+class ClientError(KafkaError):
+    """An error of a client call; `.code`, `.name` and `.retriable` say what it is and whether a retry can help."""
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the error."""
+        return self.code.name
+
+    @property
+    def retriable(self) -> bool:
+        """May the same call succeed later, without a change by the caller?"""
+        return self.code.retriable
+
+
+class NoBrokersAvailableError(ClientError):
+    """No bootstrap server or broker could be reached; `reasons` says per address what went wrong."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = dict(reasons)
+        listed = "; ".join(f"{address}: {reason}" for address, reason in self.reasons.items())
+        super().__init__(ErrorCode.BROKER_NOT_AVAILABLE, f"no broker can be reached ({listed or 'no address given'})")
+
+    @property
+    def retriable(self) -> bool:
+        return True
+
+
+class ClientTimeoutError(ClientError, TimeoutError):
+    """A call did not finish in its time; the message says what it waited for."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
+
+
+class BufferFullError(ClientTimeoutError):
+    """The producer's memory stayed full for `max_block_ms`: records come in faster than brokers take them."""
+
+
+class ClientClosedError(ClientError):
+    """The client was closed, or never connected."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what} is closed")
+
+
+class SerializationError(ClientError):
+    """A key or value could not be turned into bytes."""
+
+    def __init__(self, topic: str, part: str, problem: Exception) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, f"cannot serialize the {part} of a record for {topic}: {problem}")
+
+
+class RecordDeserializationError(ClientError):
+    """A record's key or value could not be decoded; `seek(error.topic_partition, error.offset + 1)` goes past it."""
+
+    def __init__(self, topic_partition: TopicPartition, offset: int, part: str, problem: Exception) -> None:
+        self.topic_partition, self.offset = topic_partition, offset
+        super().__init__(
+            ErrorCode.INVALID_RECORD, f"cannot decode the {part} of {topic_partition} at offset {offset}: {problem}"
+        )
+
+
+class NoOffsetForPartitionError(ClientError):
+    """A partition has no position, or one that is out of range, and `auto_offset_reset` is "none"."""
+
+    def __init__(self, topic_partition: TopicPartition, offset: int | None) -> None:
+        self.topic_partition, self.offset = topic_partition, offset
+        where = "no position" if offset is None else f"position {offset}, which is out of range,"
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"{topic_partition} has {where} and auto_offset_reset is 'none'; seek first"
+        )
+
+
+def error_of(code: int, context: str, message: str | None = None) -> ClientError:
+    """The error for a broker's `code`; `context` says what was asked, `message` is the broker's own text."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{context}: unknown error code {code}")
+    return ClientError(known, f"{context}: {message or _EXPLANATIONS.get(known, known.name)}")
+
+
+_EXPLANATIONS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader now",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "the broker is not the leader any more",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "the offset is out of range",
+    ErrorCode.MESSAGE_TOO_LARGE: "the batch is larger than the topic's max.message.bytes",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas asks for",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "written, but to fewer replicas than min.insync.replicas asks for",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists already",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "the topic's name is not valid",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorized for the topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not authorized for the cluster",
+}

@@ -1,0 +1,85 @@
+"""Which partition a record goes to; pure but for a counter per topic.
+
+Keys are hashed (murmur2 as Kafka's default partitioner does, or murmur3), so equal keys share a partition for as long as the topic
+keeps its number of partitions. Null keys go round robin (0, 1, 2, …), or stay on one partition per batch ("sticky", KIP-480).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import mmh3
+
+from kafkalite.protocol.murmur2 import murmur2
+
+PartitionFunction = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
+"""(key, all partitions, partitions with a leader) -> partition, the signature that aiokafka and kafka-python use."""
+
+_REMEMBERED_KEY_BYTES = 64
+
+_NULL_KEY_STRATEGY = {
+    "murmur2": "round_robin",
+    "round_robin": "round_robin",
+    "sticky": "sticky",
+    "murmur3": "round_robin",
+}
+
+
+@lru_cache(maxsize=16384)
+def _remembered_murmur2(key: bytes) -> int:
+    return murmur2(key)
+
+
+def murmur2_partition(key: bytes, partition_count: int) -> int:
+    """Kafka's default: the positive part of murmur2 of the key, modulo the number of partitions.
+
+    Short keys come again and again, and a hash in Python takes longer than the rest of a send: they are remembered.
+    """
+    hashed = _remembered_murmur2(key) if len(key) <= _REMEMBERED_KEY_BYTES else murmur2(key)
+    return (hashed & 0x7FFFFFFF) % partition_count
+
+
+def murmur3_partition(key: bytes, partition_count: int) -> int:
+    """mmh3's 32-bit hash, unsigned, modulo the number of partitions."""
+    return mmh3.hash(key, signed=False) % partition_count
+
+
+class Partitioner:
+    """The choice for all topics of one producer.
+
+    `choice` is "murmur2" (keys by murmur2, null keys round robin), "round_robin" (the same, by the name of what it does to null
+    keys), "sticky" (keys by murmur2, null keys sticky), "murmur3" (keys by mmh3, null keys round robin) or a `PartitionFunction`.
+    Raises ValueError for another name.
+    """
+
+    def __init__(self, choice: str | PartitionFunction = "murmur2") -> None:
+        self._function: PartitionFunction | None = None
+        self._hash = murmur2_partition
+        self._sticky = False
+        self._counters: dict[str, int] = {}
+        if callable(choice):
+            self._function = choice
+        elif choice in _NULL_KEY_STRATEGY:
+            self._sticky = _NULL_KEY_STRATEGY[choice] == "sticky"
+            if choice == "murmur3":
+                self._hash = murmur3_partition
+        else:
+            raise ValueError(f"no partitioner {choice!r}; there are {', '.join(_NULL_KEY_STRATEGY)} or a callable")
+
+    def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
+        """The partition for a record; `available` are those that have a leader, `partitions` all, from 0 without gaps."""
+        if self._function is not None:
+            return self._function(key, partitions, available)
+        if key is not None:
+            return self._hash(key, len(partitions))
+        candidates = available or partitions
+        turn = self._counters.get(topic, 0)
+        if not self._sticky:
+            self._counters[topic] = turn + 1
+        return candidates[turn % len(candidates)]
+
+    def batch_filled(self, topic: str) -> None:
+        """A batch of `topic` is complete: sticky null keys move on to the next partition."""
+        if self._sticky:
+            self._counters[topic] = self._counters.get(topic, 0) + 1

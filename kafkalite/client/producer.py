@@ -1,0 +1,380 @@
+"""The producer: records in, batches to the leaders, the fate of each record back.
+
+`send` puts a record into its partition's batch and returns at once with a `Delivery`; it waits only for the first metadata of a topic
+and for memory (`buffer_memory`). The rest is the sender's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from kafkalite.client.accumulator import Accumulator, Batch
+from kafkalite.client.cluster_client import ClusterClient, Opener
+from kafkalite.client.cluster_view import TopicView
+from kafkalite.client.deliveries import Delivery, OnDelivery, metadata_of
+from kafkalite.client.errors import (
+    BufferFullError,
+    ClientClosedError,
+    ClientError,
+    ClientTimeoutError,
+    SerializationError,
+)
+from kafkalite.client.options import options_from_config
+from kafkalite.client.partitioner import Partitioner, PartitionFunction
+from kafkalite.client.producer_state import ProducerState
+from kafkalite.client.record_codec import record_bytes_bound
+from kafkalite.client.records import Header, RecordMetadata
+from kafkalite.client.retry import RetryPolicy
+from kafkalite.client.sender import Sender, SenderSettings
+from kafkalite.client.serializers import Serializer, SerializerChoice, check_choice, serializer_for
+from kafkalite.clock import Clock, SystemClock
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol.compression import CODEC_OF_NAME
+from kafkalite.types import TopicPartition
+
+_IN_FLIGHT_WITH_SEQUENCES = 5
+"""Brokers remember the last five batches of a producer in each partition (KIP-98)."""
+
+_ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
+
+
+def _acks_number(acks: int | str) -> int:
+    number = _ACKS.get(str(acks))
+    if number is None:
+        raise ValueError(f"acks is {acks!r}; it may be 0, 1 or 'all'")
+    return number
+
+
+def _codec(compression_type: str | None) -> int:
+    codec = CODEC_OF_NAME.get(compression_type or "none")
+    if codec is None:
+        raise ValueError(f"compression_type is {compression_type!r}; it may be {', '.join(CODEC_OF_NAME)}")
+    return int(codec)
+
+
+class Producer:
+    """Publishes records. Use it as `async with Producer(bootstrap_servers=…) as producer`, or `connect` and `close` it.
+
+    Times are in ms, sizes in bytes, names and meanings are Kafka's; what differs or is worth knowing:
+
+    - `acks`: 0, 1 or "all". `enable_idempotence`: no duplicates and no reordering by retries; by default on with acks="all", and off
+      otherwise. Asking for it with other acks is a ValueError.
+    - `partitioner`: "murmur2" (keys as Java's default partitioner, null keys round robin), "round_robin" (the same), "sticky" (null
+      keys stay on a partition for a batch), "murmur3" (keys by mmh3), or a callable (key, all partitions, available partitions).
+    - `key_serializer`, `value_serializer`: a name of `serializers.FORMATS`, a callable, or a mapping from topic to either.
+    - `buffer_memory`: what may wait for brokers; `send` waits up to `max_block_ms` for room, then raises BufferFullError.
+    - `batch_size`: records of a partition travel together up to this size (uncompressed).
+    - `request_timeout_ms` bounds one attempt, `delivery_timeout_ms` the whole life of a record, retries included.
+
+    Without idempotence one batch of a partition is in flight at a time, so that retries keep the order.
+    """
+
+    def __init__(
+        self,
+        *,
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
+        client_id: str | None = "kafkalite-producer",
+        acks: int | str = "all",
+        enable_idempotence: bool | None = None,
+        compression_type: str | None = None,
+        partitioner: str | PartitionFunction = "murmur2",
+        key_serializer: SerializerChoice = None,
+        value_serializer: SerializerChoice = None,
+        batch_size: int = 128 * 1024,
+        linger_ms: float = 0,
+        buffer_memory: int = 32 * 1024 * 1024,
+        max_block_ms: int = 60_000,
+        max_request_size: int = 1024 * 1024,
+        max_in_flight_requests_per_connection: int = 5,
+        request_timeout_ms: int = 30_000,
+        delivery_timeout_ms: int = 120_000,
+        retries: int = 2**31 - 1,
+        retry_backoff_ms: float = 100,
+        retry_backoff_max_ms: float = 1000,
+        metadata_max_age_ms: int = 300_000,
+        allow_auto_create_topics: bool = True,
+        security_protocol: str = "PLAINTEXT",
+        clock: Clock | None = None,
+        opener: Opener | None = None,
+    ) -> None:
+        acks_number = _acks_number(acks)
+        idempotent = acks_number == -1 if enable_idempotence is None else enable_idempotence
+        if idempotent and acks_number != -1:
+            raise ValueError("enable_idempotence needs acks='all'")
+        if idempotent and not 1 <= max_in_flight_requests_per_connection <= _IN_FLIGHT_WITH_SEQUENCES:
+            raise ValueError("enable_idempotence needs max_in_flight_requests_per_connection between 1 and 5")
+        if delivery_timeout_ms < linger_ms + request_timeout_ms:
+            raise ValueError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
+        check_choice(key_serializer)
+        check_choice(value_serializer)
+        self._clock = clock or SystemClock()
+        self._key_choice, self._value_choice = key_serializer, value_serializer
+        self._serializers: dict[str, tuple[Serializer, Serializer]] = {}
+        self._partitioner = Partitioner(partitioner)
+        self._max_block_s = max_block_ms / 1000
+        self._max_request_size = max_request_size
+        self._buffer_memory = buffer_memory
+        self._auto_create = allow_auto_create_topics
+        self._cluster = ClusterClient(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            metadata_max_age_ms=metadata_max_age_ms,
+            retry=RetryPolicy(retry_backoff_ms, retry_backoff_max_ms),
+            security_protocol=security_protocol,
+            opener=opener,
+        )
+        in_flight = max_in_flight_requests_per_connection if idempotent or acks_number == 0 else 1
+        self._accumulator = Accumulator(
+            batch_size=min(batch_size, max_request_size),
+            linger_ms=linger_ms,
+            buffer_memory=buffer_memory,
+            max_in_flight_per_partition=in_flight,
+        )
+        settings = SenderSettings(
+            acks=acks_number,
+            codec=_codec(compression_type),
+            request_timeout_ms=request_timeout_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            max_request_size=max_request_size,
+            max_in_flight_requests=max_in_flight_requests_per_connection,
+            retries=retries,
+        )
+        state = ProducerState() if idempotent else None
+        self._sender = Sender(self._cluster, self._accumulator, settings, state, self._progress)
+        self._sending: asyncio.Task[None] | None = None
+        self._room = asyncio.Event()
+        self._closing = False
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], **options: Any) -> Self:
+        """A producer from Java's dotted names, `{"bootstrap.servers": …, "batch.size": …}`; `options` are keyword arguments."""
+        return cls(**{**options_from_config(cls, config), **options})
+
+    async def connect(self, timeout: float = 10.0) -> None:
+        """Reach the cluster within `timeout` seconds. NoBrokersAvailableError names, per bootstrap server, what went wrong."""
+        self._check_open()
+        await self._cluster.connect(timeout)
+        if self._sending is None:
+            self._sending = asyncio.get_running_loop().create_task(self._sender.run(), name="kafkalite-sender")
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.connect()
+        except BaseException:
+            await self.close(timeout=0)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(timeout=None if kind is None else 0)
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ClientClosedError("the producer")
+
+    # sending
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        """Put a record on its way; await the returned `Delivery`, or give `on_delivery`, to learn its fate.
+
+        `timestamp_ms` (since 1970 UTC) is now by default. `headers` are (name, bytes or None) pairs.
+        Raises SerializationError, BufferFullError, ClientTimeoutError (no metadata within `max_block_ms`), ClientError
+        UNKNOWN_TOPIC_OR_PARTITION or MESSAGE_TOO_LARGE, ClientClosedError.
+        """
+        key_bytes, value_bytes = self.serialized(topic, key, value)
+        return await self.send_bytes(topic, value_bytes, key_bytes, partition, timestamp_ms, headers, on_delivery)
+
+    async def send_bytes(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        """`send` for a record that is serialized already."""
+        self._check_open()
+        if self._sending is None:
+            await self.connect()
+        if self._sender.fatal is not None:
+            raise self._sender.fatal
+        headers = headers if isinstance(headers, list) else list(headers or ())
+        view = self._cluster.view.topics.get(topic) or await self._topic_view(topic)
+        if partition is None:
+            partition = self._partitioner.partition(topic, key, view.all_partitions, view.available)
+        elif partition not in view.partitions:
+            await self._check_partition(topic, partition)
+        if not self._accumulator.has_room(key, value, headers) or len(value or b"") > self._max_request_size:
+            await self._wait_for_room(topic, key, value, headers)
+        batch, filled = self._accumulator.append(
+            TopicPartition(topic, partition),
+            self._clock.now_ms() if timestamp_ms is None else timestamp_ms,
+            key,
+            value,
+            headers,
+            asyncio.get_running_loop().time() * 1000,
+        )
+        index = batch.record_count - 1
+        if on_delivery is not None:
+            batch.callbacks.append((index, _adapted(on_delivery)))
+        if index == 0:
+            self._sender.wake()
+        if filled:
+            self._partitioner.batch_filled(topic)
+            await asyncio.sleep(0)  # a busy caller must not keep the sender from running
+        return Delivery(batch, index)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] | None = None,
+    ) -> RecordMetadata:
+        """`send`, and wait until the record is delivered."""
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+
+    def serialized(self, topic: str, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
+        """Key and value as bytes, by the topic's serializers; None stays None. SerializationError."""
+        found = self._serializers.get(topic)
+        if found is None:
+            found = serializer_for(self._key_choice, topic), serializer_for(self._value_choice, topic)
+            self._serializers[topic] = found
+        part = "key"
+        try:
+            key_bytes = None if key is None else found[0](key)
+            part = "value"
+            return key_bytes, None if value is None else found[1](value)
+        except Exception as problem:
+            raise SerializationError(topic, part, problem) from problem
+
+    async def _topic_view(self, topic: str) -> TopicView:
+        await self._cluster.wait_for_topic(topic, self._max_block_s, self._auto_create)
+        return self._cluster.view.topics[topic]
+
+    async def _check_partition(self, topic: str, partition: int) -> None:
+        await self._cluster.try_refresh()
+        count = len(self._cluster.view.topics[topic].partitions)
+        if not 0 <= partition < count:
+            raise ClientError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic} has partitions 0 to {count - 1}, not {partition}",
+            )
+
+    async def _wait_for_room(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+    ) -> None:
+        size = record_bytes_bound(key, value, headers)
+        limit = min(self._max_request_size, self._buffer_memory)
+        if size > limit:
+            raise ClientError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"a record of about {size} bytes for {topic} is larger than max_request_size and buffer_memory allow ({limit})",
+            )
+        try:
+            async with asyncio.timeout(self._max_block_s):
+                while not self._accumulator.has_room(key, value, headers):
+                    self._room.clear()
+                    self._sender.wake()
+                    await self._room.wait()
+                    self._check_open()
+        except TimeoutError:
+            raise BufferFullError(
+                f"no room for a record within {self._max_block_s:g} s: {self._accumulator.used_bytes} bytes wait for brokers"
+            ) from None
+
+    def _progress(self) -> None:
+        self._room.set()
+
+    # flush and close
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send all that was given so far and wait until its fate is known; ClientTimeoutError after `timeout` seconds.
+
+        A record that fails raises nothing here: its `Delivery` does.
+        """
+        pending = self._accumulator.begin_flush()
+        try:
+            if not pending:
+                return
+            finished = asyncio.get_running_loop().create_future()
+            left = len(pending)
+
+            def one_done() -> None:
+                nonlocal left
+                left -= 1
+                if not left and not finished.done():
+                    finished.set_result(None)
+
+            for batch in pending:
+                batch.on_done.append(one_done)
+            self._sender.wake()
+            async with asyncio.timeout(timeout):
+                await finished
+        except TimeoutError:
+            raise ClientTimeoutError(f"{left} batches were not delivered within {timeout:g} s") from None
+        finally:
+            self._accumulator.end_flush()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, for up to `timeout` seconds (None: until each record's delivery timeout), then let go."""
+        if self._closing:
+            return
+        self._closing = True
+        self._room.set()
+        try:
+            if timeout != 0 and self._sending is not None:
+                await self.flush(timeout)
+        except ClientTimeoutError:
+            pass  # what is left fails below, each record with its own error
+        finally:
+            if self._sending is not None:
+                self._sending.cancel()
+                await asyncio.gather(self._sending, return_exceptions=True)
+            await self._sender.stop(ClientClosedError("the producer"))
+            await self._cluster.close()
+
+    # looking
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The partitions of a topic. ClientError UNKNOWN_TOPIC_OR_PARTITION, ClientTimeoutError."""
+        return set((await self._topic_view(topic)).partitions)
+
+    def statistics(self) -> dict[str, int]:
+        """Counts since the start, and what waits now."""
+        return {
+            "delivered_records": self._sender.delivered_records,
+            "failed_records": self._sender.failed_records,
+            "produce_requests": self._sender.requests,
+            "buffered_bytes": self._accumulator.used_bytes,
+            "unfinished_batches": self._accumulator.unfinished,
+        }
+
+
+def _adapted(on_delivery: OnDelivery) -> Any:
+    def callback(batch: Batch, index: int) -> None:
+        if batch.error is not None:
+            on_delivery(None, batch.error)
+        else:
+            on_delivery(metadata_of(batch, index), None)
+
+    return callback

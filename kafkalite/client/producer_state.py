@@ -1,0 +1,57 @@
+"""The idempotent producer's identity and sequence numbers (KIP-98). Pure.
+
+Each partition remembers the producer id and epoch under which its sequence runs. When a sequence is lost (a batch that was sent was
+given up, or the broker forgot the producer), only that partition goes on under a fresh producer id, from sequence 0; the others keep
+theirs, which stays valid because a producer without transactions is never fenced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalite.types import TopicPartition
+
+_SEQUENCES = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """What InitProducerId gave."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(slots=True)
+class _PartitionSequence:
+    identity: ProducerIdentity
+    next_sequence: int = 0
+
+
+class ProducerState:
+    """See the module. `identity` is the one that new partitions take; None when a fresh one is needed."""
+
+    def __init__(self) -> None:
+        self.identity: ProducerIdentity | None = None
+        self._partitions: dict[TopicPartition, _PartitionSequence] = {}
+
+    def has_identity(self, topic_partition: TopicPartition) -> bool:
+        """Can a batch of this partition be numbered now?"""
+        return self.identity is not None or topic_partition in self._partitions
+
+    def number(self, topic_partition: TopicPartition, record_count: int) -> tuple[ProducerIdentity, int]:
+        """(identity, base sequence) for the partition's next batch; the sequence advances by `record_count`, wrapping at 2^31."""
+        sequence = self._partitions.get(topic_partition)
+        if sequence is None:
+            if self.identity is None:
+                raise ValueError("no producer id yet")
+            sequence = self._partitions[topic_partition] = _PartitionSequence(self.identity)
+        base = sequence.next_sequence
+        sequence.next_sequence = (base + record_count) % _SEQUENCES
+        return sequence.identity, base
+
+    def reset(self, topic_partition: TopicPartition) -> None:
+        """The partition's sequence is lost: it needs a fresh identity before its next batch."""
+        sequence = self._partitions.pop(topic_partition, None)
+        if sequence is not None and sequence.identity == self.identity:
+            self.identity = None

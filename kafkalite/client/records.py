@@ -1,0 +1,103 @@
+"""What producers and consumers hand to their callers: frozen records and results, each with `.to_dict()`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalite.types import TopicPartition
+
+Header = tuple[str, bytes | None]
+
+CREATE_TIME = 0
+LOG_APPEND_TIME = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRecord:
+    """One record as it was read.
+
+    `timestamp` is in ms since 1970 UTC, `timestamp_type` is CREATE_TIME (0) or LOG_APPEND_TIME (1). `key` and `value` are what
+    the consumer's deserializers made of the bytes; None stands for null. `headers` keeps order and duplicates.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: Any
+    value: Any
+    headers: Sequence[Header]
+    leader_epoch: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {field: getattr(self, field) for field in self.__slots__}
+
+
+class ConsumerRecordDraft:
+    """A `ConsumerRecord` under construction: same slots, plain attributes.
+
+    Setting the nine fields of a frozen dataclass takes longer than decoding the record, so records are filled as drafts and
+    become `ConsumerRecord` by assigning `__class__`, which Python allows because the two have the same layout.
+    """
+
+    __slots__ = ConsumerRecord.__slots__
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp: int,
+        timestamp_type: int,
+        key: Any,
+        value: Any,
+        headers: Sequence[Header],
+        leader_epoch: int,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = timestamp
+        self.timestamp_type = timestamp_type
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.leader_epoch = leader_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMetadata:
+    """Where a produced record is. `offset` is -1 when the broker did not say (acks=0)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndTimestamp:
+    """The answer to a search by time: the first offset whose timestamp (ms) is at or after the one asked for."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int = -1
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
