@@ -17,6 +17,10 @@ REQUIRE_PEERS = os.environ.get("KAFKALITE_REQUIRE_PEERS") == "1"
 """Continuous integration sets this: a test that is not run for want of a foreign program then fails."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--apache", action="store_true", help="run tests/wire against Apache Kafka instead of kafkalite")
+
+
 def foreign_program(name: str, package: str) -> str:
     """The path of a program that is no part of this project; without it the test is reported as not run.
 

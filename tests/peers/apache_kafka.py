@@ -1,0 +1,116 @@
+"""Apache Kafka itself, fetched by Maven: its broker, for clusters to compare with, and its command-line tools.
+
+The jars are kept in `$XDG_CACHE_HOME/kafkalite/apache-kafka-<version>` (`~/.cache` without that variable).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.conftest import foreign_program
+
+VERSION: Final = "3.9.1"
+ARTIFACTS: Final = (
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION),
+    ("org.slf4j", "slf4j-reload4j", "1.7.36"),
+)
+TOOLS: Final = {
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "kafka.tools.ConsoleProducer",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+FETCH_TIMEOUT_S: Final = 600
+
+_POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>kafkalite.tests</groupId>
+  <artifactId>peers</artifactId>
+  <version>1</version>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_DEPENDENCY: Final = (
+    "    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+)
+_LOG4J: Final = """log4j.rootLogger={level}, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.Target={target}
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+
+def cache_folder() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "kafkalite" / f"apache-kafka-{VERSION}"
+
+
+def fetch() -> Path:
+    """The folder with the jars, fetched at the first call; the test is reported as not run without Maven or Java."""
+    java, maven = foreign_program("java", "openjdk-17-jre-headless"), foreign_program("mvn", "maven")
+    del java
+    home = cache_folder()
+    home.mkdir(parents=True, exist_ok=True)
+    complete = home / ".complete"
+    with (home / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes fetch once
+        if not complete.exists():
+            _fetch_into(home, maven)
+            complete.touch()
+    return home
+
+
+def _fetch_into(home: Path, maven: str) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        dependencies = "\n".join(_DEPENDENCY.format(*artifact) for artifact in ARTIFACTS)
+        Path(scratch, "pom.xml").write_text(_POM.format(dependencies=dependencies))
+        command = [maven, "--quiet", "--batch-mode", "dependency:copy-dependencies", f"-DoutputDirectory={home}"]
+        done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S)
+    if done.returncode != 0:
+        raise RuntimeError(f"Maven could not fetch Apache Kafka {VERSION}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def java_command(main_class: str, *arguments: str, heap: str = "256m", level: str = "WARN") -> list[str]:
+    """A command line that runs one class of Apache Kafka; its log goes to stdout for brokers (INFO), else to stderr."""
+    home = fetch()
+    settings = home / f"log4j-{level.lower()}.properties"
+    target = "System.out" if level == "INFO" else "System.err"
+    # Written whole and then renamed: another test process may be reading it.
+    with tempfile.NamedTemporaryFile("w", dir=home, delete=False) as draft:
+        draft.write(_LOG4J.format(level=level, target=target))
+    Path(draft.name).rename(settings)
+    flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
+    return ["java", *flags, f"-Dlog4j.configuration=file:{settings}", "-cp", f"{home}/*", main_class, *arguments]
+
+
+def broker_command() -> list[str]:
+    """Runs an Apache Kafka broker when the path of a properties file is appended: a `command` for LocalCluster."""
+    return java_command("kafka.Kafka", heap="512m", level="INFO")
+
+
+def tool_command(name: str, *arguments: str) -> list[str]:
+    return java_command(TOOLS[name], *arguments)
+
+
+def run_tool(name: str, *arguments: str, stdin: str = "", timeout_s: float = 120) -> str:
+    """What one of Apache Kafka's tools prints to stdout. Raises AssertionError, with all it printed, when it fails."""
+    done = subprocess.run(
+        tool_command(name, *arguments), input=stdin, capture_output=True, text=True, timeout=timeout_s
+    )
+    assert done.returncode == 0, f"{name} {' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}"
+    return done.stdout

@@ -1,0 +1,74 @@
+"""One cluster of three brokers for all tests of foreign clients, and topics made for one test each.
+
+`pytest tests/wire --apache` runs the same tests against Apache Kafka: that is how the tests themselves are checked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kafkalite.testing.local_cluster import LocalCluster
+
+TopicMaker = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    more = {}
+    if request.config.getoption("--apache"):
+        from tests.peers import apache_kafka
+
+        more["command"] = apache_kafka.broker_command()
+    with LocalCluster(brokers=3, properties={"auto.create.topics.enable": "false"}, **more) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def servers(cluster: LocalCluster) -> str:
+    return cluster.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def admin(servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": servers})
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def make_topic(admin: AdminClient, servers: str) -> TopicMaker:
+    """`make_topic(partitions=1, replication=3, config={})`: a new topic's name, once every leader serves it."""
+
+    def make(partitions: int = 1, replication: int = 3, config: dict[str, str] | None = None) -> str:
+        name = f"wire-{next(_numbers)}"
+        wanted = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=config or {})
+        admin.create_topics([wanted], request_timeout=30)[name].result(30)
+        wait_until_led(servers, name, partitions)
+        return name
+
+    return make
+
+
+def wait_until_led(servers: str, topic: str, partitions: int, timeout_s: float = 30) -> None:
+    """Until every partition's leader answers for it: an unacknowledged produce before that would be lost."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "unused"})
+    deadline = time.monotonic() + timeout_s
+    try:
+        for partition in range(partitions):
+            while True:
+                try:
+                    asked = confluent_kafka.TopicPartition(topic, partition)
+                    consumer.get_watermark_offsets(asked, timeout=5, cached=False)
+                    break
+                except confluent_kafka.KafkaException:
+                    if time.monotonic() > deadline:
+                        raise
+    finally:
+        consumer.close()
