@@ -6,6 +6,7 @@ at start, later the new ones in order; those older than fifteen minutes are remo
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -71,9 +72,14 @@ class ConfigChanges:
     def __init__(self, store: Store, clock: Clock, changed: Callable[[str, str], Awaitable[None]]) -> None:
         self._store, self._clock, self._changed = store, clock, changed
         self._last = -1
+        self._lock = asyncio.Lock()
 
     async def look(self, names: list[str]) -> None:
-        """The children of /config/changes are these now."""
+        """The children of /config/changes are these now; overlapping calls take their turn."""
+        async with self._lock:
+            await self._look(names)
+
+    async def _look(self, names: list[str]) -> None:
         for name in sorted(names, key=paths.sequence_number):
             number = paths.sequence_number(name)
             if number > self._last:

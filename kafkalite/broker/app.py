@@ -1,0 +1,309 @@
+"""A whole broker: the only place where its parts are wired together, started in order, and stopped.
+
+The order of start is Kafka's (spec-zookeeper 3.1): ZooKeeper and cluster id, meta.properties, dynamic configuration, logs, listeners bound,
+registration, controller, change notifications, requests served. `Broker` has all parts as attributes, because handlers get it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Any
+
+from kafkalite.broker.controller_channel import ControllerChannel
+from kafkalite.broker.dispatch import Dispatcher
+from kafkalite.broker.dynamic_configs import ConfigChanges, DynamicConfigs
+from kafkalite.broker.fetch_sessions import FetchSessionCache
+from kafkalite.broker.fetching import PartitionReader
+from kafkalite.broker.follower import ReplicaFetchers
+from kafkalite.broker.handlers import HANDLERS
+from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
+from kafkalite.broker.metadata_cache import MetadataCache
+from kafkalite.broker.producer_ids import ProducerIds
+from kafkalite.broker.replica_selection import selector
+from kafkalite.broker.replicas import Replicas
+from kafkalite.broker.server import Server
+from kafkalite.broker.shutdown import controlled_shutdown
+from kafkalite.broker.topic_creation import TopicCreation
+from kafkalite.broker.traffic import Traffic
+from kafkalite.clock import Clock
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.controller import Controller
+from kafkalite.controller.topic_validation import topic_name_error
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.lifecycle import Jobs
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.protocol.inter_broker import allocates_producer_ids, inter_broker_versions, uses_alter_partition
+from kafkalite.storage.disk import Disk
+from kafkalite.storage.log_store import LogStore
+from kafkalite.types import BrokerId, Endpoint, topic_id_to_text
+from zk import paths
+from zk.membership import DuplicateBrokerError, Membership
+from zk.producer_ids import allocate_block
+from zk.session import Session
+from zk.store import NoNodeError, Store
+from zk.top_level import create_top_level, generate_broker_id, read_or_create_cluster_id
+from zk.watches import ChildrenChanged, ChildWatch
+from zk.znodes import BrokerRegistration, LogDirEvent, RegisteredEndpoint, TopicAssignment
+
+logger = logging.getLogger("kafkalite.broker")
+
+_FIRST_METADATA_S = 10.0
+_STALE_MARGIN_S = 5.0
+"""Added to two session timeouts: how long the znode of a killed predecessor may be in the way."""
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class Broker:
+    """See the module. The session's store must be started already; `fatal(reason)` is called when the broker cannot go on."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        session: Session,
+        disk: Disk,
+        clock: Clock,
+        rng: random.Random,
+        fatal: Callable[[str], None],
+    ) -> None:
+        self.config, self.session, self.clock, self.rng = config, session, clock, rng
+        self.store: Store = session.store
+        self.internal_topics = INTERNAL_TOPICS
+        self.broker_id = config.broker_id
+        self.cluster_id = ""
+        self.features_epoch = -1
+        self._fatal = fatal
+        self.jobs = Jobs(fatal)
+        self.versions = inter_broker_versions(config.inter_broker_protocol_version)
+        self.metadata = MetadataCache()
+        self.traffic = Traffic()
+        self.logs = LogStore(config, disk, clock, rng)
+        self.dynamic_configs = DynamicConfigs(self.store, config)
+        self.dispatcher = Dispatcher(self, HANDLERS, fatal)
+        self.server = Server(config, self.dispatcher)
+        self.controller_channel = ControllerChannel(
+            config.broker_id, self._find_controller, config.controller_socket_timeout_ms / 1000
+        )
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.topic_creation = TopicCreation(
+            config, self.metadata, self.controller_channel, self.validate_topic_name, self._count_partitions
+        )
+
+    # Start
+
+    async def start(self) -> None:
+        """Until requests are served and the first metadata has arrived."""
+        await create_top_level(self.store)
+        self.cluster_id = await read_or_create_cluster_id(self.store, topic_id_to_text(self.rng.randbytes(16)))
+        self.broker_id = await self._resolve_broker_id()
+        await self.dynamic_configs.load_broker(self.broker_id)
+        await self.logs.open(self.broker_id, self.cluster_id, self.dynamic_configs.topic_defaults)
+        self._make_parts()
+        await self.server.bind()
+        await self.server.serve()
+        self.session.on_renewed(self._register)
+        await self._register()
+        await ChildWatch(self.session, paths.CONFIG_CHANGES, self._config_changes_seen).start()
+        await self.controller.start()
+        self._start_jobs()
+        await self.wait_for_first_metadata()
+
+    async def _resolve_broker_id(self) -> BrokerId:
+        stored = self.logs.stored_broker_id()
+        if self.config.broker_id >= 0:
+            return self.config.broker_id
+        if stored is not None:
+            return stored
+        return await generate_broker_id(self.store, self.config.reserved_broker_max_id)
+
+    def _make_parts(self) -> None:
+        """What needs the broker's id."""
+        config, clock, broker_id = self.config, self.clock, self.broker_id
+        if uses_alter_partition(config.inter_broker_protocol_version):
+            self.isr_changes: AlterPartitionSender | ZooKeeperIsrWriter = AlterPartitionSender(
+                broker_id, lambda: self.replicas.broker_epoch, self.controller_channel, clock.monotonic_ms
+            )
+        else:
+            self.isr_changes = ZooKeeperIsrWriter(broker_id, self.store, clock.monotonic_ms)
+        self.replicas = Replicas(
+            broker_id,
+            self.logs,
+            self.metadata,
+            clock,
+            config.replica_lag_time_max_ms,
+            self.dynamic_configs.topic,
+            self.isr_changes.propose,
+        )
+        self.fetchers = ReplicaFetchers(
+            broker_id,
+            lambda: self.replicas.broker_epoch,
+            config,
+            self.versions,
+            lambda leader: self.metadata.endpoint(leader, config.inter_broker_listener_name),
+            clock.monotonic_ms,
+            clock.now_ms,
+        )
+        self.replicas.followers = self.fetchers
+        self.fetch_sessions = FetchSessionCache(
+            config.max_incremental_fetch_session_cache_slots,
+            self._new_session_id,
+            self.replicas.watch,
+            self.replicas.unwatch,
+        )
+        self.partition_reader = PartitionReader(
+            self.replicas, self.isr_changes.propose, selector(config.replica_selector_class, self.metadata, broker_id)
+        )
+        self.membership = Membership(
+            self.store, broker_id, 2 * config.zookeeper_session_timeout_ms / 1000 + _STALE_MARGIN_S
+        )
+        self.controller = Controller(self.session, broker_id, config, clock, self.rng, self._open_channel)
+        self.config_changes = ConfigChanges(self.store, clock, self._config_changed)
+
+    def _registration(self) -> BrokerRegistration:
+        bound = self.server.bound_ports
+        endpoints = tuple(
+            RegisteredEndpoint(
+                each.listener, each.host, each.port or bound.get(each.listener, 0), each.security_protocol
+            )
+            for each in self.config.advertised_listeners
+        )
+        return BrokerRegistration(endpoints=endpoints, timestamp_ms=self.clock.now_ms(), rack=self.config.broker_rack)
+
+    async def _register(self) -> None:
+        """At start, and again under each new session, which makes a new broker epoch."""
+        try:
+            self.replicas.broker_epoch = await self.membership.register(self._registration())
+        except DuplicateBrokerError as problem:
+            self._fatal(str(problem))
+            raise
+        logger.info("registered as broker %d, broker epoch %d", self.broker_id, self.replicas.broker_epoch)
+
+    def _config_changes_seen(self, change: ChildrenChanged) -> None:
+        self.jobs.spawn(self.config_changes.look(list(change.names)), "configuration changes")
+
+    def _start_jobs(self) -> None:
+        config, every = self.config, self.jobs.every
+        every(config.replica_lag_time_max_ms / 2000, "shrink ISRs", self.replicas.shrink_isrs)
+        every(
+            config.replica_high_watermark_checkpoint_interval_ms / 1000,
+            "checkpoint high watermarks",
+            self.replicas.checkpoint_high_watermarks,
+        )
+        first_s = config.log_initial_task_delay_ms / 1000
+        check_s = config.log_retention_check_interval_ms / 1000
+        every(check_s, "retention", lambda: self.logs.delete_old_segments(self.clock.now_ms()), first_s)
+        every(
+            config.log_flush_offset_checkpoint_interval_ms / 1000,
+            "checkpoint recovery points",
+            self.logs.checkpoint_recovery_points,
+            first_s,
+        )
+        every(
+            config.log_flush_start_offset_checkpoint_interval_ms / 1000,
+            "checkpoint log start offsets",
+            self.logs.checkpoint_log_start_offsets,
+            first_s,
+        )
+        every(1.0, "delete files", lambda: self.logs.purge_deleted(self.clock.now_ms()))
+        every(1.0, "notice failed directories", self._notice_failed_directories)
+
+    # Stop
+
+    async def stop(self) -> None:
+        """A clean stop: leaders moved away, answers sent, logs flushed, registration removed."""
+        if self.config.controlled_shutdown_enable:
+            await controlled_shutdown(self)
+        await self.jobs.stop()
+        await self.controller.stop()
+        await self.fetchers.close()
+        await self.isr_changes.close()
+        await self.server.close()
+        self.dispatcher.cancel_all()
+        await self.controller_channel.close()
+        self.replicas.checkpoint_high_watermarks()
+        await self.logs.close()
+        await self.store.close()
+
+    # What handlers use
+
+    def take_metadata(self, request: Any) -> None:
+        """An UpdateMetadata from a controller that is not stale."""
+        self.metadata.apply(request)
+
+    async def wait_for_first_metadata(self) -> None:
+        """Until some controller has told of the cluster, so that nobody is shown an empty one; not for ever."""
+        if self.metadata.version == 0 or self.metadata.controller_id < 0:
+            await self.metadata.wait_until(lambda: self.metadata.controller_id >= 0, _FIRST_METADATA_S)
+
+    def validate_topic_name(self, name: str) -> ErrorCode:
+        """NONE, or why no topic can have this name."""
+        return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) else ErrorCode.NONE
+
+    async def _count_partitions(self, topic: str) -> int:
+        try:
+            data, _ = await self.store.read(paths.topic(topic))
+        except NoNodeError:
+            return 0
+        return len(TopicAssignment.decode(data).partitions)
+
+    # Ports for the parts
+
+    def _find_controller(self) -> tuple[BrokerId, Endpoint] | None:
+        controller_id = self.controller.active_controller_id
+        if controller_id < 0:
+            controller_id = self.metadata.controller_id
+        endpoint = self.metadata.endpoint(controller_id, self.config.inter_broker_listener_name)
+        return (controller_id, endpoint) if endpoint is not None else None
+
+    async def _open_channel(self, endpoint: Endpoint) -> Connection:
+        return await Connection.open(
+            endpoint.host,
+            endpoint.port,
+            client_id=str(self.broker_id),
+            timeout_s=self.config.controller_socket_timeout_ms / 1000,
+            security_protocol=endpoint.security_protocol,
+        )
+
+    async def _allocate_producer_ids(self) -> tuple[int, int]:
+        if not allocates_producer_ids(self.config.inter_broker_protocol_version):
+            block = await allocate_block(self.store, self.broker_id)
+            return block.first_producer_id, block.last_producer_id - block.first_producer_id + 1
+        request = messages.allocate_producer_ids_request.AllocateProducerIdsRequest(
+            broker_id=self.broker_id, broker_epoch=self.replicas.broker_epoch
+        )
+        deadline_s = asyncio.get_running_loop().time() + self.config.request_timeout_ms / 1000
+        reply = await self.controller_channel.request(request, deadline_s)
+        if reply.error_code:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {ErrorCode(reply.error_code).name}"
+            )
+        return reply.producer_id_start, reply.producer_id_len
+
+    def _new_session_id(self, taken: Any) -> int:
+        while (session_id := self.rng.randrange(1, 1 << 31)) in taken:
+            continue
+        return session_id
+
+    async def _config_changed(self, entity_type: str, entity_name: str) -> None:
+        if entity_type == "topics":
+            await self._take_topic_config(entity_name)
+        elif entity_type == "brokers" and entity_name in (paths.DEFAULT_ENTITY, str(self.broker_id)):
+            await self.dynamic_configs.load_broker(self.broker_id)
+            for topic in {tp.topic for tp in self.replicas.partitions}:
+                await self._take_topic_config(topic)
+        self.controller.config_changed(entity_type, entity_name)
+
+    async def _take_topic_config(self, topic: str) -> None:
+        config = await self.dynamic_configs.topic(topic)
+        for topic_partition, partition in self.replicas.partitions.items():
+            if topic_partition.topic == topic:
+                partition.log.config = config
+
+    async def _notice_failed_directories(self) -> None:
+        """Partitions of a failed directory go offline, and the controller is told (spec-zookeeper 5, LogDirEvent)."""
+        if self.replicas.directory_failed():
+            event = LogDirEvent(broker_id=self.broker_id).encode()
+            await self.store.create(paths.LOG_DIR_EVENT_PREFIX, event, sequence=True)

@@ -1,0 +1,93 @@
+"""A broker as a process: event loop, logging, signals, exit code.
+
+Prints `[KafkaServer id=N] started` on stdout when the broker serves and knows the cluster; testcontainers and scripts wait for that line.
+SIGTERM and SIGINT are a clean stop; SIGUSR1 writes what all tasks are doing to the log. Exit code 0 after a clean stop, 1 when the broker could
+not start or had to give up; the last line on stderr says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+import signal
+import sys
+from collections.abc import Callable
+
+import uvloop
+
+from kafkalite.broker.app import Broker
+from kafkalite.clock import SystemClock
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.storage.disk import OsDisk
+from zk.kazoo_store import KazooStore
+from zk.session import Session
+
+logger = logging.getLogger("kafkalite.broker.process")
+
+_CONNECTION_TIMEOUT_S = 18.0
+
+
+def run(config: BrokerConfig, log_level: str = "INFO") -> int:
+    """Run a broker until it is told to stop; the exit code."""
+    logging.basicConfig(level=log_level, stream=sys.stderr, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+    return uvloop.run(_serve(config))
+
+
+async def _serve(config: BrokerConfig) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    reasons: list[str] = []
+
+    def fatal(reason: str) -> None:
+        reasons.append(reason)
+        stopping.set()
+
+    _handle_signals(loop, stopping.set)
+    store = KazooStore(
+        config.zookeeper_connect, config.zookeeper_session_timeout_ms / 1000, config.zookeeper_max_in_flight_requests
+    )
+    broker = Broker(config, Session(store), OsDisk(), SystemClock(), random.Random(), fatal)
+    timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
+    starting = loop.create_task(_start(broker, store, timeout_ms / 1000 or _CONNECTION_TIMEOUT_S))
+    stop_asked = loop.create_task(stopping.wait())
+    await asyncio.wait({starting, stop_asked}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+    elif (problem := starting.exception()) is not None:
+        logger.debug("the start failed", exc_info=problem)
+        reasons.append(str(problem) or repr(problem))
+    else:
+        # What exists now lives as long as the broker: keep it out of the garbage collector's rounds.
+        gc.collect()
+        gc.freeze()
+        print(f"[KafkaServer id={broker.broker_id}] started", flush=True)
+        await stopping.wait()
+        logger.info("stopping")
+        await broker.stop()
+        logger.info("stopped")
+    stop_asked.cancel()
+    if reasons:
+        await store.close()
+        print(f"kafkalite broker: {reasons[0]}", file=sys.stderr, flush=True)
+    return 1 if reasons else 0
+
+
+async def _start(broker: Broker, store: KazooStore, timeout_s: float) -> None:
+    await store.start(timeout_s)
+    await broker.start()
+
+
+def _handle_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGUSR1, _dump_tasks)
+
+
+def _dump_tasks() -> None:
+    for task in asyncio.all_tasks():
+        frames = task.get_stack(limit=4)
+        where = " < ".join(f"{f.f_code.co_name}:{f.f_lineno}" for f in reversed(frames))
+        logger.warning("task %s: %s", task.get_name(), where)

@@ -1,0 +1,54 @@
+"""Controlled shutdown: before a broker stops it asks the controller to move its leaders away (controlled.shutdown.*).
+
+Where nobody is left who could take over, it does not wait for what cannot happen; Kafka would retry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+
+logger = logging.getLogger("kafkalite.broker.shutdown")
+
+
+async def controlled_shutdown(broker: Broker) -> bool:
+    """True when no partition with other replicas is led here any more."""
+    config = broker.config
+    for attempt in range(config.controlled_shutdown_max_retries + 1):
+        others = [each for each in broker.metadata.brokers if each != broker.broker_id]
+        if not others:
+            return False
+        remaining = await _ask(broker)
+        if not remaining:
+            return remaining is not None
+        logger.info("controlled shutdown: %d partitions are still led here", remaining)
+        if attempt < config.controlled_shutdown_max_retries:
+            await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
+    logger.warning("controlled shutdown did not succeed; stopping all the same")
+    return False
+
+
+async def _ask(broker: Broker) -> int | None:
+    """Partitions that remain, 0 when all moved; None when no controller can be asked."""
+    request = messages.controlled_shutdown_request.ControlledShutdownRequest(
+        broker_id=broker.broker_id, broker_epoch=broker.replicas.broker_epoch
+    )
+    deadline_s = asyncio.get_running_loop().time() + broker.config.controlled_shutdown_retry_backoff_ms / 1000
+    try:
+        reply = await broker.controller_channel.request(
+            request, deadline_s, max_version=broker.versions.controlled_shutdown
+        )
+    except TimeoutError:
+        logger.warning("controlled shutdown: no controller can be asked")
+        return None
+    if reply.error_code:
+        logger.warning("controlled shutdown is refused: %s", ErrorCode(reply.error_code).name)
+        return max(1, len(reply.remaining_partitions))
+    return len(reply.remaining_partitions)
