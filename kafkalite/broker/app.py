@@ -29,12 +29,12 @@ from kafkalite.broker.shutdown import controlled_shutdown
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
 from kafkalite.clock import Clock
-from kafkalite.config.broker import BrokerConfig
-from kafkalite.controller import Controller
+from kafkalite.config.broker import BrokerConfig, ConfigError
+from kafkalite.controller.channels import tcp_channels
+from kafkalite.controller.controller import Controller
 from kafkalite.controller.topic_validation import topic_name_error
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.lifecycle import Jobs
-from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.inter_broker import allocates_producer_ids, inter_broker_versions, uses_alter_partition
 from kafkalite.storage.disk import Disk
@@ -104,10 +104,9 @@ class Broker:
         self._make_parts()
         await self.server.bind()
         await self.server.serve()
-        self.session.on_renewed(self._register)
         await self._register()
         await ChildWatch(self.session, paths.CONFIG_CHANGES, self._config_changes_seen).start()
-        await self.controller.start()
+        self.controller.start()
         self._start_jobs()
         await self.wait_for_first_metadata()
 
@@ -159,7 +158,16 @@ class Broker:
         self.membership = Membership(
             self.store, broker_id, 2 * config.zookeeper_session_timeout_ms / 1000 + _STALE_MARGIN_S
         )
-        self.controller = Controller(self.session, broker_id, config, clock, self.rng, self._open_channel)
+        self.controller = Controller(
+            self.store,
+            broker_id,
+            config,
+            clock,
+            self.rng,
+            tcp_channels(str(broker_id), config.controller_socket_timeout_ms),
+            register_broker=self._register,
+            on_fatal=lambda problem: self._fatal(f"the controller stopped: {problem}"),
+        )
         self.config_changes = ConfigChanges(self.store, clock, self._config_changed)
 
     def _registration(self) -> BrokerRegistration:
@@ -258,15 +266,6 @@ class Broker:
         endpoint = self.metadata.endpoint(controller_id, self.config.inter_broker_listener_name)
         return (controller_id, endpoint) if endpoint is not None else None
 
-    async def _open_channel(self, endpoint: Endpoint) -> Connection:
-        return await Connection.open(
-            endpoint.host,
-            endpoint.port,
-            client_id=str(self.broker_id),
-            timeout_s=self.config.controller_socket_timeout_ms / 1000,
-            security_protocol=endpoint.security_protocol,
-        )
-
     async def _allocate_producer_ids(self) -> tuple[int, int]:
         if not allocates_producer_ids(self.config.inter_broker_protocol_version):
             block = await allocate_block(self.store, self.broker_id)
@@ -290,11 +289,21 @@ class Broker:
     async def _config_changed(self, entity_type: str, entity_name: str) -> None:
         if entity_type == "topics":
             await self._take_topic_config(entity_name)
+            overrides = await self.dynamic_configs.read(paths.topic_config(entity_name))
+            self.controller.topic_config_changed(entity_name, overrides)
         elif entity_type == "brokers" and entity_name in (paths.DEFAULT_ENTITY, str(self.broker_id)):
-            await self.dynamic_configs.load_broker(self.broker_id)
-            for topic in {tp.topic for tp in self.replicas.partitions}:
-                await self._take_topic_config(topic)
-        self.controller.config_changed(entity_type, entity_name)
+            await self._take_broker_config()
+
+    async def _take_broker_config(self) -> None:
+        await self.dynamic_configs.load_broker(self.broker_id)
+        try:
+            self.config = BrokerConfig.from_properties(self.dynamic_configs.sources.merged())
+        except ConfigError as problem:
+            logger.error("dynamic broker configuration: %s; the old one stays", problem)
+            return
+        self.controller.update_config(self.config)
+        for topic in {tp.topic for tp in self.replicas.partitions}:
+            await self._take_topic_config(topic)
 
     async def _take_topic_config(self, topic: str) -> None:
         config = await self.dynamic_configs.topic(topic)

@@ -1,8 +1,8 @@
 """A broker as a process: event loop, logging, signals, exit code.
 
 Prints `[KafkaServer id=N] started` on stdout when the broker serves and knows the cluster; testcontainers and scripts wait for that line.
-SIGTERM and SIGINT are a clean stop; SIGUSR1 writes what all tasks are doing to the log. Exit code 0 after a clean stop, 1 when the broker could
-not start or had to give up; the last line on stderr says why.
+SIGTERM and SIGINT are a clean stop; SIGUSR1 writes what all tasks are doing to the log. Exit code 0 after a clean stop, 1 when the
+broker could not start or had to give up; the last line on stderr says why.
 """
 
 from __future__ import annotations
