@@ -219,14 +219,13 @@ class KazooStore:
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False, parents: bool = False
     ) -> str:
-        # A transaction of one: kazoo's own create_async drops the trailing slash of a sequential path.
         try:
-            return cast(str, await self._single(Create(path, data, ephemeral, sequence)))
+            return await self._create(path, data, ephemeral=ephemeral, sequence=sequence)
         except NoNodeError:
             if not parents:
                 raise
         await create_ancestors(self, path)
-        return cast(str, await self._single(Create(path, data, ephemeral, sequence)))
+        return await self._create(path, data, ephemeral=ephemeral, sequence=sequence)
 
     async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         full = self._full(path)
@@ -262,11 +261,14 @@ class KazooStore:
 
     # -- requests
 
-    async def _single(self, operation: Operation) -> Result:
-        (result,) = await self.multi([operation])
-        if isinstance(result, StoreError):
-            raise result
-        return result
+    async def _create(self, path: str, data: bytes, *, ephemeral: bool, sequence: bool) -> str:
+        full = self._full(path)
+        return await self._request(
+            path,
+            lambda client: client.create_async(full, data, ephemeral=ephemeral, sequence=sequence),
+            self._stripped,
+            len(data),
+        )
 
     async def _request(
         self, path: str, send: Callable[[KazooClient], Any], answered: Callable[[Any], T], size_bytes: int = 0

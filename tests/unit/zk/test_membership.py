@@ -1,0 +1,130 @@
+"""Registration on the store in memory: epochs, lost replies, killed predecessors, duplicates."""
+
+import asyncio
+
+import pytest
+
+from zk import paths
+from zk.membership import DuplicateBrokerError, Membership
+from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.top_level import create_top_level
+from zk.znodes import BrokerRegistration, RegisteredEndpoint
+
+
+def registration(port: int = 9092, **other) -> BrokerRegistration:
+    return BrokerRegistration((RegisteredEndpoint("PLAINTEXT", "h", port),), timestamp_ms=1, **other)
+
+
+async def connected(server: MemoryZooKeeper, **settings) -> MemoryStore:
+    store = MemoryStore(server, **settings)
+    await store.start(1)
+    await create_top_level(store)
+    return store
+
+
+def test_broker_epoch_is_the_czxid():
+    async def scenario():
+        store = await connected(MemoryZooKeeper())
+        membership = Membership(store, 1, stale_wait_s=0)
+        epoch = await membership.register(registration())
+        data, stat = await store.read(paths.broker(1))
+        assert (epoch, membership.broker_epoch) == (stat.czxid, stat.czxid)
+        assert stat.version == 1
+        assert stat.ephemeral_owner == store.session_id
+        assert BrokerRegistration.decode(data) == registration()
+
+    asyncio.run(scenario())
+
+
+def test_update_keeps_the_epoch():
+    async def scenario():
+        store = await connected(MemoryZooKeeper())
+        membership = Membership(store, 1, stale_wait_s=0)
+        epoch = await membership.register(registration())
+        await membership.update(registration(port=9093))
+        _, stat = await store.read(paths.broker(1))
+        assert (stat.czxid, stat.version) == (epoch, 2)
+
+    asyncio.run(scenario())
+
+
+def test_lost_reply_is_success():
+    async def scenario():
+        server = MemoryZooKeeper()
+        store = await connected(server)
+        membership = Membership(store, 1, stale_wait_s=0)
+        await store.children(paths.BROKER_IDS)
+        original = store.multi
+
+        async def multi(operations):
+            store.lose_next_reply()
+            return await original(operations)
+
+        store.multi = multi  # type: ignore[method-assign]
+        epoch = await membership.register(registration())
+        assert epoch == server.tree.read(paths.broker(1))[1].czxid
+
+    asyncio.run(scenario())
+
+
+def test_waits_for_a_killed_predecessor():
+    async def scenario():
+        server = MemoryZooKeeper()
+        old, new = await connected(server, session_timeout_s=0.05), await connected(server)
+        first = await Membership(old, 1, stale_wait_s=0).register(registration())
+        old.suspend()
+        second = await Membership(new, 1, stale_wait_s=5).register(registration())
+        assert second > first
+        assert server.tree.read(paths.broker(1))[1].ephemeral_owner == new.session_id
+
+    asyncio.run(scenario())
+
+
+def test_refuses_an_id_that_stays_taken():
+    async def scenario():
+        server = MemoryZooKeeper()
+        old, new = await connected(server), await connected(server)
+        await Membership(old, 1, stale_wait_s=0).register(registration())
+        with pytest.raises(DuplicateBrokerError, match="broker id 1 is taken"):
+            await Membership(new, 1, stale_wait_s=0.02).register(registration())
+
+    asyncio.run(scenario())
+
+
+def test_deletes_the_znode_of_its_own_earlier_session():
+    async def scenario():
+        server = MemoryZooKeeper()
+        store = await connected(server)
+        membership = Membership(store, 1, stale_wait_s=0)
+        first = await membership.register(registration())
+        # As if the server had opened a new session before it gave up the old one.
+        store._session_id = server._open(store)
+        assert await membership.register(registration()) > first
+
+    asyncio.run(scenario())
+
+
+def test_registers_again_with_a_new_epoch_after_expiry():
+    async def scenario():
+        server = MemoryZooKeeper()
+        store = await connected(server)
+        membership = Membership(store, 1, stale_wait_s=0)
+        first = await membership.register(registration())
+        store.expire_session()
+        assert server.tree.exists(paths.broker(1)) is None
+        await asyncio.sleep(0)
+        assert await membership.register(registration()) > first
+
+    asyncio.run(scenario())
+
+
+def test_refuses_an_endpoint_that_another_broker_advertises():
+    async def scenario():
+        server = MemoryZooKeeper()
+        one, two = await connected(server), await connected(server)
+        await Membership(one, 1, stale_wait_s=0).register(registration(9092))
+        with pytest.raises(DuplicateBrokerError, match="broker 1 advertises h:9092"):
+            await Membership(two, 2, stale_wait_s=0).register(registration(9092))
+        await Membership(two, 2, stale_wait_s=0).register(registration(9093))
+
+    asyncio.run(scenario())

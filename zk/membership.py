@@ -1,0 +1,164 @@
+"""A broker's registration: the ephemeral `/brokers/ids/<id>`, whose czxid is the broker's epoch (KIP-380).
+
+The znode is made by create and setData in one multi, so that its version is 1 and the reply carries the stat. Cases:
+
+1. The reply was lost: the request is sent again and meets its own znode, owned by this session. That is success.
+2. The znode is of this process's earlier session, which the server has not given up yet: it is deleted.
+3. It is of another session. Mostly that is this broker's predecessor, killed within its session timeout: Apache Kafka
+   gives up and exits; here the broker waits until the znode vanishes, and gives up only after `stale_wait_s`, because
+   then the owner is alive: two brokers have the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from zk import paths
+from zk.store import (
+    BadVersionError,
+    Create,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    Stat,
+    Store,
+    StoreError,
+    WatchEvent,
+    Write,
+)
+from zk.znodes import BrokerRegistration, MalformedZnodeError
+
+logger = logging.getLogger(__name__)
+
+_RECHECK_S = 1.0
+"""A watch is lost with the session; looking again tells."""
+
+
+class DuplicateBrokerError(Exception):
+    """Another live broker has the same id, or advertises the same host and port."""
+
+
+class Membership:
+    """One broker's place in the cluster; `register` again after each new session."""
+
+    def __init__(self, store: Store, broker_id: int, stale_wait_s: float) -> None:
+        self._store = store
+        self._broker_id = broker_id
+        self._stale_wait_s = stale_wait_s
+        self._path = paths.broker(broker_id)
+        self._earlier_sessions: set[int] = set()
+        self.broker_epoch = -1
+
+    async def register(self, registration: BrokerRegistration) -> int:
+        """Enter the cluster; the broker epoch, which is also kept in `broker_epoch`.
+
+        Raises DuplicateBrokerError, SessionExpiredError.
+        """
+        await self._refuse_shared_endpoints(registration)
+        data = registration.encode()
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + self._stale_wait_s
+        announced = False
+        while True:
+            stat = await self._create(data)
+            if stat is not None:
+                self._earlier_sessions.add(self._store.session_id)
+                self.broker_epoch = stat.czxid
+                return stat.czxid
+            owner = await self._foreign_owner()
+            if owner is None:
+                continue
+            if not announced:
+                self._announce_wait(owner)
+                announced = True
+            remaining_s = give_up_at - loop.time()
+            if remaining_s <= 0:
+                raise DuplicateBrokerError(
+                    f"broker id {self._broker_id} is taken: {self._path} is still held by session 0x{owner:x} "
+                    f"after {self._stale_wait_s:g} s"
+                )
+            await self._wait_for_change(min(remaining_s, _RECHECK_S))
+
+    async def update(self, registration: BrokerRegistration) -> None:
+        """Replace listeners or features; the epoch stays, the controller sees the change of data.
+
+        Raises NoNodeError when the broker is not registered.
+        """
+        await self._store.write(self._path, registration.encode())
+
+    async def _create(self, data: bytes) -> Stat | None:
+        """The stat of the registration if it is ours, else None."""
+        created, written = await self._store.multi(
+            [Create(self._path, ephemeral=True), Write(self._path, data, version=0)]
+        )
+        if isinstance(written, Stat):
+            return written
+        failure = written if isinstance(created, RolledBackError) else created
+        if not isinstance(failure, NodeExistsError | BadVersionError):
+            raise failure if isinstance(failure, StoreError) else StoreError(self._path, f"unexpected {failure!r}")
+        try:
+            found, stat = await self._store.read(self._path)
+        except NoNodeError:
+            return None
+        if stat.ephemeral_owner != self._store.session_id:
+            return None
+        return stat if found == data else await self._store.write(self._path, data)
+
+    async def _foreign_owner(self) -> int | None:
+        """The session of somebody else that holds the znode; one of our own earlier sessions is helped out of the way."""
+        try:
+            _, stat = await self._store.read(self._path)
+            if stat.ephemeral_owner == self._store.session_id:
+                return None
+            if stat.ephemeral_owner not in self._earlier_sessions:
+                return stat.ephemeral_owner
+            await self._store.delete(self._path, stat.version)
+        except (NoNodeError, BadVersionError):
+            pass
+        return None
+
+    def _announce_wait(self, owner: int) -> None:
+        logger.warning(
+            "%s is held by session 0x%x, probably of this broker before it was killed; waiting up to %g s for it to end",
+            self._path,
+            owner,
+            self._stale_wait_s,
+        )
+
+    async def _wait_for_change(self, timeout_s: float) -> None:
+        """Until the znode changes or vanishes, or the time is over."""
+        changed = asyncio.Event()
+
+        def wake(event: WatchEvent) -> None:
+            changed.set()
+
+        if await self._store.exists(self._path, wake) is not None:
+            try:
+                await asyncio.wait_for(changed.wait(), timeout_s)
+            except TimeoutError:
+                pass
+
+    async def _refuse_shared_endpoints(self, registration: BrokerRegistration) -> None:
+        """Kafka refuses a second broker at the same advertised host and port."""
+        ours = {(endpoint.host, endpoint.port) for endpoint in registration.endpoints}
+        try:
+            names = await self._store.children(paths.BROKER_IDS)
+        except NoNodeError:
+            return
+        others = [name for name in names if name != str(self._broker_id)]
+        for name, other in zip(others, await asyncio.gather(*map(self._read_other, others)), strict=True):
+            shared = ours & {(endpoint.host, endpoint.port) for endpoint in other.endpoints} if other else set()
+            if shared:
+                host, port = min(shared)
+                raise DuplicateBrokerError(f"broker {name} advertises {host}:{port} already")
+
+    async def _read_other(self, name: str) -> BrokerRegistration | None:
+        try:
+            data, _ = await self._store.read(paths.child(paths.BROKER_IDS, name))
+            return BrokerRegistration.decode(data)
+        except NoNodeError:
+            return None
+        except MalformedZnodeError as problem:
+            logger.warning("broker %s: %s", name, problem)
+            return None

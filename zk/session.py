@@ -1,0 +1,92 @@
+"""What the states of a session demand of its users (Kafka's ZooKeeperClient and KafkaController do the same).
+
+- CONNECTED: work.
+- SUSPENDED: nothing; requests wait, watches are kept, a leader goes on serving. The session may still be alive.
+- EXPIRED: at once, before anything can be written under the next session, whoever acts in the name of the old one stops
+  (`on_ended`); ephemerals and watches are gone.
+- CONNECTED after EXPIRED: what the old session held is made anew, in a fixed order: register the broker, stand for
+  election, arm watches (`on_renewed`).
+
+The same object serves all users of a store, so that the order is in one place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from zk.listeners import notify
+from zk.store import SessionExpiredError, SessionState, Store, StoreClosedError
+
+logger = logging.getLogger(__name__)
+
+
+class Session:
+    """The life of a store's session; make it before the store is started."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._on_ended: dict[Callable[[None], object], None] = {}
+        self._on_renewed: list[Callable[[], Awaitable[object]]] = []
+        self._rearm: dict[Callable[[None], object], None] = {}
+        self._connected = asyncio.Event()
+        self._closed = False
+        self._has_ended = False
+        self._renewal: asyncio.Task[None] | None = None
+        store.add_session_listener(self._on_state)
+
+    def on_ended(self, hook: Callable[[], object]) -> None:
+        """Call `hook` as soon as the session is known to have expired; it must not wait for anything."""
+        self._on_ended[lambda _: hook()] = None
+
+    def on_renewed(self, hook: Callable[[], Awaitable[object]]) -> None:
+        """Await `hook` once there is a new session, after the hooks added before it.
+
+        When the session ends meanwhile, all hooks run again under the next one. Any other error is logged, and the hooks
+        after it run all the same.
+        """
+        self._on_renewed.append(hook)
+
+    def add_watch(self, rearm: Callable[[None], object]) -> None:
+        """Call `rearm` when a new session begins; for `zk.watches`, whose watches come and go."""
+        self._rearm[rearm] = None
+
+    def remove_watch(self, rearm: Callable[[None], object]) -> None:
+        self._rearm.pop(rearm, None)
+
+    async def wait_connected(self) -> None:
+        """Until there is a session with a connection. StoreClosedError when there will be none."""
+        self._ensure_open()
+        await self._connected.wait()
+        self._ensure_open()
+
+    def _ensure_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError("/", "the store is closed")
+
+    def _on_state(self, state: SessionState) -> None:
+        self._closed = state is SessionState.CLOSED
+        if state in (SessionState.CONNECTED, SessionState.CLOSED):
+            self._connected.set()
+        else:
+            self._connected.clear()
+        if state in (SessionState.EXPIRED, SessionState.CLOSED) and self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
+        if state is SessionState.EXPIRED:
+            self._has_ended = True
+            notify(self._on_ended, None)
+        elif state is SessionState.CONNECTED and self._has_ended:
+            self._has_ended = False
+            self._renewal = asyncio.get_running_loop().create_task(self._renew())
+            notify(self._rearm, None)
+
+    async def _renew(self) -> None:
+        for hook in self._on_renewed:
+            try:
+                await hook()
+            except (SessionExpiredError, StoreClosedError):
+                return
+            except Exception:
+                logger.exception("could not make anew what the old ZooKeeper session held")

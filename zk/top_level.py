@@ -1,0 +1,56 @@
+"""What every broker finds or makes in ZooKeeper before it does anything else: top-level paths, cluster id, broker id."""
+
+from __future__ import annotations
+
+import asyncio
+
+from zk import paths
+from zk.store import NodeExistsError, NoNodeError, Store
+from zk.subtree import ensure_path
+from zk.znodes import ClusterId
+
+RESERVED_BROKER_MAX_ID = 1000
+"""Default of `reserved.broker.max.id`: generated broker ids are above it."""
+
+
+async def create_top_level(store: Store) -> None:
+    """Create the persistent paths that are missing; several brokers may do so at once."""
+    await asyncio.gather(*(ensure_path(store, path) for path in paths.PERSISTENT))
+
+
+async def read_or_create_cluster_id(store: Store, proposed: str) -> str:
+    """The cluster's id: the one that is there, else `proposed` (22 characters of URL-safe base64).
+
+    Raises MalformedZnodeError.
+    """
+    cluster_id = await read_cluster_id(store)
+    if cluster_id is not None:
+        return cluster_id
+    try:
+        await store.create(paths.CLUSTER_ID, ClusterId(proposed).encode(), parents=True)
+        return proposed
+    except NodeExistsError:
+        data, _ = await store.read(paths.CLUSTER_ID)
+        return ClusterId.decode(data).cluster_id
+
+
+async def read_cluster_id(store: Store) -> str | None:
+    """None when no broker was ever started. Raises MalformedZnodeError."""
+    try:
+        data, _ = await store.read(paths.CLUSTER_ID)
+    except NoNodeError:
+        return None
+    return ClusterId.decode(data).cluster_id
+
+
+async def generate_broker_id(store: Store, reserved_broker_max_id: int = RESERVED_BROKER_MAX_ID) -> int:
+    """A broker id that no other broker gets (`broker.id.generation.enable`): the first one is 1001.
+
+    The number is the version that a write gives to `/brokers/seqid`; a write whose reply is lost skips one.
+    """
+    while True:
+        try:
+            stat = await store.write(paths.BROKER_SEQUENCE, b"")
+            return reserved_broker_max_id + stat.version
+        except NoNodeError:
+            await ensure_path(store, paths.BROKER_SEQUENCE)
