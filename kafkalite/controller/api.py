@@ -1,0 +1,147 @@
+"""What brokers and clients ask of the active controller: request messages in, response messages out.
+
+Each method may be called on any broker; where it is not the active controller KafkaError NOT_CONTROLLER is raised (STALE_CONTROLLER_EPOCH
+for a controlled shutdown that was under way), as is every other error of a whole request. Errors of single items are in the response.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from typing import Any
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.controller import events
+from kafkalite.controller.assignment import Assignment
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from kafkalite.types import BrokerId, TopicPartition
+from zk.store import Store
+from zk.znodes import ProducerIdBlock
+
+PREFERRED_ELECTION, UNCLEAN_ELECTION = 0, 1
+
+
+class ControllerApi(ABC):
+    """See the module; `Controller` is the one that is made."""
+
+    def __init__(self, store: Store, config: BrokerConfig, rng: random.Random) -> None:
+        self._store = store
+        self._config = config
+        self._rng = rng
+
+    @abstractmethod
+    async def _ask(self, event: events.Event) -> Any:
+        """Have the active controller handle an event."""
+
+    async def alter_partition(self, request: Any, version: int) -> Any:
+        """AlterPartitionResponse to a request that came in `version`. KafkaError STALE_BROKER_EPOCH."""
+        return await self._ask(events.AlterPartitionReceived(request, version))
+
+    async def allocate_producer_ids(self, broker_id: BrokerId, broker_epoch: int) -> ProducerIdBlock:
+        """A block of 1000 ids. KafkaError BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+        block: ProducerIdBlock = await self._ask(events.AllocateProducerIds(broker_id, broker_epoch))
+        return block
+
+    async def controlled_shutdown(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]:
+        """Partitions that the broker still leads. KafkaError STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE."""
+        remaining: list[TopicPartition] = await self._ask(events.ControlledShutdown(broker_id, broker_epoch))
+        return remaining
+
+    async def elect_leaders(self, request: Any) -> Any:
+        """ElectLeadersResponse; the elections are done, the metadata of other brokers may lag."""
+        if request.election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown election type {request.election_type}")
+        partitions = None
+        if request.topic_partitions is not None:
+            partitions = tuple(
+                TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions
+            )
+        unclean = request.election_type == UNCLEAN_ELECTION
+        results: dict[TopicPartition, KafkaError | None]
+        results = await self._ask(events.ReplicaLeaderElection(partitions, unclean))
+        shape = messages.elect_leaders_response
+        return shape.ElectLeadersResponse(
+            replica_election_results=[
+                shape.ReplicaElectionResult(
+                    topic=topic,
+                    partition_result=[
+                        shape.PartitionResult(
+                            partition_id=index, error_code=_code(problem), error_message=_message(problem)
+                        )
+                        for index, problem in by_index.items()
+                    ],
+                )
+                for topic, by_index in _by_topic(results).items()
+            ]
+        )
+
+    async def alter_partition_reassignments(self, request: Any) -> Any:
+        """AlterPartitionReassignmentsResponse (KIP-455); the moves have begun, not ended."""
+        targets = {
+            TopicPartition(topic.name, partition.partition_index): (
+                None if partition.replicas is None else tuple(partition.replicas)
+            )
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+        results: dict[TopicPartition, KafkaError | None]
+        results = await self._ask(events.ApiPartitionReassignment(targets))
+        shape = messages.alter_partition_reassignments_response
+        return shape.AlterPartitionReassignmentsResponse(
+            responses=[
+                shape.ReassignableTopicResponse(
+                    name=topic,
+                    partitions=[
+                        shape.ReassignablePartitionResponse(
+                            partition_index=index, error_code=_code(problem), error_message=_message(problem)
+                        )
+                        for index, problem in by_index.items()
+                    ],
+                )
+                for topic, by_index in _by_topic(results).items()
+            ]
+        )
+
+    async def list_partition_reassignments(self, request: Any) -> Any:
+        """ListPartitionReassignmentsResponse; partitions that do not move, or do not exist, are not in it."""
+        partitions = None
+        if request.topics is not None:
+            partitions = tuple(
+                TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
+            )
+        moving: dict[TopicPartition, Assignment]
+        moving = await self._ask(events.ListPartitionReassignments(partitions))
+        shape = messages.list_partition_reassignments_response
+        return shape.ListPartitionReassignmentsResponse(
+            topics=[
+                shape.OngoingTopicReassignment(
+                    name=topic,
+                    partitions=[
+                        shape.OngoingPartitionReassignment(
+                            partition_index=index,
+                            replicas=list(assignment.replicas),
+                            adding_replicas=list(assignment.adding),
+                            removing_replicas=list(assignment.removing),
+                        )
+                        for index, assignment in by_index.items()
+                    ],
+                )
+                for topic, by_index in _by_topic(moving).items()
+            ]
+        )
+
+
+def _by_topic(results: dict[TopicPartition, Any]) -> dict[str, dict[int, Any]]:
+    topics: dict[str, dict[int, Any]] = {}
+    for partition, result in results.items():
+        topics.setdefault(partition.topic, {})[partition.partition] = result
+    return topics
+
+
+def _code(problem: KafkaError | None) -> int:
+    return int(ErrorCode.NONE if problem is None else problem.code)
+
+
+def _message(problem: KafkaError | None) -> str | None:
+    return None if problem is None else str(problem)

@@ -1,0 +1,46 @@
+"""Registrations of brokers as `Broker`, read with their watches armed."""
+
+from __future__ import annotations
+
+import logging
+
+from kafkalite.controller.cluster_state import Broker
+from kafkalite.controller.steps import Steps, Znode, list_children, read
+from kafkalite.types import BrokerId, Endpoint
+from zk import paths
+from zk.znodes import BrokerRegistration, MalformedZnodeError
+
+logger = logging.getLogger(__name__)
+
+
+def read_brokers() -> Steps[dict[BrokerId, Broker]]:
+    """All registered brokers; one that leaves between the listing and the reading is left out."""
+    names = yield from list_children(paths.BROKER_IDS, watch=True)
+    broker_ids = sorted(int(name) for name in names if name.isdecimal())
+    znodes = yield from read([paths.broker(broker_id) for broker_id in broker_ids], watch=True)
+    found = (_decoded(broker_id, znode) for broker_id, znode in zip(broker_ids, znodes, strict=True))
+    return {broker.broker_id: broker for broker in found if broker is not None}
+
+
+def read_broker(broker_id: BrokerId) -> Steps[Broker | None]:
+    """One registered broker."""
+    (znode,) = yield from read((paths.broker(broker_id),), watch=True)
+    return _decoded(broker_id, znode)
+
+
+def _decoded(broker_id: BrokerId, znode: Znode | None) -> Broker | None:
+    if znode is None:
+        return None
+    data, stat = znode
+    try:
+        registration = BrokerRegistration.decode(data)
+    except MalformedZnodeError as problem:
+        logger.error("registration of broker %d is ignored: %s", broker_id, problem)
+        return None
+    return Broker(
+        broker_id,
+        stat.czxid,
+        tuple(Endpoint(*endpoint) for endpoint in registration.endpoints),
+        registration.rack,
+        registration.features,
+    )

@@ -1,0 +1,150 @@
+"""How requests reach brokers: for each registered broker one queue, emptied in order by one task, one request at a time.
+
+A request that fails (no connection, no answer in time) is sent again after 100 ms, the same one, until the broker is
+removed or the controller resigns: a broker must not miss a change, and must not see two out of order. Brokers
+therefore may see a request twice. The controller's own broker is no exception, it is reached over its socket too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from kafkalite.controller.requests import Command
+from kafkalite.errors import ProtocolViolation
+from kafkalite.net.connection import Connection
+from kafkalite.types import BrokerId, Endpoint
+
+logger = logging.getLogger(__name__)
+
+RETRY_BACKOFF_MS = 100
+
+
+class Channel(Protocol):
+    """A way to one broker. A failed request breaks it; the next request may mend it."""
+
+    async def request(self, message: Any, version: int) -> Any:
+        """The response. OSError or TimeoutError when there is none, ProtocolViolation when it is unreadable."""
+
+    def close(self) -> None: ...
+
+
+OpenChannel: TypeAlias = Callable[[Endpoint], Channel]
+OnResponse: TypeAlias = Callable[[BrokerId, int, Command, Any], None]
+"""Called with broker id, broker epoch, the command and the response message."""
+
+
+class ConnectionChannel:
+    """A channel over TCP that connects when it has something to send."""
+
+    def __init__(self, endpoint: Endpoint, client_id: str, timeout_s: float) -> None:
+        self._endpoint = endpoint
+        self._client_id = client_id
+        self._timeout_s = timeout_s
+        self._connection: Connection | None = None
+
+    async def request(self, message: Any, version: int) -> Any:
+        connection = self._connection
+        if connection is None or connection.closed:
+            connection = self._connection = await Connection.open(
+                self._endpoint.host,
+                self._endpoint.port,
+                client_id=self._client_id,
+                timeout_s=self._timeout_s,
+                security_protocol=self._endpoint.security_protocol,
+            )
+        return await connection.request(message, version, timeout_s=self._timeout_s)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def tcp_channels(client_id: str, timeout_ms: int) -> OpenChannel:
+    """Channels for production; `timeout_ms` is controller.socket.timeout.ms."""
+    return lambda endpoint: ConnectionChannel(endpoint, client_id, timeout_ms / 1000)
+
+
+@dataclass(slots=True)
+class _Sender:
+    endpoint: Endpoint
+    channel: Channel
+    broker_epoch: int
+    queue: asyncio.Queue[Command] = field(default_factory=asyncio.Queue)
+    task: asyncio.Task[None] | None = None
+    retries: int = 0
+
+
+class Channels:
+    """The senders of one controller term."""
+
+    def __init__(self, open_channel: OpenChannel, on_response: OnResponse) -> None:
+        self._open_channel = open_channel
+        self._on_response = on_response
+        self._senders: dict[BrokerId, _Sender] = {}
+
+    def add(self, broker_id: BrokerId, broker_epoch: int, endpoint: Endpoint) -> None:
+        """Begin to serve a broker; an earlier incarnation of it is dropped with all that waits for it.
+
+        The same incarnation with another endpoint keeps its queue and is reached at the new place from now on.
+        """
+        known = self._senders.get(broker_id)
+        if known is not None and known.broker_epoch == broker_epoch:
+            if known.endpoint != endpoint:
+                known.channel.close()
+                known.endpoint, known.channel = endpoint, self._open_channel(endpoint)
+            return
+        self.remove(broker_id)
+        sender = _Sender(endpoint, self._open_channel(endpoint), broker_epoch)
+        sender.task = asyncio.get_running_loop().create_task(
+            self._send_forever(broker_id, sender), name=f"controller-to-broker-{broker_id}"
+        )
+        self._senders[broker_id] = sender
+
+    def remove(self, broker_id: BrokerId) -> None:
+        """Stop serving a broker, if it was served."""
+        sender = self._senders.pop(broker_id, None)
+        if sender is not None:
+            if sender.task is not None:
+                sender.task.cancel()
+            sender.channel.close()
+
+    def send(self, commands: Iterable[Command]) -> None:
+        """Queue each command; one for a broker that is not served is dropped."""
+        for command in commands:
+            sender = self._senders.get(command.broker_id)
+            if sender is not None:
+                sender.queue.put_nowait(command)
+
+    def stop(self) -> None:
+        """Drop everything."""
+        for broker_id in list(self._senders):
+            self.remove(broker_id)
+
+    def statistics(self) -> dict[str, dict[BrokerId, int]]:
+        """Requests that wait, and retries so far, by broker."""
+        return {
+            "queued_requests": {broker: sender.queue.qsize() for broker, sender in self._senders.items()},
+            "request_retries": {broker: sender.retries for broker, sender in self._senders.items()},
+        }
+
+    async def _send_forever(self, broker_id: BrokerId, sender: _Sender) -> None:
+        while True:
+            command = await sender.queue.get()
+            response = await self._send_until_answered(broker_id, sender, command)
+            self._on_response(broker_id, sender.broker_epoch, command, response)
+
+    async def _send_until_answered(self, broker_id: BrokerId, sender: _Sender, command: Command) -> Any:
+        while True:
+            try:
+                return await sender.channel.request(command.message, command.version)
+            except (OSError, TimeoutError, ProtocolViolation) as problem:
+                level = logging.WARNING if sender.retries % 50 == 0 else logging.DEBUG
+                logger.log(level, "request for broker %d failed and is sent again: %s", broker_id, problem)
+                sender.retries += 1
+                sender.channel.close()
+            await asyncio.sleep(RETRY_BACKOFF_MS / 1000)

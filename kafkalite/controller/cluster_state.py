@@ -1,0 +1,256 @@
+"""What the active controller knows of the cluster: data and queries, no decisions and no I/O.
+
+Owned by the controller's one task; others may look at it between its awaits. Built by `failover`, thrown away at
+resignation. Invariants: `replicas_on[b]` holds exactly the partitions whose assignment names b; `leaderless` holds
+exactly the partitions in status NEW or OFFLINE; `reassigning` exactly those whose assignment is reassigning.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from kafkalite.controller.assignment import Assignment
+from kafkalite.controller.settings import ControllerSettings
+from kafkalite.errors import ensure
+from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
+
+
+class PartitionStatus(Enum):
+    """Where a partition stands; the values are Kafka's names in its state-change log."""
+
+    NON_EXISTENT = "NonExistentPartition"
+    NEW = "NewPartition"
+    ONLINE = "OnlinePartition"
+    OFFLINE = "OfflinePartition"
+
+
+class ReplicaStatus(Enum):
+    """Where a replica stands, likewise."""
+
+    NON_EXISTENT = "NonExistentReplica"
+    NEW = "NewReplica"
+    ONLINE = "OnlineReplica"
+    OFFLINE = "OfflineReplica"
+    DELETION_STARTED = "ReplicaDeletionStarted"
+    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
+    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
+
+
+class Replica(NamedTuple):
+    """One broker's copy of a partition."""
+
+    partition: TopicPartition
+    broker_id: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """A partition's state znode; `partition_epoch` is the znode's version, `leader` may be NO_BROKER."""
+
+    leader: BrokerId
+    leader_epoch: int
+    isr: tuple[BrokerId, ...]
+    controller_epoch: int
+    partition_epoch: int = 0
+    recovering: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A registered broker; `epoch` is the czxid of its znode and tells incarnations apart."""
+
+    broker_id: BrokerId
+    epoch: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
+
+
+@dataclass(slots=True)
+class Partition:
+    """Everything about one partition."""
+
+    assignment: Assignment
+    leadership: Leadership | None = None
+    status: PartitionStatus = PartitionStatus.NON_EXISTENT
+    replica_statuses: dict[BrokerId, ReplicaStatus] = field(default_factory=dict)
+
+    @property
+    def leader(self) -> BrokerId | None:
+        """The leader's id, also -1 for none; None when no leader was ever elected."""
+        return None if self.leadership is None else self.leadership.leader
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic and its partitions by index."""
+
+    name: str
+    topic_id: bytes
+    partitions: dict[int, Partition] = field(default_factory=dict)
+
+    def topic_partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.name, index) for index in self.partitions]
+
+
+@dataclass(slots=True)
+class Deletions:
+    """Topics to be deleted: all of them, those that must wait, those whose partitions are going already."""
+
+    queued: set[str] = field(default_factory=set)
+    ineligible: set[str] = field(default_factory=set)
+    started: set[str] = field(default_factory=set)
+
+    def forget(self, topic: str) -> None:
+        self.queued.discard(topic)
+        self.ineligible.discard(topic)
+        self.started.discard(topic)
+
+
+class ClusterState:
+    """See the module."""
+
+    def __init__(self, controller_id: BrokerId, epoch: int, settings: ControllerSettings) -> None:
+        self.controller_id = controller_id
+        self.epoch = epoch
+        self.settings = settings
+        self.reason = "start"
+        self.brokers: dict[BrokerId, Broker] = {}
+        self.shutting_down: set[BrokerId] = set()
+        self.topics: dict[str, Topic] = {}
+        self.topic_names: dict[bytes, str] = {}
+        self.replicas_on: defaultdict[BrokerId, set[TopicPartition]] = defaultdict(set)
+        self.offline_dir_replicas: defaultdict[BrokerId, set[TopicPartition]] = defaultdict(set)
+        self.leaderless: set[TopicPartition] = set()
+        self.reassigning: set[TopicPartition] = set()
+        self.deletions = Deletions()
+
+    # -- brokers
+
+    @property
+    def live_brokers(self) -> list[BrokerId]:
+        """Registered brokers that are not shutting down, in order of id."""
+        return sorted(broker for broker in self.brokers if broker not in self.shutting_down)
+
+    def is_live(self, broker_id: BrokerId) -> bool:
+        return broker_id in self.brokers and broker_id not in self.shutting_down
+
+    def is_online(self, broker_id: BrokerId, partition: TopicPartition, *, with_shutting_down: bool = False) -> bool:
+        """Can this replica serve: is the broker live, and the log directory of the replica?"""
+        if broker_id not in self.brokers or (broker_id in self.shutting_down and not with_shutting_down):
+            return False
+        offline = self.offline_dir_replicas.get(broker_id)
+        return not offline or partition not in offline
+
+    def online_of(
+        self, brokers: Iterable[BrokerId], partition: TopicPartition, *, with_shutting_down: bool = False
+    ) -> tuple[BrokerId, ...]:
+        """Those of `brokers` that are online for `partition`, in their order."""
+        return tuple(b for b in brokers if self.is_online(b, partition, with_shutting_down=with_shutting_down))
+
+    def offline_replicas(self, partition: TopicPartition, replicas: Iterable[BrokerId]) -> list[BrokerId]:
+        return [b for b in replicas if not self.is_online(b, partition, with_shutting_down=True)]
+
+    # -- topics and partitions
+
+    def add_topic(self, name: str, topic_id: bytes) -> Topic:
+        topic = self.topics[name] = Topic(name, topic_id)
+        if topic_id != NO_TOPIC_ID:
+            self.topic_names[topic_id] = name
+        return topic
+
+    def set_topic_id(self, name: str, topic_id: bytes) -> None:
+        self.topics[name].topic_id = topic_id
+        self.topic_names[topic_id] = name
+
+    def remove_topic(self, name: str) -> None:
+        topic = self.topics.pop(name, None)
+        if topic is None:
+            return
+        self.topic_names.pop(topic.topic_id, None)
+        for partition, state in zip(topic.topic_partitions(), topic.partitions.values(), strict=True):
+            self.leaderless.discard(partition)
+            self.reassigning.discard(partition)
+            for broker in state.assignment.replicas:
+                self.replicas_on[broker].discard(partition)
+            for offline in self.offline_dir_replicas.values():
+                offline.discard(partition)
+
+    def find(self, partition: TopicPartition) -> Partition | None:
+        topic = self.topics.get(partition.topic)
+        return None if topic is None else topic.partitions.get(partition.partition)
+
+    def partition(self, partition: TopicPartition) -> Partition:
+        """The partition's state; it must be known."""
+        state = self.find(partition)
+        ensure(state is not None, f"the controller does not know partition {partition}")
+        return state  # type: ignore[return-value]
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, Partition]]:
+        for topic in self.topics.values():
+            for index, partition in topic.partitions.items():
+                yield TopicPartition(topic.name, index), partition
+
+    def leadership(self, partition: TopicPartition) -> Leadership | None:
+        state = self.find(partition)
+        return None if state is None else state.leadership
+
+    def set_assignment(self, partition: TopicPartition, assignment: Assignment) -> None:
+        """Set the assignment of a partition of a known topic, which may be new."""
+        partitions = self.topics[partition.topic].partitions
+        state = partitions.get(partition.partition)
+        if state is None:
+            partitions[partition.partition] = Partition(assignment)
+        else:
+            for broker in state.assignment.replicas:
+                self.replicas_on[broker].discard(partition)
+            state.assignment = assignment
+        for broker in assignment.replicas:
+            self.replicas_on[broker].add(partition)
+        if assignment.reassigning:
+            self.reassigning.add(partition)
+        else:
+            self.reassigning.discard(partition)
+
+    def set_status(self, partition: TopicPartition, status: PartitionStatus) -> None:
+        self.partition(partition).status = status
+        if status in (PartitionStatus.NEW, PartitionStatus.OFFLINE):
+            self.leaderless.add(partition)
+        else:
+            self.leaderless.discard(partition)
+
+    def replica_status(self, replica: Replica) -> ReplicaStatus:
+        state = self.find(replica.partition)
+        if state is None:
+            return ReplicaStatus.NON_EXISTENT
+        return state.replica_statuses.get(replica.broker_id, ReplicaStatus.NON_EXISTENT)
+
+    def replicas_of_topic(self, topic: str) -> list[Replica]:
+        known = self.topics.get(topic)
+        if known is None:
+            return []
+        return [
+            Replica(TopicPartition(topic, index), broker)
+            for index, state in known.partitions.items()
+            for broker in state.assignment.replicas
+        ]
+
+    def replicas_of_brokers(self, brokers: Collection[BrokerId]) -> list[Replica]:
+        """Every replica on these brokers, in a fixed order."""
+        return [
+            Replica(partition, broker)
+            for broker in sorted(brokers)
+            for partition in sorted(self.replicas_on.get(broker, ()))
+        ]
+
+    # -- deletion
+
+    def is_queued_for_deletion(self, topic: str) -> bool:
+        return topic in self.deletions.queued

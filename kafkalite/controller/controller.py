@@ -1,0 +1,292 @@
+"""The controller component of a broker: stands for election, and governs the cluster while it holds the seat.
+
+Every broker runs one; all keep a watch on /controller and know who governs (`active_controller_id`). All events,
+election included, go through one queue with one consumer; watches, timers, responses and API calls only enqueue.
+
+How the end of a ZooKeeper session is survived:
+1. The session's `on_ended` hook at once ends the tenure (nothing more is written), drops the queue, queues Expire.
+2. Expire resigns.
+3. Under the new session the broker registers (a hook that was added to the `Session` before the controller's), then
+   Reelect is queued: look at the seat, stand for election.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kafkalite.clock import Clock
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.controller import events
+from kafkalite.controller.api import ControllerApi
+from kafkalite.controller.channels import Channels, OpenChannel
+from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.controller.failover import take_over
+from kafkalite.controller.handlers import HANDLERS
+from kafkalite.controller.loop import EventQueue, Tenure, TenureEnded, not_controller
+from kafkalite.controller.requests import Command
+from kafkalite.controller.settings import ControllerSettings
+from kafkalite.controller.statistics import cluster_statistics
+from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import NO_BROKER, BrokerId
+from zk.controller_seat import ControllerMovedError, Seat, elect, read_controller
+from zk.session import Session
+from zk.store import EventType, SessionExpiredError, Store, StoreClosedError, StoreError, WatchEvent
+from zk.znodes import MalformedZnodeError
+
+logger = logging.getLogger(__name__)
+
+FIRST_REBALANCE_DELAY_S = 5.0
+FAILED_FAILOVER_BACKOFF_S = 1.0
+
+
+class Controller(ControllerApi):
+    """See the module; the requests that it answers are in `api`.
+
+    `session` is the one whose hooks register the broker, so that it does so first; by default one is made.
+    `on_fatal` is called once when an invariant broke and the consumer has stopped.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        broker_id: BrokerId,
+        config: BrokerConfig,
+        clock: Clock,
+        rng: random.Random,
+        open_channel: OpenChannel,
+        *,
+        session: Session | None = None,
+        on_fatal: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        super().__init__(store, config, rng)
+        self.broker_id = broker_id
+        self.active_controller_id: BrokerId = NO_BROKER
+        self._clock = clock
+        self._open_channel = open_channel
+        self._session = session or Session(store)
+        self._settings = ControllerSettings.from_config(broker_id, config)
+        self._queue = EventQueue(self._handle, on_fatal)
+        self._tenure: Tenure | None = None
+        self._last_epoch = 0
+        self._no_election_before_s = 0.0
+        self._timers: list[asyncio.TimerHandle] = []
+        self._stopped = False
+
+    # -- life
+
+    def start(self) -> None:
+        """Begin to take part; returns at once. The broker is registered and serves requests already."""
+        self._session.on_ended(self._session_ended)
+        self._session.on_renewed(self._session_renewed)
+        self._queue.start()
+        self._queue.put(events.Startup())
+
+    async def stop(self) -> None:
+        """Resign, without waiting for what is under way. The seat goes with the ZooKeeper session."""
+        self._stopped = True
+        self._resign()
+        await self._queue.stop()
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Obey a changed dynamic configuration of this broker; newly allowed unclean elections are held."""
+        before, self._settings = self._settings, ControllerSettings.from_config(self.broker_id, config)
+        self._config = config
+        if self._tenure is not None:
+            self._tenure.cluster.settings = self._settings
+            if self._settings.unclean_leader_election_enable and not before.unclean_leader_election_enable:
+                self._queue.put(events.UncleanLeaderElectionEnable())
+
+    def topic_config_changed(self, topic: str, overrides: dict[str, str]) -> None:
+        """A topic's settings changed: if they now allow unclean elections, hold them."""
+        if overrides.get("unclean.leader.election.enable", "").strip().lower() == "true":
+            self._queue.put(events.TopicUncleanLeaderElectionEnable(topic))
+
+    @property
+    def is_active(self) -> bool:
+        """Does this broker govern? True as soon as it took the seat, also while it still reads the cluster."""
+        return self._tenure is not None and not self._tenure.ended
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch of the present or last term of this broker; 0 before the first."""
+        return self._last_epoch
+
+    @property
+    def cluster(self) -> ClusterState | None:
+        """What the active controller knows, to look at between awaits; None when not active."""
+        return None if self._tenure is None else self._tenure.cluster
+
+    def statistics(self) -> dict[str, Any]:
+        """Figures for metrics: Kafka's gauges of the controller, the queue and the channels."""
+        figures: dict[str, Any] = {
+            "active_controller_count": int(self.is_active),
+            "active_controller_id": self.active_controller_id,
+            "controller_epoch": self._last_epoch,
+            **self._queue.statistics(),
+        }
+        if self._tenure is not None:
+            figures |= cluster_statistics(self._tenure.cluster)
+            figures |= self._tenure.channels.statistics()
+        return figures
+
+    # -- events
+
+    async def _handle(self, event: events.Event) -> Any:
+        match event:
+            case events.Startup():
+                await self._contested(self._look_and_elect)
+            case events.ControllerChange():
+                await self._contested(self._maybe_resign)
+            case events.Reelect():
+                await self._contested(self._look_and_elect)
+            case events.Expire():
+                self.active_controller_id = NO_BROKER
+                self._resign()
+            case _:
+                return await self._govern(event)
+        return None
+
+    async def _govern(self, event: events.Event) -> Any:
+        tenure = self._tenure
+        if tenure is None or tenure.ended:
+            raise not_controller(event)
+        tenure.cluster.reason = type(event).__name__
+        try:
+            return await tenure.perform(HANDLERS[type(event)](tenure.cluster, event))
+        except ControllerMovedError:
+            await self._contested(self._maybe_resign)
+            raise not_controller(event) from None
+        except (SessionExpiredError, StoreClosedError, TenureEnded):
+            raise not_controller(event) from None
+        finally:
+            if isinstance(event, events.AutoPreferredReplicaLeaderElection) and tenure is self._tenure:
+                self._later(self._settings.leader_imbalance_check_interval_seconds, event)
+
+    async def _contested(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Do something about the seat; a session that ends meanwhile will bring another chance."""
+        try:
+            await step()
+        except (SessionExpiredError, StoreClosedError):
+            logger.info("the ZooKeeper session ended during %s", step.__name__)
+
+    # -- the seat
+
+    async def _look_and_elect(self) -> None:
+        await self._maybe_resign()
+        # A seat with our name and without our tenure is a claim whose answer was lost; `elect` sorts it out.
+        if self._tenure is None and self.active_controller_id in (NO_BROKER, self.broker_id) and not self._stopped:
+            wait_s = self._no_election_before_s - asyncio.get_running_loop().time()
+            if wait_s > 0:
+                self._later(wait_s, events.Reelect())
+            else:
+                await self._stand_for_election()
+
+    async def _maybe_resign(self) -> None:
+        """Look who has the seat, and leave it when it is somebody else."""
+        self.active_controller_id = await self._read_controller_id()
+        if self._tenure is not None and self.active_controller_id != self.broker_id:
+            self._resign()
+
+    async def _read_controller_id(self) -> BrokerId:
+        """Who governs, NO_BROKER for nobody; arms the watch of the seat."""
+        try:
+            found = await read_controller(self._store, self._seat_changed)
+        except MalformedZnodeError as problem:
+            logger.error("%s", problem)
+            return NO_BROKER
+        return NO_BROKER if found is None else found.broker_id
+
+    async def _stand_for_election(self) -> None:
+        seat = await elect(self._store, self.broker_id, self._clock.now_ms())
+        if seat is not None:
+            self.active_controller_id = self.broker_id
+            await self._take_office(seat)
+            return
+        await self._maybe_resign()
+        if self.active_controller_id == NO_BROKER:
+            self._queue.put(events.Reelect())
+
+    async def _take_office(self, seat: Seat) -> None:
+        cluster = ClusterState(self.broker_id, seat.epoch, self._settings)
+        cluster.reason = "failover"
+        channels = Channels(self._open_channel, self._response_received)
+        tenure = self._tenure = Tenure(self._store, seat, cluster, channels, self._queue.put, self._rng)
+        self._last_epoch = seat.epoch
+        logger.info("broker %d is the controller with epoch %d", self.broker_id, seat.epoch)
+        try:
+            await tenure.perform(take_over(cluster))
+        except ControllerMovedError:
+            await self._maybe_resign()
+        except TenureEnded:
+            self._resign()
+        except (SessionExpiredError, StoreClosedError):
+            self._resign()
+            raise
+        except (StoreError, ValueError) as problem:
+            logger.exception("taking over failed, another broker shall try: %s", problem)
+            await self._give_up_seat()
+        else:
+            if self._settings.auto_leader_rebalance_enable:
+                self._later(FIRST_REBALANCE_DELAY_S, events.AutoPreferredReplicaLeaderElection())
+
+    async def _give_up_seat(self) -> None:
+        """Resign and free the seat; stand back for a moment so that another broker can take it."""
+        tenure = self._tenure
+        self._resign()
+        self._no_election_before_s = asyncio.get_running_loop().time() + FAILED_FAILOVER_BACKOFF_S
+        if tenure is not None:
+            try:
+                await tenure.release()
+            except ControllerMovedError:
+                await self._maybe_resign()
+
+    def _resign(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        if self._tenure is not None:
+            logger.info("broker %d resigns as controller of epoch %d", self.broker_id, self._tenure.seat.epoch)
+            self._tenure.end()
+            self._tenure = None
+
+    # -- what enqueues
+
+    def _seat_changed(self, notification: WatchEvent) -> None:
+        deleted = notification.type is EventType.DELETED
+        self._queue.put(events.Reelect() if deleted else events.ControllerChange())
+
+    def _session_ended(self) -> None:
+        if self._tenure is not None:
+            self._tenure.end()
+        self._queue.clear()
+        self._queue.put(events.Expire())
+
+    async def _session_renewed(self) -> None:
+        if not self._stopped:
+            self._queue.put(events.Reelect())
+
+    def _response_received(self, broker_id: BrokerId, broker_epoch: int, command: Command, response: Any) -> None:
+        match command.message.API.key:
+            case ApiKey.LEADER_AND_ISR:
+                event = events.LeaderAndIsrResponseReceived(broker_id, broker_epoch, command.message, response)
+                self._queue.put(event)
+            case ApiKey.STOP_REPLICA:
+                self._queue.put(events.StopReplicaResponseReceived(broker_id, broker_epoch, command.message, response))
+            case _:
+                if response.error_code:
+                    logger.warning("broker %d refused UpdateMetadata with error %d", broker_id, response.error_code)
+
+    def _later(self, delay_s: float, event: events.Event) -> None:
+        """Queue an event after a while, unless this broker resigns before."""
+        self._timers = [timer for timer in self._timers if not timer.cancelled()]
+        self._timers.append(asyncio.get_running_loop().call_later(delay_s, self._queue.put, event))
+
+    async def _ask(self, event: events.Event) -> Any:
+        """Have the active controller handle an event. KafkaError, NOT_CONTROLLER among others."""
+        if not self.is_active:
+            raise not_controller(event)
+        return await self._queue.ask(event)

@@ -1,0 +1,105 @@
+"""What a new controller does, in Kafka's order: read everything, tell the brokers, take over what was under way.
+
+Watches are armed before or together with the reads, so that no change falls between. Brokers hear of each other
+before they hear of partitions, because a follower refuses a leader that it cannot find.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from kafkalite.controller import leader_elections, reassignment, topic_deletion
+from kafkalite.controller.broker_znodes import read_brokers
+from kafkalite.controller.cluster_state import ClusterState, PartitionStatus, Replica, ReplicaStatus
+from kafkalite.controller.features import manage_features
+from kafkalite.controller.leadership_znodes import read_leaderships, watch_leaderships
+from kafkalite.controller.partition_machine import elect_leaderless
+from kafkalite.controller.replica_machine import move_replicas
+from kafkalite.controller.requests import RequestBatch
+from kafkalite.controller.steps import Steps, connect, list_children, publish, write
+from kafkalite.controller.topic_znodes import load_topics
+from zk import paths
+from zk.store import Delete
+
+logger = logging.getLogger(__name__)
+
+
+def take_over(cluster: ClusterState) -> Steps[None]:
+    """From an empty `cluster` to a controller at work."""
+    yield from manage_features(cluster)
+    for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
+        yield from _drop_notifications(path)  # all state is read below anyway
+    yield from _load(cluster)
+    yield from _plan_deletions(cluster)
+    introduction = RequestBatch(cluster)
+    introduction.update_metadata(())
+    yield from publish(introduction.commands())
+    yield from _start_replicas(cluster)
+    yield from _start_partitions(cluster)
+    yield from reassignment.znode_reassignments(cluster)
+    if cluster.reassigning:
+        yield from reassignment.advance(cluster, sorted(cluster.reassigning))
+    yield from topic_deletion.resume(cluster)
+    yield from leader_elections.znode_election(cluster)
+    statuses = Counter(state.status.value for _, state in cluster.partitions())
+    logger.info(
+        "controller %d took over with epoch %d: %d brokers, %d topics, partitions %s",
+        cluster.controller_id,
+        cluster.epoch,
+        len(cluster.brokers),
+        len(cluster.topics),
+        dict(statuses),
+    )
+
+
+def _drop_notifications(path: str) -> Steps[None]:
+    names = yield from list_children(path, watch=True)
+    yield from write([Delete(paths.child(path, name)) for name in names])
+
+
+def _load(cluster: ClusterState) -> Steps[None]:
+    cluster.brokers = yield from read_brokers()
+    for broker in cluster.brokers.values():
+        yield from connect(broker)
+    names = yield from list_children(paths.TOPICS, watch=True)
+    partitions = yield from load_topics(cluster, names)
+    for partition, leadership in (yield from read_leaderships(partitions)).items():
+        cluster.partition(partition).leadership = leadership
+    if cluster.settings.leaders_write_isr:
+        yield from watch_leaderships(sorted(cluster.reassigning))
+
+
+def _plan_deletions(cluster: ClusterState) -> Steps[None]:
+    marked = yield from list_children(paths.DELETE_TOPICS, watch=True)
+    yield from topic_deletion.drop_markers(cluster, [topic for topic in marked if topic not in cluster.topics])
+    queued = {topic for topic in marked if topic in cluster.topics}
+    if not cluster.settings.delete_topic_enable:
+        yield from topic_deletion.drop_markers(cluster, sorted(queued))
+        return
+    cluster.deletions.queued |= queued
+    cluster.deletions.ineligible |= topic_deletion.ineligible_topics(cluster, queued)
+
+
+def _start_replicas(cluster: ClusterState) -> Steps[None]:
+    online: list[Replica] = []
+    offline: list[Replica] = []
+    for partition, state in cluster.partitions():
+        for broker in state.assignment.replicas:
+            here = cluster.is_online(broker, partition)
+            state.replica_statuses[broker] = ReplicaStatus.ONLINE if here else ReplicaStatus.DELETION_INELIGIBLE
+            (online if here else offline).append(Replica(partition, broker))
+    yield from move_replicas(cluster, online, ReplicaStatus.ONLINE)
+    yield from move_replicas(cluster, offline, ReplicaStatus.OFFLINE)
+
+
+def _start_partitions(cluster: ClusterState) -> Steps[None]:
+    for partition, state in cluster.partitions():
+        leadership = state.leadership
+        if leadership is None:
+            cluster.set_status(partition, PartitionStatus.NEW)
+        elif cluster.is_online(leadership.leader, partition):
+            cluster.set_status(partition, PartitionStatus.ONLINE)
+        else:
+            cluster.set_status(partition, PartitionStatus.OFFLINE)
+    yield from elect_leaderless(cluster)

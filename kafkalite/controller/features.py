@@ -1,0 +1,37 @@
+"""/feature: which feature levels the cluster has finalized (KIP-584); a ZooKeeper cluster finalizes none."""
+
+from __future__ import annotations
+
+import logging
+
+from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.controller.steps import Steps, read, write
+from zk import paths
+from zk.store import Create, NodeExistsError, StoreError, Write
+from zk.znodes import Feature, FeatureStatus, MalformedZnodeError
+
+logger = logging.getLogger(__name__)
+
+
+def manage_features(cluster: ClusterState) -> Steps[None]:
+    """Make the znode say what the inter-broker protocol version asks for: enabled from 2.7 on, disabled before.
+
+    Levels that are finalized already stay while features are enabled.
+    """
+    enabled = cluster.settings.writes_features
+    (znode,) = yield from read((paths.FEATURE,))
+    status = FeatureStatus.ENABLED if enabled else FeatureStatus.DISABLED
+    if znode is None:
+        (result,) = yield from write((Create(paths.FEATURE, Feature(status).encode()),))
+        if isinstance(result, StoreError) and not isinstance(result, NodeExistsError):
+            logger.error("%s not created: %r", paths.FEATURE, result)
+        return
+    try:
+        present = Feature.decode(znode[0])
+    except MalformedZnodeError as problem:
+        logger.error("%s is rewritten: %s", paths.FEATURE, problem)
+        present = None
+    if present is not None and present.status is status and (enabled or not present.features):
+        return
+    levels = dict(present.features) if present is not None and enabled else {}
+    yield from write((Write(paths.FEATURE, Feature(status, levels).encode(), znode[1].version),))

@@ -1,0 +1,101 @@
+"""Partition state znodes as `Leadership`: reading many at once, and the operations that create and rewrite them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+
+from kafkalite.controller.cluster_state import ClusterState, Leadership
+from kafkalite.controller.steps import Steps, Znode, read
+from kafkalite.errors import ensure
+from kafkalite.types import TopicPartition
+from zk import paths
+from zk.store import Create, Result, Stat, Write
+from zk.znodes import ConfigEntity, MalformedZnodeError, PartitionState
+
+logger = logging.getLogger(__name__)
+
+_UNCLEAN_KEY = "unclean.leader.election.enable"
+
+
+def read_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
+    """The state of each partition that has a readable state znode."""
+    znodes = yield from read([paths.partition_state(*partition) for partition in partitions])
+    return _decoded(partitions, znodes)
+
+
+def watch_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
+    """The same, and an event for the next change of each (only needed where leaders write ISRs themselves)."""
+    znodes = yield from read([paths.partition_state(*partition) for partition in partitions], watch=True)
+    return _decoded(partitions, znodes)
+
+
+def _decoded(
+    partitions: Collection[TopicPartition], znodes: Sequence[Znode | None]
+) -> dict[TopicPartition, Leadership]:
+    found = {}
+    for partition, znode in zip(partitions, znodes, strict=True):
+        if znode is None:
+            continue
+        try:
+            found[partition] = _leadership(PartitionState.decode(znode[0]), znode[1])
+        except MalformedZnodeError as problem:
+            logger.error("state of partition %s is ignored: %s", partition, problem)
+    return found
+
+
+def _leadership(state: PartitionState, stat: Stat) -> Leadership:
+    return Leadership(
+        state.leader, state.leader_epoch, state.isr, state.controller_epoch, stat.version, state.recovering
+    )
+
+
+def _encoded(leadership: Leadership) -> bytes:
+    ensure(leadership.isr, "an ISR in ZooKeeper is never empty")
+    return PartitionState(
+        leadership.leader,
+        leadership.leader_epoch,
+        leadership.isr,
+        leadership.controller_epoch,
+        leadership.recovering,
+    ).encode()
+
+
+def leadership_write(partition: TopicPartition, leadership: Leadership) -> Write:
+    """Replace the state, if the znode still has version `leadership.partition_epoch`."""
+    return Write(paths.partition_state(*partition), _encoded(leadership), leadership.partition_epoch)
+
+
+def leadership_creation(partition: TopicPartition, leadership: Leadership) -> Create:
+    """The first state of a partition."""
+    return Create(paths.partition_state(*partition), _encoded(leadership))
+
+
+def leadership_parents(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Iterator[list[Create]]:
+    """What must be there before the states, level by level, outermost first."""
+    topics = dict.fromkeys(partition.topic for partition in partitions)
+    started = {t for t in topics if any(p.leadership is not None for p in cluster.topics[t].partitions.values())}
+    yield [Create(paths.partitions(topic)) for topic in topics if topic not in started]
+    yield [Create(paths.partition(*partition)) for partition in partitions]
+
+
+def written_version(result: Result) -> int:
+    """The version of a znode after the write that had this result."""
+    ensure(isinstance(result, Stat), f"a write cannot have the result {result!r}")
+    return result.version  # type: ignore[union-attr]
+
+
+def read_unclean_allowed(cluster: ClusterState, topics: Sequence[str]) -> Steps[set[str]]:
+    """Those of `topics` whose own setting, or else the broker's, allows an unclean leader."""
+    znodes = yield from read([paths.topic_config(topic) for topic in topics])
+    allowed = set()
+    for topic, znode in zip(topics, znodes, strict=True):
+        try:
+            own = None if znode is None else ConfigEntity.decode(znode[0]).config.get(_UNCLEAN_KEY)
+        except MalformedZnodeError as problem:
+            logger.error("no unclean leader for topic %s, its config cannot be read: %s", topic, problem)
+            own = "false"
+        by_default = cluster.settings.unclean_leader_election_enable
+        if by_default if own is None else own.strip().lower() == "true":
+            allowed.add(topic)
+    return allowed

@@ -1,0 +1,76 @@
+"""The state-change trace: one line for each transition of a partition or replica, on logger `kafkalite.state_change`.
+
+Every line has the same keys in the same order, so that it can be searched across the logs of all controllers.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kafkalite.controller.cluster_state import (
+    ClusterState,
+    Leadership,
+    PartitionStatus,
+    Replica,
+    ReplicaStatus,
+)
+from kafkalite.types import TopicPartition
+
+logger = logging.getLogger("kafkalite.state_change")
+
+
+def partition_moved(
+    cluster: ClusterState, partition: TopicPartition, before: PartitionStatus, after: PartitionStatus
+) -> None:
+    """A partition changed its status, or kept it with a new leader or ISR."""
+    if logger.isEnabledFor(logging.INFO):
+        _write(cluster, partition, "-", before.value, after.value, cluster.leadership(partition))
+
+
+def replica_moved(cluster: ClusterState, replica: Replica, before: ReplicaStatus, after: ReplicaStatus) -> None:
+    """A replica changed its status."""
+    if logger.isEnabledFor(logging.INFO):
+        leadership = cluster.leadership(replica.partition)
+        _write(cluster, replica.partition, str(replica.broker_id), before.value, after.value, leadership)
+
+
+def refused(cluster: ClusterState, subject: TopicPartition | Replica, before: str, after: str, why: str) -> None:
+    """A transition did not happen."""
+    if isinstance(subject, Replica):
+        name = f"{subject.partition} broker={subject.broker_id}"
+    else:
+        name = f"{subject} broker=-"
+    logger.error(
+        "partition=%s transition=%s->%s refused=%r controller=%d controller_epoch=%d reason=%s",
+        name,
+        before,
+        after,
+        why,
+        cluster.controller_id,
+        cluster.epoch,
+        cluster.reason,
+    )
+
+
+def _write(
+    cluster: ClusterState,
+    partition: TopicPartition,
+    broker: str,
+    before: str,
+    after: str,
+    leadership: Leadership | None,
+) -> None:
+    logger.info(
+        "partition=%s broker=%s transition=%s->%s leader=%s isr=%s leader_epoch=%s "
+        "controller=%d controller_epoch=%d reason=%s",
+        partition,
+        broker,
+        before,
+        after,
+        "-" if leadership is None else leadership.leader,
+        "-" if leadership is None else list(leadership.isr),
+        "-" if leadership is None else leadership.leader_epoch,
+        cluster.controller_id,
+        cluster.epoch,
+        cluster.reason,
+    )

@@ -1,0 +1,34 @@
+"""Figures about the cluster as the controller sees it, under names made from Kafka's gauges."""
+
+from __future__ import annotations
+
+from kafkalite.controller.cluster_state import ClusterState, ReplicaStatus
+from kafkalite.controller.leader_elections import imbalance
+from kafkalite.types import NO_BROKER
+
+
+def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
+    """Counts of brokers, topics and partitions, and of what is not as it should be."""
+    offline = replicas_to_delete = ineligible_to_delete = partitions = 0
+    for partition, state in cluster.partitions():
+        partitions += 1
+        if cluster.is_queued_for_deletion(partition.topic):
+            statuses = list(state.replica_statuses.values())
+            replicas_to_delete += len(statuses) - statuses.count(ReplicaStatus.DELETION_SUCCESSFUL)
+            ineligible_to_delete += statuses.count(ReplicaStatus.DELETION_INELIGIBLE)
+        elif state.leader in (None, NO_BROKER) or not cluster.is_online(
+            state.leader or 0, partition, with_shutting_down=True
+        ):
+            offline += 1
+    return {
+        "active_broker_count": len(cluster.brokers),
+        "global_topic_count": len(cluster.topics),
+        "global_partition_count": partitions,
+        "offline_partitions_count": offline,
+        "preferred_replica_imbalance_count": sum(len(misplaced) for _, misplaced in imbalance(cluster).values()),
+        "reassigning_partitions_count": len(cluster.reassigning),
+        "topics_to_delete_count": len(cluster.deletions.queued),
+        "topics_ineligible_to_delete_count": len(cluster.deletions.ineligible),
+        "replicas_to_delete_count": replicas_to_delete,
+        "replicas_ineligible_to_delete_count": ineligible_to_delete,
+    }

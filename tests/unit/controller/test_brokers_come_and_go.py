@@ -1,0 +1,61 @@
+"""Topics get leaders; brokers die, return, bounce: the timelines of a ZooKeeper-mode cluster."""
+
+from __future__ import annotations
+
+from kafkalite.protocol.apis import ApiKey
+from tests.unit.controller.fake_cluster import FakeCluster, run
+from zk import paths
+
+
+def test_a_topic_written_by_an_old_tool_gets_an_id_leaders_and_is_announced() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3)
+        await cluster.create_topic("t", [1, 2])
+        assert (await cluster.topic("t")).topic_id is not None
+        assert await cluster.short_state("t-0") == (1, [1, 2], 0)
+        assert cluster.brokers[1].told("t-0") == [(1, 0, [1, 2], True)]
+        assert cluster.brokers[2].told("t-0") == [(1, 0, [1, 2], True)]
+        assert cluster.brokers[3].told("t-0") == []
+        for broker in cluster.brokers.values():
+            assert [state.leader for state in broker.metadata_of("t-0")] == [1]
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_death_and_return_of_a_leader() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(3, 1, 2)
+        await cluster.create_topic("t", [1, 2])
+        await cluster.kill(1)
+        assert await cluster.short_state("t-0") == (2, [2], 1)
+        assert cluster.brokers[2].told("t-0")[1] == (2, 1, [2], False)
+        assert cluster.brokers[2].metadata_of("t-0")[-1].offline_replicas == [1]
+        assert cluster.brokers[3].known_brokers == {2, 3}
+        await cluster.restart(1)
+        assert cluster.brokers[1].told("t-0") == [(2, 1, [2], False)]
+        first = cluster.brokers[1].received[0]
+        assert first.API.key == ApiKey.UPDATE_METADATA, "a broker knows the leaders before it is to follow them"
+        assert (await cluster.alter_partition("t-0", 2, [2, 1])).error_code == 0
+        assert await cluster.short_state("t-0") == (2, [2, 1], 1)
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_death_of_the_controller() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3)
+        await cluster.create_topic("t", [1, 2, 3], [2, 3, 1])
+        assert (cluster.controller.broker_id, cluster.controller.epoch) == (1, 1)
+        await cluster.kill(1)
+        assert cluster.controller.broker_id in (2, 3)
+        assert cluster.controller.epoch == 2
+        # twice where the dead broker led: first out of the ISR with no leader, then the election
+        assert await cluster.short_state("t-0") == (2, [2, 3], 2)
+        assert await cluster.short_state("t-1") == (2, [2, 3], 1)
+        data, stat = await cluster.tool.read(paths.CONTROLLER_EPOCH)
+        assert (data, stat.version) == (b"2", 2)
+        await cluster.stop()
+
+    run(scenario())
