@@ -7,10 +7,11 @@ so compare when nothing is. Segments may be cut at different batches: only the r
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafkalite.errors import KafkaError
 from kafkalite.protocol.records import crc_of, iter_batches
 from kafkalite.testing.history import ReplicaBatch
 from kafkalite.testing.judge import replica_findings
@@ -50,34 +51,42 @@ def partition_directories(log_dirs: Iterable[Path]) -> dict[TopicPartition, Path
     return found
 
 
-def replica_batches(directory: Path) -> Iterator[ReplicaBatch]:
-    """The batches of one replica in the order of its segments.
+class Replica(NamedTuple):
+    """What lies in the segments of one replica, and what is wrong with it by itself."""
 
-    Raises KafkaError CORRUPT_MESSAGE at bytes that are no batch, OSError.
+    batches: tuple[ReplicaBatch, ...]
+    faults: tuple[str, ...]
+
+
+def read_replica(directory: Path) -> Replica:
+    """The batches of a replica in the order of its segments. Raises OSError.
+
+    Faults are a wrong checksum, offsets or leader epochs that go back, and bytes that are no whole batch.
     """
-    for segment in sorted(directory.glob("*.log")):
-        content = segment.read_bytes()
-        for header in iter_batches(content):
-            whole = memoryview(content)[header.position : header.end]
-            digest = hashlib.blake2b(whole, digest_size=_DIGEST_BYTES).digest()
-            yield ReplicaBatch(header.base_offset, header.partition_leader_epoch, header.crc, header.size, digest)
-
-
-def inner_faults(directory: Path) -> Iterator[str]:
-    """What is wrong within one replica: a checksum, offsets or leader epochs that go back, bytes behind the last batch."""
+    batches: list[ReplicaBatch] = []
+    faults: list[str] = []
     next_offset, epoch = 0, -1
     for segment in sorted(directory.glob("*.log")):
         content, end = segment.read_bytes(), 0
-        for header in iter_batches(content):
-            if crc_of(content, header) != header.crc:
-                yield f"{segment}: the batch at {header.base_offset} has a wrong checksum"
-            if header.base_offset < next_offset:
-                yield f"{segment}: the batch at {header.base_offset} comes after offset {next_offset - 1}"
-            if header.partition_leader_epoch < epoch:
-                yield f"{segment}: the batch at {header.base_offset} goes back to epoch {header.partition_leader_epoch}"
-            next_offset, epoch, end = header.next_offset, header.partition_leader_epoch, header.end
-        if content[end:].strip(b"\0"):
-            yield f"{segment}: {len(content) - end} bytes behind the last batch"
+        try:
+            for header in iter_batches(content):
+                end = header.end
+                digest = hashlib.blake2b(content[header.position : end], digest_size=_DIGEST_BYTES).digest()
+                found = ReplicaBatch(header.base_offset, header.partition_leader_epoch, header.crc, header.size, digest)
+                batches.append(found)
+                where = f"{segment}: the batch at {found.base_offset}"
+                if crc_of(content, header) != header.crc:
+                    faults.append(f"{where} has a wrong checksum")
+                if found.base_offset < next_offset:
+                    faults.append(f"{where} comes after offset {next_offset - 1}")
+                if found.leader_epoch < epoch:
+                    faults.append(f"{where} goes back to epoch {found.leader_epoch}")
+                next_offset, epoch = header.next_offset, found.leader_epoch
+        except KafkaError:
+            pass  # said below, with the number of bytes
+        if end != len(content):
+            faults.append(f"{segment}: {len(content) - end} bytes behind the last batch")
+    return Replica(tuple(batches), tuple(faults))
 
 
 def compare_replicas(
@@ -85,21 +94,18 @@ def compare_replicas(
 ) -> Comparison:
     """Compare the replicas of `partitions` (default: all that lie there) in the log directories of each broker id.
 
-    Raises KafkaError CORRUPT_MESSAGE where a segment cannot be read, OSError.
+    Raises OSError.
     """
     directories = {broker: partition_directories(paths) for broker, paths in log_dirs.items()}
     wanted = {name for found in directories.values() for name in found} if partitions is None else set(partitions)
     replicas = batches = size_bytes = 0
     differences: dict[TopicPartition, list[str]] = {}
     for name in sorted(wanted):
-        contents = {}
-        texts: list[str] = []
-        for broker, found in directories.items():
-            if name in found:
-                contents[broker] = tuple(replica_batches(found[name]))
-                texts += inner_faults(found[name])
+        read = {broker: read_replica(found[name]) for broker, found in directories.items() if name in found}
+        contents = {broker: replica.batches for broker, replica in read.items()}
+        texts = [fault for replica in read.values() for fault in replica.faults]
         texts += [finding for finding in replica_findings(contents) if finding is not None]
-        replicas += len(contents)
+        replicas += len(read)
         batches += sum(len(content) for content in contents.values())
         size_bytes += sum(batch.size_bytes for content in contents.values() for batch in content)
         if texts:

@@ -68,10 +68,10 @@ def test_faults_within_a_replica_are_named(tmp_path: Path) -> None:
     ]
 
 
-def test_zeros_allocated_behind_the_last_batch_are_no_fault(tmp_path: Path) -> None:
+def test_bytes_that_are_no_batch_are_a_fault(tmp_path: Path) -> None:
     replica(tmp_path, 1, {0: [batch(0), bytes(100)]})
-    replica(tmp_path, 2, {0: [batch(0)]})
-    assert compare(tmp_path, 1, 2) == []
+    (text,) = compare(tmp_path, 1)
+    assert text.endswith("100 bytes behind the last batch")
 
 
 def test_only_replicas_in_use_count(tmp_path: Path) -> None:
