@@ -9,21 +9,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kafkalite.client.admin import Admin as Admin
+    from kafkalite.client.admin import NewTopic as NewTopic
+    from kafkalite.client.consumer import Consumer as Consumer
+    from kafkalite.client.errors import ClientError as ClientError
     from kafkalite.client.producer import Producer as Producer
+    from kafkalite.client.records import ConsumerRecord as ConsumerRecord
+    from kafkalite.client.records import RecordMetadata as RecordMetadata
+    from kafkalite.client.sync import SyncAdmin as SyncAdmin
+    from kafkalite.client.sync import SyncConsumer as SyncConsumer
+    from kafkalite.client.sync import SyncProducer as SyncProducer
+    from kafkalite.types import TopicPartition as TopicPartition
 
 _HOMES = {
     "Admin": "admin",
     "ClientError": "errors",
     "Consumer": "consumer",
     "ConsumerRecord": "records",
+    "NewTopic": "admin",
     "Producer": "producer",
     "RecordMetadata": "records",
     "SyncAdmin": "sync",
     "SyncConsumer": "sync",
     "SyncProducer": "sync",
+    "TopicPartition": "records",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

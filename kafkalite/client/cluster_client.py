@@ -365,6 +365,21 @@ class ClusterClient:
             self.view = self.view.updated(response, everything)
             self._notify()
 
+    async def fetch_topics(self, topics: Sequence[str]) -> ClusterView:
+        """A view of these topics, asked for now; none is created. Does not change `view`.
+
+        ClientError (UNKNOWN_TOPIC_OR_PARTITION, …) for the first topic that cannot be described.
+        """
+        m = messages.metadata_request
+        request = m.MetadataRequest(
+            topics=[m.MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
+        )
+        response = await self.retrying(lambda: self.request_any(request), "describing topics", self.request_timeout_s)
+        for topic in response.topics:
+            if topic.error_code:
+                raise error_of(topic.error_code, f"topic {topic.name}")
+        return ClusterView().updated(response)
+
     async def fetch_all_topics(self) -> ClusterView:
         """A view of every topic of the cluster, not only the watched ones; does not change `view`."""
         request = messages.metadata_request.MetadataRequest(topics=None, allow_auto_topic_creation=False)

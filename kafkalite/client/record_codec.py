@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from aiokafka.errors import CorruptRecordException  # type: ignore[import-untyped]
+from aiokafka.record.default_records import (  # type: ignore[import-untyped]
+    DefaultRecordBatch,
+    DefaultRecordBatchBuilder,
+)
 
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecordDraft, Header

@@ -24,7 +24,7 @@ from kafkalite.client.cluster_view import BrokerNode
 from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of
 from kafkalite.client.producer_state import ProducerIdentity, ProducerState
 from kafkalite.client.record_codec import with_producer_state
-from kafkalite.client.retry import is_retriable, is_retriable_code, is_stale_metadata
+from kafkalite.client.retry import is_retriable_code, is_stale_metadata
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 
 Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[bytes], Any]

@@ -1,0 +1,244 @@
+"""What was fetched and not yet handed to the reader, and where each assigned partition stands. Pure.
+
+Two offsets per partition: `position` is the next record for the reader, `fetch_offset` the next to be asked for; between them lie the
+buffered chunks. A seek empties the buffer and raises `generation`, so that an answer to an older question is dropped. Invariants:
+- `buffered_bytes` is the sum over the chunks of all partitions.
+- `position` <= the first buffered offset <= `fetch_offset`.
+
+Reading committed (KIP-98): the answer names the aborted transactions in its range; from the first offset of one, the transactional
+batches of its producer are skipped until the abort marker.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from kafkalite.client.errors import ClientError
+from kafkalite.client.record_codec import read_records
+from kafkalite.client.records import ConsumerRecordDraft
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol.records import ABORT_MARKER, BatchHeader, has_valid_crc, iter_batches, read_marker
+from kafkalite.types import Buffer, TopicPartition
+
+
+class Chunk:
+    """The record batches that one fetch brought for one partition, read batch by batch."""
+
+    def __init__(self, topic_partition: TopicPartition, data: Buffer, aborted: Iterable[tuple[int, int]]) -> None:
+        self.topic_partition = topic_partition
+        self.data = data
+        self.size_bytes = len(data)
+        self.headers = deque(iter_batches(data))
+        self.next_offset = self.headers[-1].next_offset if self.headers else -1
+        self._records: list[ConsumerRecordDraft] = []
+        self._records_end = -1
+        self._aborted = deque(sorted((first_offset, producer_id) for producer_id, first_offset in aborted))
+        self._aborted_producers: set[int] = set()
+
+    def take(self, position: int, limit: int, check_crcs: bool) -> tuple[list[ConsumerRecordDraft], int]:
+        """Up to `limit` records of one batch from `position` on, and the position behind them; [] at the end of the chunk.
+
+        ClientError CORRUPT_MESSAGE and others for a batch that cannot be read; the position stays before it.
+        """
+        while not self._records:
+            if not self.headers:
+                return [], position
+            header = self.headers[0]
+            if header.next_offset > position and not self._is_skipped(header):
+                self._records = self._read(header, position, check_crcs)
+            self.headers.popleft()
+            self._records_end = header.next_offset
+            if not self._records:
+                position = max(position, header.next_offset)
+        taken, self._records = self._records[:limit], self._records[limit:]
+        return taken, self._records[0].offset if self._records else self._records_end
+
+    @property
+    def exhausted(self) -> bool:
+        return not self._records and not self.headers
+
+    def _read(self, header: BatchHeader, position: int, check_crcs: bool) -> list[ConsumerRecordDraft]:
+        if check_crcs and not has_valid_crc(self.data, header):
+            raise ClientError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"{self.topic_partition}: the batch at offset {header.base_offset} has a wrong CRC",
+            )
+        return read_records(self.data, header, *self.topic_partition, position)
+
+    def _is_skipped(self, header: BatchHeader) -> bool:
+        """Control batches are never shown; batches of aborted transactions are not when the answer names such."""
+        while self._aborted and self._aborted[0][0] <= header.base_offset:
+            self._aborted_producers.add(self._aborted.popleft()[1])
+        if header.is_control:
+            marker = read_marker(self.data, header)
+            if marker is not None and marker.type == ABORT_MARKER:
+                self._aborted_producers.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._aborted_producers
+
+
+class PartitionState:
+    """Where one assigned partition stands.
+
+    `position` is None until a seek or a reset gives one; `reset_to` is the timestamp whose offset is wanted (or EARLIEST, LATEST).
+    """
+
+    __slots__ = (
+        "buffered_bytes",
+        "chunks",
+        "error",
+        "failures",
+        "fetch_offset",
+        "fetching",
+        "generation",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "not_before_s",
+        "paused",
+        "position",
+        "reset_to",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.position: int | None = None
+        self.fetch_offset = -1
+        self.reset_to: int | None = None
+        self.paused = False
+        self.generation = 0
+        self.fetching = False
+        self.failures = 0
+        self.not_before_s = 0.0
+        self.error: Exception | None = None
+        self.high_watermark: int | None = None
+        self.last_stable_offset: int | None = None
+        self.log_start_offset: int | None = None
+        self.chunks: deque[Chunk] = deque()
+        self.buffered_bytes = 0
+
+
+class FetchBuffer:
+    """The assigned partitions with what is buffered for them. `partition_bytes`: buffered above that, a partition is not fetched."""
+
+    def __init__(self, partition_bytes: int, check_crcs: bool = True) -> None:
+        self.partition_bytes = partition_bytes
+        self.check_crcs = check_crcs
+        self.states: dict[TopicPartition, PartitionState] = {}
+        self.buffered_bytes = 0
+        self._turn: deque[TopicPartition] = deque()
+
+    # assignment and positions
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Replace the assignment; partitions that stay keep their position and buffer."""
+        wanted = dict.fromkeys(partitions)
+        for topic_partition in [each for each in self.states if each not in wanted]:
+            self._drop_chunks(self.states.pop(topic_partition))
+        for topic_partition in wanted:
+            if topic_partition not in self.states:
+                self.states[topic_partition] = PartitionState(topic_partition)
+        self._turn = deque(self.states)
+
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        state = self.states[topic_partition]
+        self._forget(state)
+        state.position = state.fetch_offset = offset
+
+    def seek_to_time(self, topic_partition: TopicPartition, timestamp: int) -> None:
+        """The position is to be what `timestamp` (ms, or EARLIEST, LATEST) stands for, once that is known."""
+        state = self.states[topic_partition]
+        self._forget(state)
+        state.position, state.reset_to = None, timestamp
+
+    def _forget(self, state: PartitionState) -> None:
+        self._drop_chunks(state)
+        state.generation += 1
+        state.reset_to, state.error = None, None
+        state.failures, state.not_before_s = 0, 0.0
+
+    def _drop_chunks(self, state: PartitionState) -> None:
+        self.buffered_bytes -= state.buffered_bytes
+        state.buffered_bytes = 0
+        state.chunks.clear()
+
+    # fetching
+
+    def wants_fetch(self, state: PartitionState, now_s: float) -> bool:
+        """May this partition be part of a fetch request now?"""
+        return (
+            state.position is not None
+            and not state.paused
+            and not state.fetching
+            and state.error is None
+            and state.buffered_bytes < self.partition_bytes
+            and now_s >= state.not_before_s
+        )
+
+    def add(self, state: PartitionState, generation: int, answer: Any) -> bool:
+        """Take a partition's successful fetch answer; False when a seek made it obsolete, or it brought no batch.
+
+        ClientError for data that cannot be split into batches.
+        """
+        if generation != state.generation or self.states.get(state.topic_partition) is not state:
+            return False
+        state.high_watermark = answer.high_watermark
+        state.last_stable_offset = answer.last_stable_offset
+        state.log_start_offset = answer.log_start_offset
+        state.failures = 0
+        data = answer.records
+        if not data:
+            return False
+        aborted = [(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()]
+        chunk = Chunk(state.topic_partition, data, aborted)
+        if not chunk.headers or chunk.next_offset <= state.fetch_offset:
+            raise ClientError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"{state.topic_partition}: the batch at offset {state.fetch_offset} does not fit into a fetch",
+            )
+        state.chunks.append(chunk)
+        state.fetch_offset = chunk.next_offset
+        state.buffered_bytes += chunk.size_bytes
+        self.buffered_bytes += chunk.size_bytes
+        return True
+
+    # reading
+
+    def take(
+        self, limit: int, only: Collection[TopicPartition] | None = None
+    ) -> tuple[PartitionState, list[ConsumerRecordDraft]] | None:
+        """Up to `limit` records of the next partition in turn that has some; None when nothing is buffered.
+
+        Raises the error of a partition whose turn it is and that has nothing else; positions are behind what is returned.
+        """
+        for _ in range(len(self._turn)):
+            state = self.states[self._turn[0]]
+            if not state.paused and (only is None or state.topic_partition in only):
+                records = self._take_from(state, limit)
+                if records:
+                    return state, records
+                if state.error is not None:
+                    raise state.error
+            self._turn.rotate(-1)
+        return None
+
+    def _take_from(self, state: PartitionState, limit: int) -> list[ConsumerRecordDraft]:
+        while state.chunks and state.position is not None:
+            chunk = state.chunks[0]
+            taken, state.position = chunk.take(state.position, limit, self.check_crcs)
+            if chunk.exhausted:
+                state.chunks.popleft()
+                state.buffered_bytes -= chunk.size_bytes
+                self.buffered_bytes -= chunk.size_bytes
+            if taken:
+                return taken
+        return []
+
+    def read_again(self, state: PartitionState, offset: int) -> None:
+        """What `take` gave from `offset` on is not used: the position is there again, and what follows is fetched anew."""
+        self._drop_chunks(state)
+        state.generation += 1
+        state.position = state.fetch_offset = offset

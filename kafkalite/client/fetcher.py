@@ -1,0 +1,289 @@
+"""The task that keeps the fetch buffer filled: finds positions, fetches from the leaders, follows them when they change.
+
+One Fetch request per leader is in flight, with all partitions of that leader that want data. Memory is bounded by
+`prefetch_max_bytes` over buffered data and what the requests in flight may bring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalite.client.cluster_client import ClusterClient, version_for
+from kafkalite.client.cluster_view import BrokerNode
+from kafkalite.client.errors import ClientError, ClientTimeoutError, NoOffsetForPartitionError, error_of
+from kafkalite.client.fetch_buffer import FetchBuffer, PartitionState
+from kafkalite.client.offset_lookup import list_offsets
+from kafkalite.client.retry import is_retriable, is_retriable_code, is_stale_metadata
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.types import NO_TOPIC_ID, TopicPartition
+
+log = logging.getLogger(__name__)
+
+_NEWEST_FETCH_BY_NAME = 12
+"""From version 13 on topics go by id (KIP-516)."""
+
+_SHORT_WAIT_MS = 20
+"""A leader's long poll is cut to this while one of its partitions waits for room: it must not wait for idle ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    """The part of the consumer's options that rules fetching; `reset_to` is a timestamp for ListOffsets, None for no reset."""
+
+    reset_to: int | None
+    isolation_level: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    prefetch_max_bytes: int
+    request_timeout_ms: int
+
+
+class Fetcher:
+    """See the module. `wake()` after every change; `run()` is the task's body; `on_data` is called when there is news to read."""
+
+    def __init__(
+        self, cluster: ClusterClient, buffer: FetchBuffer, settings: FetcherSettings, on_data: Callable[[], None]
+    ) -> None:
+        self._cluster = cluster
+        self._buffer = buffer
+        self._settings = settings
+        self._on_data = on_data
+        self._wake = asyncio.Event()
+        self._fetches: dict[int, asyncio.Task[None]] = {}
+        self._reserved_bytes = 0
+        self._resetting: asyncio.Task[None] | None = None
+        self.requests = 0
+        cluster.add_listener(self.wake)
+
+    def wake(self) -> None:
+        """Look again at what can be fetched."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._wake.clear()
+            self._begin_resets()
+            self._begin_fetches(loop.time())
+            try:
+                async with asyncio.timeout(self._until_next_retry_s(loop.time())):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def stop(self) -> None:
+        tasks = [*self._fetches.values(), *([self._resetting] if self._resetting else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _until_next_retry_s(self, now_s: float) -> float | None:
+        moments = [state.not_before_s for state in self._buffer.states.values() if state.not_before_s > now_s]
+        return max(min(moments) - now_s, 0.001) if moments else None
+
+    # positions
+
+    def _begin_resets(self) -> None:
+        if self._resetting is not None:
+            return
+        wanted: dict[PartitionState, int] = {}
+        for state in self._buffer.states.values():
+            if state.position is None and state.error is None:
+                if state.reset_to is None:
+                    state.reset_to = self._settings.reset_to
+                if state.reset_to is None:
+                    self._fail(state, NoOffsetForPartitionError(state.topic_partition, None))
+                else:
+                    wanted[state] = state.reset_to
+        if wanted:
+            self._resetting = asyncio.get_running_loop().create_task(self._reset(wanted))
+
+    async def _reset(self, wanted: dict[PartitionState, int]) -> None:
+        generations = {state: state.generation for state in wanted}
+        questions = {state.topic_partition: timestamp for state, timestamp in wanted.items()}
+        timeout_s = self._settings.request_timeout_ms / 1000
+        try:
+            found = await list_offsets(self._cluster, questions, self._settings.isolation_level, timeout_s)
+            nothing = [each for each, offset in found.items() if offset is None]
+            ends = (
+                await list_offsets(self._cluster, dict.fromkeys(nothing, -1), self._settings.isolation_level, timeout_s)
+                if nothing
+                else {}
+            )
+            for state, generation in generations.items():
+                offset = found[state.topic_partition] or ends[state.topic_partition]
+                if state.generation == generation and state.position is None and offset is not None:
+                    state.position = state.fetch_offset = offset.offset
+                    state.reset_to = None
+            self._on_data()
+        except ClientTimeoutError as problem:
+            log.warning("positions are not known yet: %s", problem)
+        except ClientError as problem:
+            for state in wanted:
+                self._fail(state, problem)
+        finally:
+            self._resetting = None
+            self.wake()
+
+    # fetching
+
+    def _begin_fetches(self, now_s: float) -> None:
+        view = self._cluster.view
+        by_leader: dict[int, list[PartitionState]] = {}
+        waits_for_room: set[int] = set()
+        for state in self._buffer.states.values():
+            leader = view.leader_of(state.topic_partition)
+            if state.buffered_bytes >= self._buffer.partition_bytes:
+                waits_for_room.add(leader)
+            if not self._buffer.wants_fetch(state, now_s):
+                continue
+            if leader in view.brokers:
+                by_leader.setdefault(leader, []).append(state)
+            else:
+                self._cluster.request_refresh()
+        for leader, states in by_leader.items():
+            if leader in self._fetches:
+                continue
+            room_bytes = self._settings.prefetch_max_bytes - self._buffer.buffered_bytes - self._reserved_bytes
+            if room_bytes < self._settings.max_partition_fetch_bytes and (
+                self._buffer.buffered_bytes or self._reserved_bytes
+            ):
+                break
+            connection = self._cluster.open_connection(leader)
+            if connection is not None:
+                max_bytes = max(1, min(self._settings.fetch_max_bytes, room_bytes))
+                short = leader in waits_for_room
+                task = self._fetch(leader, connection, states, max_bytes, short)
+                self._fetches[leader] = asyncio.get_running_loop().create_task(task)
+
+    async def _fetch(
+        self, leader: int, connection: Connection, states: list[PartitionState], max_bytes: int, short: bool
+    ) -> None:
+        asked = {state.topic_partition: (state, state.generation, state.fetch_offset) for state in states}
+        for state in states:
+            state.fetching = True
+        self._reserved_bytes += max_bytes
+        wait_ms = min(_SHORT_WAIT_MS, self._settings.fetch_max_wait_ms) if short else self._settings.fetch_max_wait_ms
+        try:
+            request = self._request(states, max_bytes, wait_ms)
+            by_name = any(topic.topic_id == NO_TOPIC_ID for topic in request.topics)
+            version = version_for(connection, request, _NEWEST_FETCH_BY_NAME if by_name else None)
+            self.requests += 1
+            timeout_s = (self._settings.request_timeout_ms + wait_ms) / 1000
+            response = await connection.request(request, version, timeout_s)
+            names = {topic.topic_id: topic.topic for topic in request.topics}
+            self._take_response(response, names if version > _NEWEST_FETCH_BY_NAME else None, asked)
+        except (OSError, ClientError) as problem:
+            self._cluster.request_refresh()
+            for state in states:
+                self._later(state)
+            if not is_retriable(problem):
+                for state in states:
+                    self._fail(state, problem)
+        finally:
+            self._reserved_bytes -= max_bytes
+            for state in states:
+                state.fetching = False
+            del self._fetches[leader]
+            self.wake()
+
+    def _request(self, states: list[PartitionState], max_bytes: int, wait_ms: int) -> Any:
+        m = messages.fetch_request
+        view = self._cluster.view
+        topics: dict[str, list[Any]] = {}
+        for state in states:
+            known = view.partition(state.topic_partition)
+            topics.setdefault(state.topic_partition.topic, []).append(
+                m.FetchPartition(
+                    partition=state.topic_partition.partition,
+                    current_leader_epoch=known.leader_epoch if known else -1,
+                    fetch_offset=state.fetch_offset,
+                    partition_max_bytes=self._settings.max_partition_fetch_bytes,
+                )
+            )
+        return m.FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=self._settings.fetch_min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=self._settings.isolation_level,
+            topics=[
+                m.FetchTopic(topic=name, topic_id=view.topics[name].topic_id, partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+    def _take_response(
+        self,
+        response: Any,
+        names: dict[bytes, str] | None,
+        asked: dict[TopicPartition, tuple[PartitionState, int, int]],
+    ) -> None:
+        if response.error_code:
+            raise error_of(response.error_code, "fetching")
+        if response.node_endpoints:
+            nodes = [BrokerNode(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
+            self._cluster.view = self._cluster.view.with_brokers(nodes)
+        news = False
+        for topic in response.responses:
+            name = topic.topic if names is None else names.get(topic.topic_id)
+            for answer in topic.partitions:
+                question = asked.get(TopicPartition(name or "", answer.partition_index))
+                if question is not None:
+                    news = self._take_answer(*question, answer) or news
+        if news:
+            self._on_data()
+
+    def _take_answer(self, state: PartitionState, generation: int, fetch_offset: int, answer: Any) -> bool:
+        """Buffer what came, or deal with the error; is there something new to read?"""
+        code = answer.error_code
+        if code == ErrorCode.NONE:
+            try:
+                return self._buffer.add(state, generation, answer)
+            except KafkaError as problem:
+                context = f"fetching {state.topic_partition}"
+                self._fail(state, error_of(problem.code, context, problem.message))
+                return False
+        if generation != state.generation:
+            return False
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range(state, fetch_offset)
+        elif is_stale_metadata(code):
+            if answer.current_leader is not None:
+                view, leader = self._cluster.view, answer.current_leader
+                self._cluster.view = view.with_leader(state.topic_partition, leader.leader_id, leader.leader_epoch)
+            self._cluster.request_refresh()
+            self._later(state)
+        elif is_retriable_code(code):
+            self._later(state)
+        else:
+            self._fail(state, error_of(code, f"fetching {state.topic_partition}"))
+        return False
+
+    def _out_of_range(self, state: PartitionState, fetch_offset: int) -> None:
+        """Records below were deleted, or those above were lost: begin anew as the policy says, after what is buffered."""
+        if state.chunks:
+            self._later(state)
+        elif self._settings.reset_to is None:
+            self._fail(state, NoOffsetForPartitionError(state.topic_partition, fetch_offset))
+        else:
+            log.info("offset %d of %s is out of range; the position is reset", fetch_offset, state.topic_partition)
+            self._buffer.seek_to_time(state.topic_partition, self._settings.reset_to)
+
+    def _later(self, state: PartitionState) -> None:
+        state.failures += 1
+        delay_ms = self._cluster.retry.delay_ms(state.failures, self._cluster.chance())
+        state.not_before_s = asyncio.get_running_loop().time() + delay_ms / 1000
+
+    def _fail(self, state: PartitionState, problem: Exception) -> None:
+        """Keep an error for the reader, who gets it in place of records until a seek."""
+        state.error = problem
+        self._on_data()

@@ -1,0 +1,68 @@
+"""An asyncio loop on a thread of its own, shared by all synchronous clients of the process that are open.
+
+The thread starts with the first client and ends with the last. After a fork the child starts its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+class LoopThread:
+    """See the module. Get it by `acquire`, give it back by `release`."""
+
+    _lock = threading.Lock()
+    _shared: LoopThread | None = None
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._pid = os.getpid()
+        self._users = 0
+        self._thread = threading.Thread(target=self._run, name="kafkalite-client", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        self.loop.close()
+
+    @classmethod
+    def acquire(cls) -> LoopThread:
+        with cls._lock:
+            if cls._shared is None or cls._shared._pid != os.getpid():
+                cls._shared = cls()
+            cls._shared._users += 1
+            return cls._shared
+
+    def release(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+            if LoopThread._shared is self:
+                LoopThread._shared = None
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+    def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Run `coroutine` on the loop and return what it returns; an interrupt of the caller cancels it."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call_function(self, function: Callable[[], Result]) -> Result:
+        """Run a plain function on the loop."""
+
+        async def run() -> Result:
+            return function()
+
+        return self.call(run())
