@@ -12,7 +12,10 @@ from typing import Any
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.controller import events
+from kafkalite.controller.admin_writes import AdminWrites
 from kafkalite.controller.assignment import Assignment
+from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.controller.topic_rules import Racks
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.types import BrokerId, TopicPartition
@@ -27,12 +30,35 @@ class ControllerApi(ABC):
 
     def __init__(self, store: Store, config: BrokerConfig, rng: random.Random) -> None:
         self._store = store
-        self._config = config
         self._rng = rng
+        self._writes = AdminWrites(store, config, rng)
+
+    @property
+    @abstractmethod
+    def cluster(self) -> ClusterState | None:
+        """What the active controller knows; None when this one is not active."""
 
     @abstractmethod
     async def _ask(self, event: events.Event) -> Any:
         """Have the active controller handle an event."""
+
+    async def create_topics(self, request: Any) -> Any:
+        """CreateTopicsResponse; the topics are in ZooKeeper, leaders are elected a moment later."""
+        return await self._writes.create_topics(request, _racks(self._governed()))
+
+    async def create_partitions(self, request: Any) -> Any:
+        """CreatePartitionsResponse; likewise."""
+        return await self._writes.create_partitions(request, _racks(self._governed()))
+
+    async def delete_topics(self, request: Any) -> Any:
+        """DeleteTopicsResponse; the topics are marked, their replicas go a moment later."""
+        return await self._writes.delete_topics(request, self._governed().topic_names.get)
+
+    def _governed(self) -> ClusterState:
+        cluster = self.cluster
+        if cluster is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
+        return cluster
 
     async def alter_partition(self, request: Any, version: int) -> Any:
         """AlterPartitionResponse to a request that came in `version`. KafkaError STALE_BROKER_EPOCH."""
@@ -130,6 +156,10 @@ class ControllerApi(ABC):
                 for topic, by_index in _by_topic(moving).items()
             ]
         )
+
+
+def _racks(cluster: ClusterState) -> Racks:
+    return {broker: cluster.brokers[broker].rack for broker in cluster.live_brokers}
 
 
 def _by_topic(results: dict[TopicPartition, Any]) -> dict[str, dict[int, Any]]:

@@ -94,7 +94,7 @@ class Controller(ControllerApi):
     def update_config(self, config: BrokerConfig) -> None:
         """Obey a changed dynamic configuration of this broker; newly allowed unclean elections are held."""
         before, self._settings = self._settings, ControllerSettings.from_config(self.broker_id, config)
-        self._config = config
+        self._writes.config = config
         if self._tenure is not None:
             self._tenure.cluster.settings = self._settings
             if self._settings.unclean_leader_election_enable and not before.unclean_leader_election_enable:

@@ -1,0 +1,223 @@
+"""Which topics may be created, and what they then are: the checks of CreateTopics and CreatePartitions, without I/O.
+
+Error codes, their order and their messages are those of Kafka's ZkAdminManager and AdminZkClient.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.types import BrokerId
+from zk import placement
+from zk.znodes import TopicAssignment
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+MAX_NAME_LENGTH = 249
+NOT_GIVEN = -1
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+Racks = Mapping[BrokerId, str | None]
+"""The live brokers, in the order in which they are to be used, with their racks."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic that passed all checks: replicas by partition, and its own settings as texts."""
+
+    name: str
+    replicas: Mapping[int, tuple[BrokerId, ...]]
+    overrides: Mapping[str, str]
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.replicas[0])
+
+
+def plan_topic(topic: Any, brokers: Racks, config: BrokerConfig, rng: random.Random) -> TopicPlan:
+    """What a CreatableTopic asks for. KafkaError for a bad name, counts, assignment or settings."""
+    check_name(topic.name)
+    replicas: Mapping[int, tuple[BrokerId, ...]]
+    overrides: dict[str, str] = {}
+    for entry in topic.configs:
+        if entry.value is None:
+            message = f"Null value not supported for topic configs: {entry.name}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        overrides[entry.name] = entry.value
+    counts_given = topic.num_partitions != NOT_GIVEN or topic.replication_factor != NOT_GIVEN
+    if counts_given and topic.assignments:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were set. "
+            "Both cannot be used at the same time.",
+        )
+    if topic.assignments:
+        replicas = _checked_manual(topic.assignments)
+    else:
+        count = config.num_partitions if topic.num_partitions == NOT_GIVEN else topic.num_partitions
+        factor = topic.replication_factor
+        replicas = _placed(brokers, count, config.default_replication_factor if factor == NOT_GIVEN else factor, rng)
+    TopicConfig.from_overrides(config.topic_defaults, overrides)
+    return TopicPlan(topic.name, replicas, overrides)
+
+
+def check_name(name: str) -> None:
+    """KafkaError INVALID_TOPIC_EXCEPTION unless the name is legal, INVALID_REQUEST for a name that is reserved."""
+    problem = None
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = "'.' or '..' is not allowed"
+    elif len(name) > MAX_NAME_LENGTH:
+        problem = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    elif _LEGAL_NAME.fullmatch(name) is None:
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+    if name == CLUSTER_METADATA_TOPIC:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+
+
+class TopicNames:
+    """The topics that are there or being deleted: against names that exist or would share metrics names with others."""
+
+    def __init__(self, existing: Collection[str], marked_for_deletion: Collection[str]) -> None:
+        self._existing = frozenset(existing)
+        self._marked = frozenset(marked_for_deletion)
+        self._by_metric_name: dict[str, list[str]] = {}
+        for name in sorted(existing):
+            self._by_metric_name.setdefault(_metric_name(name), []).append(name)
+
+    def check_free(self, name: str) -> None:
+        """KafkaError TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION when it differs from another only in '.' and '_'."""
+        if name in self._existing:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if name in self._marked:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
+        colliding = self._by_metric_name.get(_metric_name(name))
+        if colliding:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topics: {', '.join(colliding)}",
+            )
+
+
+def plan_partitions(
+    name: str, current: TopicAssignment, request: Any, brokers: Racks
+) -> dict[int, tuple[BrokerId, ...]]:
+    """Replicas of the partitions that a CreatePartitionsTopic adds. KafkaError."""
+    if current.adding or current.removing:
+        message = f"A partition reassignment is in progress for the topic '{name}'."
+        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
+    present = len(current.partitions)
+    if request.count < present:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Topic currently has {present} partitions, which is higher than the requested {request.count}.",
+        )
+    if request.count == present:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partitions.")
+    factor = len(current.partitions.get(0, ()))
+    if request.assignments is None:
+        _check_factor(factor, len(brokers))
+        try:
+            return placement.extend(current.partitions, list(brokers), request.count, racks=_racks(brokers))
+        except placement.PlacementError as problem:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, str(problem)) from problem
+    return _checked_additions(
+        [tuple(a.broker_ids) for a in request.assignments], present, request.count, factor, brokers
+    )
+
+
+def _metric_name(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _placed(brokers: Racks, count: int, factor: int, rng: random.Random) -> Mapping[int, tuple[BrokerId, ...]]:
+    if count < 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0, or -1 to use the default value."
+        )
+    _check_factor(factor, len(brokers))
+    start, shift = rng.randrange(len(brokers)), rng.randrange(len(brokers))
+    try:
+        return placement.assign(list(brokers), count, factor, start=start, shift=shift, racks=_racks(brokers))
+    except placement.PlacementError as problem:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, str(problem)) from problem
+
+
+def _check_factor(factor: int, broker_count: int) -> None:
+    if factor < 1:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if factor > broker_count:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {factor} larger than available brokers: {broker_count}.",
+        )
+
+
+def _racks(brokers: Racks) -> dict[BrokerId, str]:
+    return {broker: rack for broker, rack in brokers.items() if rack is not None}
+
+
+def _checked_manual(assignments: Sequence[Any]) -> dict[int, tuple[BrokerId, ...]]:
+    """Brokers that do not exist are taken, as Kafka does."""
+    invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    replicas = {entry.partition_index: tuple(entry.broker_ids) for entry in sorted(assignments, key=_index)}
+    if list(replicas) != list(range(len(assignments))):
+        raise KafkaError(invalid, "Partitions should be a consecutive 0-based integer sequence")
+    if any(not brokers for brokers in replicas.values()):
+        raise KafkaError(invalid, "A replica list is empty: each partition needs at least one broker")
+    if any(min(brokers) < 0 for brokers in replicas.values()):
+        raise KafkaError(invalid, "A replica list has a negative broker id")
+    if any(len(set(brokers)) != len(brokers) for brokers in replicas.values()):
+        raise KafkaError(invalid, f"Duplicate replica assignment found: {_shown(replicas)}")
+    if len({len(brokers) for brokers in replicas.values()}) > 1:
+        raise KafkaError(invalid, "All partitions should have the same number of replicas")
+    return replicas
+
+
+def _checked_additions(
+    assignments: Sequence[tuple[BrokerId, ...]], present: int, count: int, factor: int, brokers: Racks
+) -> dict[int, tuple[BrokerId, ...]]:
+    invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if len(assignments) != count - present:
+        raise KafkaError(
+            invalid,
+            f"Increasing the number of partitions by {count - present} but {len(assignments)} assignments provided.",
+        )
+    unknown = sorted({broker for replicas in assignments for broker in replicas} - set(brokers))
+    if unknown:
+        raise KafkaError(invalid, f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
+    added = dict(enumerate(assignments, start=present))
+    for index, replicas in added.items():
+        if len(set(replicas)) != len(replicas):
+            raise KafkaError(
+                invalid, f"Duplicate brokers not allowed in replica assignment: {_shown({index: replicas})}"
+            )
+    odd = [index for index, replicas in added.items() if len(replicas) != factor]
+    if odd:
+        raise KafkaError(
+            invalid,
+            f"Inconsistent replication factor between partitions, partition 0 has {factor} while partitions {odd} "
+            f"have replication factors {[len(added[index]) for index in odd]}, respectively.",
+        )
+    return added
+
+
+def _index(entry: Any) -> int:
+    return int(entry.partition_index)
+
+
+def _shown(replicas: Mapping[int, Sequence[BrokerId]]) -> str:
+    return ", ".join(f"{index} -> [{', '.join(map(str, brokers))}]" for index, brokers in replicas.items())
