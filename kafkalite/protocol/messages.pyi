@@ -1,0 +1,3146 @@
+"""Static types of `messages`. Written by `python -m kafkalite.protocol.stubs`; a test compares them."""
+
+from typing import ClassVar, TypeAlias
+
+from kafkalite.protocol.apis import Api
+from kafkalite.protocol.schema import Field, Struct
+from kafkalite.types import Buffer
+
+class Message:
+    FIELDS: ClassVar[tuple[Field, ...]]
+    API: ClassVar[Api]
+    def __eq__(self, other: object) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+def schema(api: Api, direction: str, version: int) -> Struct: ...
+def namespace_names() -> list[str]: ...
+
+class produce_request:
+    class PartitionProduceData(Message):
+        index: int
+        records: Buffer | None
+        def __init__(
+            self,
+            *,
+            index: int = ...,
+            records: Buffer | None = ...,
+        ) -> None: ...
+
+    class TopicProduceData(Message):
+        name: str
+        partition_data: list[produce_request.PartitionProduceData]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partition_data: list[produce_request.PartitionProduceData] = ...,
+        ) -> None: ...
+
+    class ProduceRequest(Message):
+        transactional_id: str | None
+        acks: int
+        timeout_ms: int
+        topic_data: list[produce_request.TopicProduceData]
+        def __init__(
+            self,
+            *,
+            transactional_id: str | None = ...,
+            acks: int = ...,
+            timeout_ms: int = ...,
+            topic_data: list[produce_request.TopicProduceData] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ProduceRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class produce_response:
+    class BatchIndexAndErrorMessage(Message):
+        batch_index: int
+        batch_index_error_message: str | None
+        def __init__(
+            self,
+            *,
+            batch_index: int = ...,
+            batch_index_error_message: str | None = ...,
+        ) -> None: ...
+
+    class LeaderIdAndEpoch(Message):
+        leader_id: int
+        leader_epoch: int
+        def __init__(
+            self,
+            *,
+            leader_id: int = ...,
+            leader_epoch: int = ...,
+        ) -> None: ...
+
+    class PartitionProduceResponse(Message):
+        index: int
+        error_code: int
+        base_offset: int
+        log_append_time_ms: int
+        log_start_offset: int
+        record_errors: list[produce_response.BatchIndexAndErrorMessage]
+        error_message: str | None
+        current_leader: produce_response.LeaderIdAndEpoch | None
+        def __init__(
+            self,
+            *,
+            index: int = ...,
+            error_code: int = ...,
+            base_offset: int = ...,
+            log_append_time_ms: int = ...,
+            log_start_offset: int = ...,
+            record_errors: list[produce_response.BatchIndexAndErrorMessage] = ...,
+            error_message: str | None = ...,
+            current_leader: produce_response.LeaderIdAndEpoch | None = ...,
+        ) -> None: ...
+
+    class TopicProduceResponse(Message):
+        name: str
+        partition_responses: list[produce_response.PartitionProduceResponse]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partition_responses: list[produce_response.PartitionProduceResponse] = ...,
+        ) -> None: ...
+
+    class NodeEndpoint(Message):
+        node_id: int
+        host: str
+        port: int
+        rack: str | None
+        def __init__(
+            self,
+            *,
+            node_id: int = ...,
+            host: str = ...,
+            port: int = ...,
+            rack: str | None = ...,
+        ) -> None: ...
+
+    class ProduceResponse(Message):
+        responses: list[produce_response.TopicProduceResponse]
+        throttle_time_ms: int
+        node_endpoints: list[produce_response.NodeEndpoint]
+        def __init__(
+            self,
+            *,
+            responses: list[produce_response.TopicProduceResponse] = ...,
+            throttle_time_ms: int = ...,
+            node_endpoints: list[produce_response.NodeEndpoint] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ProduceResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class fetch_request:
+    class ReplicaState(Message):
+        replica_id: int
+        replica_epoch: int
+        def __init__(
+            self,
+            *,
+            replica_id: int = ...,
+            replica_epoch: int = ...,
+        ) -> None: ...
+
+    class FetchPartition(Message):
+        partition: int
+        current_leader_epoch: int
+        fetch_offset: int
+        last_fetched_epoch: int
+        log_start_offset: int
+        partition_max_bytes: int
+        replica_directory_id: bytes
+        def __init__(
+            self,
+            *,
+            partition: int = ...,
+            current_leader_epoch: int = ...,
+            fetch_offset: int = ...,
+            last_fetched_epoch: int = ...,
+            log_start_offset: int = ...,
+            partition_max_bytes: int = ...,
+            replica_directory_id: bytes = ...,
+        ) -> None: ...
+
+    class FetchTopic(Message):
+        topic_id: bytes
+        partitions: list[fetch_request.FetchPartition]
+        topic: str
+        def __init__(
+            self,
+            *,
+            topic_id: bytes = ...,
+            partitions: list[fetch_request.FetchPartition] = ...,
+            topic: str = ...,
+        ) -> None: ...
+
+    class ForgottenTopic(Message):
+        topic_id: bytes
+        partitions: list[int]
+        topic: str
+        def __init__(
+            self,
+            *,
+            topic_id: bytes = ...,
+            partitions: list[int] = ...,
+            topic: str = ...,
+        ) -> None: ...
+
+    class FetchRequest(Message):
+        cluster_id: str | None
+        replica_state: fetch_request.ReplicaState | None
+        max_wait_ms: int
+        min_bytes: int
+        max_bytes: int
+        isolation_level: int
+        session_id: int
+        session_epoch: int
+        topics: list[fetch_request.FetchTopic]
+        forgotten_topics_data: list[fetch_request.ForgottenTopic]
+        rack_id: str
+        replica_id: int
+        def __init__(
+            self,
+            *,
+            cluster_id: str | None = ...,
+            replica_state: fetch_request.ReplicaState | None = ...,
+            max_wait_ms: int = ...,
+            min_bytes: int = ...,
+            max_bytes: int = ...,
+            isolation_level: int = ...,
+            session_id: int = ...,
+            session_epoch: int = ...,
+            topics: list[fetch_request.FetchTopic] = ...,
+            forgotten_topics_data: list[fetch_request.ForgottenTopic] = ...,
+            rack_id: str = ...,
+            replica_id: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = FetchRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class fetch_response:
+    class EpochEndOffset(Message):
+        epoch: int
+        end_offset: int
+        def __init__(
+            self,
+            *,
+            epoch: int = ...,
+            end_offset: int = ...,
+        ) -> None: ...
+
+    class LeaderIdAndEpoch(Message):
+        leader_id: int
+        leader_epoch: int
+        def __init__(
+            self,
+            *,
+            leader_id: int = ...,
+            leader_epoch: int = ...,
+        ) -> None: ...
+
+    class SnapshotId(Message):
+        end_offset: int
+        epoch: int
+        def __init__(
+            self,
+            *,
+            end_offset: int = ...,
+            epoch: int = ...,
+        ) -> None: ...
+
+    class AbortedTransaction(Message):
+        producer_id: int
+        first_offset: int
+        def __init__(
+            self,
+            *,
+            producer_id: int = ...,
+            first_offset: int = ...,
+        ) -> None: ...
+
+    class PartitionData(Message):
+        partition_index: int
+        error_code: int
+        high_watermark: int
+        last_stable_offset: int
+        log_start_offset: int
+        diverging_epoch: fetch_response.EpochEndOffset | None
+        current_leader: fetch_response.LeaderIdAndEpoch | None
+        snapshot_id: fetch_response.SnapshotId | None
+        aborted_transactions: list[fetch_response.AbortedTransaction] | None
+        preferred_read_replica: int
+        records: Buffer | None
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+            high_watermark: int = ...,
+            last_stable_offset: int = ...,
+            log_start_offset: int = ...,
+            diverging_epoch: fetch_response.EpochEndOffset | None = ...,
+            current_leader: fetch_response.LeaderIdAndEpoch | None = ...,
+            snapshot_id: fetch_response.SnapshotId | None = ...,
+            aborted_transactions: list[fetch_response.AbortedTransaction] | None = ...,
+            preferred_read_replica: int = ...,
+            records: Buffer | None = ...,
+        ) -> None: ...
+
+    class FetchableTopicResponse(Message):
+        topic_id: bytes
+        partitions: list[fetch_response.PartitionData]
+        topic: str
+        def __init__(
+            self,
+            *,
+            topic_id: bytes = ...,
+            partitions: list[fetch_response.PartitionData] = ...,
+            topic: str = ...,
+        ) -> None: ...
+
+    class NodeEndpoint(Message):
+        node_id: int
+        host: str
+        port: int
+        rack: str | None
+        def __init__(
+            self,
+            *,
+            node_id: int = ...,
+            host: str = ...,
+            port: int = ...,
+            rack: str | None = ...,
+        ) -> None: ...
+
+    class FetchResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        session_id: int
+        responses: list[fetch_response.FetchableTopicResponse]
+        node_endpoints: list[fetch_response.NodeEndpoint]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            session_id: int = ...,
+            responses: list[fetch_response.FetchableTopicResponse] = ...,
+            node_endpoints: list[fetch_response.NodeEndpoint] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = FetchResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class list_offsets_request:
+    class ListOffsetsPartition(Message):
+        partition_index: int
+        current_leader_epoch: int
+        timestamp: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            current_leader_epoch: int = ...,
+            timestamp: int = ...,
+        ) -> None: ...
+
+    class ListOffsetsTopic(Message):
+        name: str
+        partitions: list[list_offsets_request.ListOffsetsPartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[list_offsets_request.ListOffsetsPartition] = ...,
+        ) -> None: ...
+
+    class ListOffsetsRequest(Message):
+        replica_id: int
+        isolation_level: int
+        topics: list[list_offsets_request.ListOffsetsTopic]
+        def __init__(
+            self,
+            *,
+            replica_id: int = ...,
+            isolation_level: int = ...,
+            topics: list[list_offsets_request.ListOffsetsTopic] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ListOffsetsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class list_offsets_response:
+    class ListOffsetsPartitionResponse(Message):
+        partition_index: int
+        error_code: int
+        timestamp: int
+        offset: int
+        leader_epoch: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+            timestamp: int = ...,
+            offset: int = ...,
+            leader_epoch: int = ...,
+        ) -> None: ...
+
+    class ListOffsetsTopicResponse(Message):
+        name: str
+        partitions: list[list_offsets_response.ListOffsetsPartitionResponse]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[list_offsets_response.ListOffsetsPartitionResponse] = ...,
+        ) -> None: ...
+
+    class ListOffsetsResponse(Message):
+        throttle_time_ms: int
+        topics: list[list_offsets_response.ListOffsetsTopicResponse]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            topics: list[list_offsets_response.ListOffsetsTopicResponse] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ListOffsetsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class metadata_request:
+    class MetadataRequestTopic(Message):
+        topic_id: bytes
+        name: str | None
+        def __init__(
+            self,
+            *,
+            topic_id: bytes = ...,
+            name: str | None = ...,
+        ) -> None: ...
+
+    class MetadataRequest(Message):
+        topics: list[metadata_request.MetadataRequestTopic] | None
+        allow_auto_topic_creation: bool
+        include_topic_authorized_operations: bool
+        include_cluster_authorized_operations: bool
+        def __init__(
+            self,
+            *,
+            topics: list[metadata_request.MetadataRequestTopic] | None = ...,
+            allow_auto_topic_creation: bool = ...,
+            include_topic_authorized_operations: bool = ...,
+            include_cluster_authorized_operations: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = MetadataRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class metadata_response:
+    class MetadataResponseBroker(Message):
+        node_id: int
+        host: str
+        port: int
+        rack: str | None
+        def __init__(
+            self,
+            *,
+            node_id: int = ...,
+            host: str = ...,
+            port: int = ...,
+            rack: str | None = ...,
+        ) -> None: ...
+
+    class MetadataResponsePartition(Message):
+        error_code: int
+        partition_index: int
+        leader_id: int
+        leader_epoch: int
+        replica_nodes: list[int]
+        isr_nodes: list[int]
+        offline_replicas: list[int]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            partition_index: int = ...,
+            leader_id: int = ...,
+            leader_epoch: int = ...,
+            replica_nodes: list[int] = ...,
+            isr_nodes: list[int] = ...,
+            offline_replicas: list[int] = ...,
+        ) -> None: ...
+
+    class MetadataResponseTopic(Message):
+        error_code: int
+        name: str | None
+        topic_id: bytes
+        is_internal: bool
+        partitions: list[metadata_response.MetadataResponsePartition]
+        topic_authorized_operations: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            name: str | None = ...,
+            topic_id: bytes = ...,
+            is_internal: bool = ...,
+            partitions: list[metadata_response.MetadataResponsePartition] = ...,
+            topic_authorized_operations: int = ...,
+        ) -> None: ...
+
+    class MetadataResponse(Message):
+        throttle_time_ms: int
+        brokers: list[metadata_response.MetadataResponseBroker]
+        cluster_id: str | None
+        controller_id: int
+        topics: list[metadata_response.MetadataResponseTopic]
+        cluster_authorized_operations: int
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            brokers: list[metadata_response.MetadataResponseBroker] = ...,
+            cluster_id: str | None = ...,
+            controller_id: int = ...,
+            topics: list[metadata_response.MetadataResponseTopic] = ...,
+            cluster_authorized_operations: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = MetadataResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class leader_and_isr_request:
+    class PartitionState(Message):
+        partition_index: int
+        controller_epoch: int
+        leader: int
+        leader_epoch: int
+        isr: list[int]
+        partition_epoch: int
+        replicas: list[int]
+        adding_replicas: list[int]
+        removing_replicas: list[int]
+        is_new: bool
+        leader_recovery_state: int
+        topic_name: str
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            controller_epoch: int = ...,
+            leader: int = ...,
+            leader_epoch: int = ...,
+            isr: list[int] = ...,
+            partition_epoch: int = ...,
+            replicas: list[int] = ...,
+            adding_replicas: list[int] = ...,
+            removing_replicas: list[int] = ...,
+            is_new: bool = ...,
+            leader_recovery_state: int = ...,
+            topic_name: str = ...,
+        ) -> None: ...
+
+    class TopicState(Message):
+        topic_name: str
+        topic_id: bytes
+        partition_states: list[leader_and_isr_request.PartitionState]
+        def __init__(
+            self,
+            *,
+            topic_name: str = ...,
+            topic_id: bytes = ...,
+            partition_states: list[leader_and_isr_request.PartitionState] = ...,
+        ) -> None: ...
+
+    class LiveLeader(Message):
+        broker_id: int
+        host_name: str
+        port: int
+        def __init__(
+            self,
+            *,
+            broker_id: int = ...,
+            host_name: str = ...,
+            port: int = ...,
+        ) -> None: ...
+
+    class LeaderAndIsrRequest(Message):
+        controller_id: int
+        is_kraft_controller: bool
+        controller_epoch: int
+        broker_epoch: int
+        type: int
+        topic_states: list[leader_and_isr_request.TopicState]
+        live_leaders: list[leader_and_isr_request.LiveLeader]
+        ungrouped_partition_states: list[leader_and_isr_request.PartitionState]
+        def __init__(
+            self,
+            *,
+            controller_id: int = ...,
+            is_kraft_controller: bool = ...,
+            controller_epoch: int = ...,
+            broker_epoch: int = ...,
+            type: int = ...,
+            topic_states: list[leader_and_isr_request.TopicState] = ...,
+            live_leaders: list[leader_and_isr_request.LiveLeader] = ...,
+            ungrouped_partition_states: list[leader_and_isr_request.PartitionState] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = LeaderAndIsrRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class leader_and_isr_response:
+    class PartitionError(Message):
+        partition_index: int
+        error_code: int
+        topic_name: str
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+            topic_name: str = ...,
+        ) -> None: ...
+
+    class TopicError(Message):
+        topic_id: bytes
+        partition_errors: list[leader_and_isr_response.PartitionError]
+        def __init__(
+            self,
+            *,
+            topic_id: bytes = ...,
+            partition_errors: list[leader_and_isr_response.PartitionError] = ...,
+        ) -> None: ...
+
+    class LeaderAndIsrResponse(Message):
+        error_code: int
+        topics: list[leader_and_isr_response.TopicError]
+        partition_errors: list[leader_and_isr_response.PartitionError]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            topics: list[leader_and_isr_response.TopicError] = ...,
+            partition_errors: list[leader_and_isr_response.PartitionError] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = LeaderAndIsrResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class stop_replica_request:
+    class PartitionState(Message):
+        partition_index: int
+        leader_epoch: int
+        delete_partition: bool
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            leader_epoch: int = ...,
+            delete_partition: bool = ...,
+        ) -> None: ...
+
+    class TopicState(Message):
+        topic_name: str
+        partition_states: list[stop_replica_request.PartitionState]
+        def __init__(
+            self,
+            *,
+            topic_name: str = ...,
+            partition_states: list[stop_replica_request.PartitionState] = ...,
+        ) -> None: ...
+
+    class StopReplicaRequest(Message):
+        controller_id: int
+        is_kraft_controller: bool
+        controller_epoch: int
+        broker_epoch: int
+        topic_states: list[stop_replica_request.TopicState]
+        delete_partitions: bool
+        topics: list[stop_replica_request.Topic]
+        ungrouped_partitions: list[stop_replica_request.UngroupedPartition]
+        def __init__(
+            self,
+            *,
+            controller_id: int = ...,
+            is_kraft_controller: bool = ...,
+            controller_epoch: int = ...,
+            broker_epoch: int = ...,
+            topic_states: list[stop_replica_request.TopicState] = ...,
+            delete_partitions: bool = ...,
+            topics: list[stop_replica_request.Topic] = ...,
+            ungrouped_partitions: list[stop_replica_request.UngroupedPartition] = ...,
+        ) -> None: ...
+
+    class Topic(Message):
+        name: str
+        partition_indexes: list[int]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partition_indexes: list[int] = ...,
+        ) -> None: ...
+
+    class UngroupedPartition(Message):
+        topic_name: str
+        partition_index: int
+        def __init__(
+            self,
+            *,
+            topic_name: str = ...,
+            partition_index: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = StopReplicaRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class stop_replica_response:
+    class PartitionError(Message):
+        topic_name: str
+        partition_index: int
+        error_code: int
+        def __init__(
+            self,
+            *,
+            topic_name: str = ...,
+            partition_index: int = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class StopReplicaResponse(Message):
+        error_code: int
+        partition_errors: list[stop_replica_response.PartitionError]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            partition_errors: list[stop_replica_response.PartitionError] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = StopReplicaResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class update_metadata_request:
+    class PartitionState(Message):
+        partition_index: int
+        controller_epoch: int
+        leader: int
+        leader_epoch: int
+        isr: list[int]
+        zk_version: int
+        replicas: list[int]
+        offline_replicas: list[int]
+        topic_name: str
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            controller_epoch: int = ...,
+            leader: int = ...,
+            leader_epoch: int = ...,
+            isr: list[int] = ...,
+            zk_version: int = ...,
+            replicas: list[int] = ...,
+            offline_replicas: list[int] = ...,
+            topic_name: str = ...,
+        ) -> None: ...
+
+    class TopicState(Message):
+        topic_name: str
+        topic_id: bytes
+        partition_states: list[update_metadata_request.PartitionState]
+        def __init__(
+            self,
+            *,
+            topic_name: str = ...,
+            topic_id: bytes = ...,
+            partition_states: list[update_metadata_request.PartitionState] = ...,
+        ) -> None: ...
+
+    class Endpoint(Message):
+        port: int
+        host: str
+        listener: str
+        security_protocol: int
+        def __init__(
+            self,
+            *,
+            port: int = ...,
+            host: str = ...,
+            listener: str = ...,
+            security_protocol: int = ...,
+        ) -> None: ...
+
+    class LiveBroker(Message):
+        id: int
+        endpoints: list[update_metadata_request.Endpoint]
+        rack: str | None
+        v0_host: str
+        v0_port: int
+        def __init__(
+            self,
+            *,
+            id: int = ...,
+            endpoints: list[update_metadata_request.Endpoint] = ...,
+            rack: str | None = ...,
+            v0_host: str = ...,
+            v0_port: int = ...,
+        ) -> None: ...
+
+    class UpdateMetadataRequest(Message):
+        controller_id: int
+        is_kraft_controller: bool
+        type: int
+        controller_epoch: int
+        broker_epoch: int
+        topic_states: list[update_metadata_request.TopicState]
+        live_brokers: list[update_metadata_request.LiveBroker]
+        ungrouped_partition_states: list[update_metadata_request.PartitionState]
+        def __init__(
+            self,
+            *,
+            controller_id: int = ...,
+            is_kraft_controller: bool = ...,
+            type: int = ...,
+            controller_epoch: int = ...,
+            broker_epoch: int = ...,
+            topic_states: list[update_metadata_request.TopicState] = ...,
+            live_brokers: list[update_metadata_request.LiveBroker] = ...,
+            ungrouped_partition_states: list[update_metadata_request.PartitionState] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = UpdateMetadataRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class update_metadata_response:
+    class UpdateMetadataResponse(Message):
+        error_code: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = UpdateMetadataResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class controlled_shutdown_request:
+    class ControlledShutdownRequest(Message):
+        broker_id: int
+        broker_epoch: int
+        def __init__(
+            self,
+            *,
+            broker_id: int = ...,
+            broker_epoch: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ControlledShutdownRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class controlled_shutdown_response:
+    class RemainingPartition(Message):
+        topic_name: str
+        partition_index: int
+        def __init__(
+            self,
+            *,
+            topic_name: str = ...,
+            partition_index: int = ...,
+        ) -> None: ...
+
+    class ControlledShutdownResponse(Message):
+        error_code: int
+        remaining_partitions: list[controlled_shutdown_response.RemainingPartition]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            remaining_partitions: list[controlled_shutdown_response.RemainingPartition] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ControlledShutdownResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class offset_commit_request:
+    class OffsetCommitRequestPartition(Message):
+        partition_index: int
+        committed_offset: int
+        committed_leader_epoch: int
+        committed_metadata: str | None
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            committed_offset: int = ...,
+            committed_leader_epoch: int = ...,
+            committed_metadata: str | None = ...,
+        ) -> None: ...
+
+    class OffsetCommitRequestTopic(Message):
+        name: str
+        partitions: list[offset_commit_request.OffsetCommitRequestPartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[offset_commit_request.OffsetCommitRequestPartition] = ...,
+        ) -> None: ...
+
+    class OffsetCommitRequest(Message):
+        group_id: str
+        generation_id_or_member_epoch: int
+        member_id: str
+        group_instance_id: str | None
+        topics: list[offset_commit_request.OffsetCommitRequestTopic]
+        retention_time_ms: int
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            generation_id_or_member_epoch: int = ...,
+            member_id: str = ...,
+            group_instance_id: str | None = ...,
+            topics: list[offset_commit_request.OffsetCommitRequestTopic] = ...,
+            retention_time_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = OffsetCommitRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class offset_commit_response:
+    class OffsetCommitResponsePartition(Message):
+        partition_index: int
+        error_code: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class OffsetCommitResponseTopic(Message):
+        name: str
+        partitions: list[offset_commit_response.OffsetCommitResponsePartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[offset_commit_response.OffsetCommitResponsePartition] = ...,
+        ) -> None: ...
+
+    class OffsetCommitResponse(Message):
+        throttle_time_ms: int
+        topics: list[offset_commit_response.OffsetCommitResponseTopic]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            topics: list[offset_commit_response.OffsetCommitResponseTopic] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = OffsetCommitResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class offset_fetch_request:
+    class OffsetFetchRequestTopics(Message):
+        name: str
+        partition_indexes: list[int]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partition_indexes: list[int] = ...,
+        ) -> None: ...
+
+    class OffsetFetchRequestGroup(Message):
+        group_id: str
+        member_id: str | None
+        member_epoch: int
+        topics: list[offset_fetch_request.OffsetFetchRequestTopics] | None
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            member_id: str | None = ...,
+            member_epoch: int = ...,
+            topics: list[offset_fetch_request.OffsetFetchRequestTopics] | None = ...,
+        ) -> None: ...
+
+    class OffsetFetchRequest(Message):
+        groups: list[offset_fetch_request.OffsetFetchRequestGroup]
+        require_stable: bool
+        group_id: str
+        topics: list[offset_fetch_request.OffsetFetchRequestTopic] | None
+        def __init__(
+            self,
+            *,
+            groups: list[offset_fetch_request.OffsetFetchRequestGroup] = ...,
+            require_stable: bool = ...,
+            group_id: str = ...,
+            topics: list[offset_fetch_request.OffsetFetchRequestTopic] | None = ...,
+        ) -> None: ...
+
+    class OffsetFetchRequestTopic(Message):
+        name: str
+        partition_indexes: list[int]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partition_indexes: list[int] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = OffsetFetchRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class offset_fetch_response:
+    class OffsetFetchResponsePartitions(Message):
+        partition_index: int
+        committed_offset: int
+        committed_leader_epoch: int
+        metadata: str | None
+        error_code: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            committed_offset: int = ...,
+            committed_leader_epoch: int = ...,
+            metadata: str | None = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class OffsetFetchResponseTopics(Message):
+        name: str
+        partitions: list[offset_fetch_response.OffsetFetchResponsePartitions]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[offset_fetch_response.OffsetFetchResponsePartitions] = ...,
+        ) -> None: ...
+
+    class OffsetFetchResponseGroup(Message):
+        group_id: str
+        topics: list[offset_fetch_response.OffsetFetchResponseTopics]
+        error_code: int
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            topics: list[offset_fetch_response.OffsetFetchResponseTopics] = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class OffsetFetchResponse(Message):
+        throttle_time_ms: int
+        groups: list[offset_fetch_response.OffsetFetchResponseGroup]
+        topics: list[offset_fetch_response.OffsetFetchResponseTopic]
+        error_code: int
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            groups: list[offset_fetch_response.OffsetFetchResponseGroup] = ...,
+            topics: list[offset_fetch_response.OffsetFetchResponseTopic] = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class OffsetFetchResponsePartition(Message):
+        partition_index: int
+        committed_offset: int
+        committed_leader_epoch: int
+        metadata: str | None
+        error_code: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            committed_offset: int = ...,
+            committed_leader_epoch: int = ...,
+            metadata: str | None = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class OffsetFetchResponseTopic(Message):
+        name: str
+        partitions: list[offset_fetch_response.OffsetFetchResponsePartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[offset_fetch_response.OffsetFetchResponsePartition] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = OffsetFetchResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class find_coordinator_request:
+    class FindCoordinatorRequest(Message):
+        key_type: int
+        coordinator_keys: list[str]
+        key: str
+        def __init__(
+            self,
+            *,
+            key_type: int = ...,
+            coordinator_keys: list[str] = ...,
+            key: str = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = FindCoordinatorRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class find_coordinator_response:
+    class Coordinator(Message):
+        key: str
+        node_id: int
+        host: str
+        port: int
+        error_code: int
+        error_message: str | None
+        def __init__(
+            self,
+            *,
+            key: str = ...,
+            node_id: int = ...,
+            host: str = ...,
+            port: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+        ) -> None: ...
+
+    class FindCoordinatorResponse(Message):
+        throttle_time_ms: int
+        coordinators: list[find_coordinator_response.Coordinator]
+        error_code: int
+        error_message: str | None
+        node_id: int
+        host: str
+        port: int
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            coordinators: list[find_coordinator_response.Coordinator] = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            node_id: int = ...,
+            host: str = ...,
+            port: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = FindCoordinatorResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class join_group_request:
+    class JoinGroupRequestProtocol(Message):
+        name: str
+        metadata: bytes
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            metadata: bytes = ...,
+        ) -> None: ...
+
+    class JoinGroupRequest(Message):
+        group_id: str
+        session_timeout_ms: int
+        rebalance_timeout_ms: int
+        member_id: str
+        group_instance_id: str | None
+        protocol_type: str
+        protocols: list[join_group_request.JoinGroupRequestProtocol]
+        reason: str | None
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            session_timeout_ms: int = ...,
+            rebalance_timeout_ms: int = ...,
+            member_id: str = ...,
+            group_instance_id: str | None = ...,
+            protocol_type: str = ...,
+            protocols: list[join_group_request.JoinGroupRequestProtocol] = ...,
+            reason: str | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = JoinGroupRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class join_group_response:
+    class JoinGroupResponseMember(Message):
+        member_id: str
+        group_instance_id: str | None
+        metadata: bytes
+        def __init__(
+            self,
+            *,
+            member_id: str = ...,
+            group_instance_id: str | None = ...,
+            metadata: bytes = ...,
+        ) -> None: ...
+
+    class JoinGroupResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        generation_id: int
+        protocol_type: str | None
+        protocol_name: str | None
+        leader: str
+        skip_assignment: bool
+        member_id: str
+        members: list[join_group_response.JoinGroupResponseMember]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            generation_id: int = ...,
+            protocol_type: str | None = ...,
+            protocol_name: str | None = ...,
+            leader: str = ...,
+            skip_assignment: bool = ...,
+            member_id: str = ...,
+            members: list[join_group_response.JoinGroupResponseMember] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = JoinGroupResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class heartbeat_request:
+    class HeartbeatRequest(Message):
+        group_id: str
+        generation_id: int
+        member_id: str
+        group_instance_id: str | None
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            generation_id: int = ...,
+            member_id: str = ...,
+            group_instance_id: str | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = HeartbeatRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class heartbeat_response:
+    class HeartbeatResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = HeartbeatResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class leave_group_request:
+    class MemberIdentity(Message):
+        member_id: str
+        group_instance_id: str | None
+        reason: str | None
+        def __init__(
+            self,
+            *,
+            member_id: str = ...,
+            group_instance_id: str | None = ...,
+            reason: str | None = ...,
+        ) -> None: ...
+
+    class LeaveGroupRequest(Message):
+        group_id: str
+        members: list[leave_group_request.MemberIdentity]
+        member_id: str
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            members: list[leave_group_request.MemberIdentity] = ...,
+            member_id: str = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = LeaveGroupRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class leave_group_response:
+    class MemberResponse(Message):
+        member_id: str
+        group_instance_id: str | None
+        error_code: int
+        def __init__(
+            self,
+            *,
+            member_id: str = ...,
+            group_instance_id: str | None = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class LeaveGroupResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        members: list[leave_group_response.MemberResponse]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            members: list[leave_group_response.MemberResponse] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = LeaveGroupResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class sync_group_request:
+    class SyncGroupRequestAssignment(Message):
+        member_id: str
+        assignment: bytes
+        def __init__(
+            self,
+            *,
+            member_id: str = ...,
+            assignment: bytes = ...,
+        ) -> None: ...
+
+    class SyncGroupRequest(Message):
+        group_id: str
+        generation_id: int
+        member_id: str
+        group_instance_id: str | None
+        protocol_type: str | None
+        protocol_name: str | None
+        assignments: list[sync_group_request.SyncGroupRequestAssignment]
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            generation_id: int = ...,
+            member_id: str = ...,
+            group_instance_id: str | None = ...,
+            protocol_type: str | None = ...,
+            protocol_name: str | None = ...,
+            assignments: list[sync_group_request.SyncGroupRequestAssignment] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = SyncGroupRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class sync_group_response:
+    class SyncGroupResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        protocol_type: str | None
+        protocol_name: str | None
+        assignment: bytes
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            protocol_type: str | None = ...,
+            protocol_name: str | None = ...,
+            assignment: bytes = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = SyncGroupResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_groups_request:
+    class DescribeGroupsRequest(Message):
+        groups: list[str]
+        include_authorized_operations: bool
+        def __init__(
+            self,
+            *,
+            groups: list[str] = ...,
+            include_authorized_operations: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeGroupsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_groups_response:
+    class DescribedGroupMember(Message):
+        member_id: str
+        group_instance_id: str | None
+        client_id: str
+        client_host: str
+        member_metadata: bytes
+        member_assignment: bytes
+        def __init__(
+            self,
+            *,
+            member_id: str = ...,
+            group_instance_id: str | None = ...,
+            client_id: str = ...,
+            client_host: str = ...,
+            member_metadata: bytes = ...,
+            member_assignment: bytes = ...,
+        ) -> None: ...
+
+    class DescribedGroup(Message):
+        error_code: int
+        group_id: str
+        group_state: str
+        protocol_type: str
+        protocol_data: str
+        members: list[describe_groups_response.DescribedGroupMember]
+        authorized_operations: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            group_id: str = ...,
+            group_state: str = ...,
+            protocol_type: str = ...,
+            protocol_data: str = ...,
+            members: list[describe_groups_response.DescribedGroupMember] = ...,
+            authorized_operations: int = ...,
+        ) -> None: ...
+
+    class DescribeGroupsResponse(Message):
+        throttle_time_ms: int
+        groups: list[describe_groups_response.DescribedGroup]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            groups: list[describe_groups_response.DescribedGroup] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeGroupsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class list_groups_request:
+    class ListGroupsRequest(Message):
+        states_filter: list[str]
+        types_filter: list[str]
+        def __init__(
+            self,
+            *,
+            states_filter: list[str] = ...,
+            types_filter: list[str] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ListGroupsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class list_groups_response:
+    class ListedGroup(Message):
+        group_id: str
+        protocol_type: str
+        group_state: str
+        group_type: str
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            protocol_type: str = ...,
+            group_state: str = ...,
+            group_type: str = ...,
+        ) -> None: ...
+
+    class ListGroupsResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        groups: list[list_groups_response.ListedGroup]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            groups: list[list_groups_response.ListedGroup] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ListGroupsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class api_versions_request:
+    class ApiVersionsRequest(Message):
+        client_software_name: str
+        client_software_version: str
+        def __init__(
+            self,
+            *,
+            client_software_name: str = ...,
+            client_software_version: str = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ApiVersionsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class api_versions_response:
+    class ApiVersion(Message):
+        api_key: int
+        min_version: int
+        max_version: int
+        def __init__(
+            self,
+            *,
+            api_key: int = ...,
+            min_version: int = ...,
+            max_version: int = ...,
+        ) -> None: ...
+
+    class SupportedFeatureKey(Message):
+        name: str
+        min_version: int
+        max_version: int
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            min_version: int = ...,
+            max_version: int = ...,
+        ) -> None: ...
+
+    class FinalizedFeatureKey(Message):
+        name: str
+        max_version_level: int
+        min_version_level: int
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            max_version_level: int = ...,
+            min_version_level: int = ...,
+        ) -> None: ...
+
+    class ApiVersionsResponse(Message):
+        error_code: int
+        api_keys: list[api_versions_response.ApiVersion]
+        throttle_time_ms: int
+        supported_features: list[api_versions_response.SupportedFeatureKey]
+        finalized_features_epoch: int
+        finalized_features: list[api_versions_response.FinalizedFeatureKey]
+        zk_migration_ready: bool
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            api_keys: list[api_versions_response.ApiVersion] = ...,
+            throttle_time_ms: int = ...,
+            supported_features: list[api_versions_response.SupportedFeatureKey] = ...,
+            finalized_features_epoch: int = ...,
+            finalized_features: list[api_versions_response.FinalizedFeatureKey] = ...,
+            zk_migration_ready: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ApiVersionsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class create_topics_request:
+    class CreatableReplicaAssignment(Message):
+        partition_index: int
+        broker_ids: list[int]
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            broker_ids: list[int] = ...,
+        ) -> None: ...
+
+    class CreatableTopicConfig(Message):
+        name: str
+        value: str | None
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            value: str | None = ...,
+        ) -> None: ...
+
+    class CreatableTopic(Message):
+        name: str
+        num_partitions: int
+        replication_factor: int
+        assignments: list[create_topics_request.CreatableReplicaAssignment]
+        configs: list[create_topics_request.CreatableTopicConfig]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            num_partitions: int = ...,
+            replication_factor: int = ...,
+            assignments: list[create_topics_request.CreatableReplicaAssignment] = ...,
+            configs: list[create_topics_request.CreatableTopicConfig] = ...,
+        ) -> None: ...
+
+    class CreateTopicsRequest(Message):
+        topics: list[create_topics_request.CreatableTopic]
+        timeout_ms: int
+        validate_only: bool
+        def __init__(
+            self,
+            *,
+            topics: list[create_topics_request.CreatableTopic] = ...,
+            timeout_ms: int = ...,
+            validate_only: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = CreateTopicsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class create_topics_response:
+    class CreatableTopicConfigs(Message):
+        name: str
+        value: str | None
+        read_only: bool
+        config_source: int
+        is_sensitive: bool
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            value: str | None = ...,
+            read_only: bool = ...,
+            config_source: int = ...,
+            is_sensitive: bool = ...,
+        ) -> None: ...
+
+    class CreatableTopicResult(Message):
+        name: str
+        topic_id: bytes
+        error_code: int
+        error_message: str | None
+        topic_config_error_code: int
+        num_partitions: int
+        replication_factor: int
+        configs: list[create_topics_response.CreatableTopicConfigs] | None
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            topic_id: bytes = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            topic_config_error_code: int = ...,
+            num_partitions: int = ...,
+            replication_factor: int = ...,
+            configs: list[create_topics_response.CreatableTopicConfigs] | None = ...,
+        ) -> None: ...
+
+    class CreateTopicsResponse(Message):
+        throttle_time_ms: int
+        topics: list[create_topics_response.CreatableTopicResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            topics: list[create_topics_response.CreatableTopicResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = CreateTopicsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class delete_topics_request:
+    class DeleteTopicState(Message):
+        name: str | None
+        topic_id: bytes
+        def __init__(
+            self,
+            *,
+            name: str | None = ...,
+            topic_id: bytes = ...,
+        ) -> None: ...
+
+    class DeleteTopicsRequest(Message):
+        topics: list[delete_topics_request.DeleteTopicState]
+        timeout_ms: int
+        topic_names: list[str]
+        def __init__(
+            self,
+            *,
+            topics: list[delete_topics_request.DeleteTopicState] = ...,
+            timeout_ms: int = ...,
+            topic_names: list[str] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DeleteTopicsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class delete_topics_response:
+    class DeletableTopicResult(Message):
+        name: str | None
+        topic_id: bytes
+        error_code: int
+        error_message: str | None
+        def __init__(
+            self,
+            *,
+            name: str | None = ...,
+            topic_id: bytes = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+        ) -> None: ...
+
+    class DeleteTopicsResponse(Message):
+        throttle_time_ms: int
+        responses: list[delete_topics_response.DeletableTopicResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            responses: list[delete_topics_response.DeletableTopicResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DeleteTopicsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class delete_records_request:
+    class DeleteRecordsPartition(Message):
+        partition_index: int
+        offset: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            offset: int = ...,
+        ) -> None: ...
+
+    class DeleteRecordsTopic(Message):
+        name: str
+        partitions: list[delete_records_request.DeleteRecordsPartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[delete_records_request.DeleteRecordsPartition] = ...,
+        ) -> None: ...
+
+    class DeleteRecordsRequest(Message):
+        topics: list[delete_records_request.DeleteRecordsTopic]
+        timeout_ms: int
+        def __init__(
+            self,
+            *,
+            topics: list[delete_records_request.DeleteRecordsTopic] = ...,
+            timeout_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DeleteRecordsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class delete_records_response:
+    class DeleteRecordsPartitionResult(Message):
+        partition_index: int
+        low_watermark: int
+        error_code: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            low_watermark: int = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class DeleteRecordsTopicResult(Message):
+        name: str
+        partitions: list[delete_records_response.DeleteRecordsPartitionResult]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[delete_records_response.DeleteRecordsPartitionResult] = ...,
+        ) -> None: ...
+
+    class DeleteRecordsResponse(Message):
+        throttle_time_ms: int
+        topics: list[delete_records_response.DeleteRecordsTopicResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            topics: list[delete_records_response.DeleteRecordsTopicResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DeleteRecordsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class init_producer_id_request:
+    class InitProducerIdRequest(Message):
+        transactional_id: str | None
+        transaction_timeout_ms: int
+        producer_id: int
+        producer_epoch: int
+        def __init__(
+            self,
+            *,
+            transactional_id: str | None = ...,
+            transaction_timeout_ms: int = ...,
+            producer_id: int = ...,
+            producer_epoch: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = InitProducerIdRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class init_producer_id_response:
+    class InitProducerIdResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        producer_id: int
+        producer_epoch: int
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            producer_id: int = ...,
+            producer_epoch: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = InitProducerIdResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class offset_for_leader_epoch_request:
+    class OffsetForLeaderPartition(Message):
+        partition: int
+        current_leader_epoch: int
+        leader_epoch: int
+        def __init__(
+            self,
+            *,
+            partition: int = ...,
+            current_leader_epoch: int = ...,
+            leader_epoch: int = ...,
+        ) -> None: ...
+
+    class OffsetForLeaderTopic(Message):
+        topic: str
+        partitions: list[offset_for_leader_epoch_request.OffsetForLeaderPartition]
+        def __init__(
+            self,
+            *,
+            topic: str = ...,
+            partitions: list[offset_for_leader_epoch_request.OffsetForLeaderPartition] = ...,
+        ) -> None: ...
+
+    class OffsetForLeaderEpochRequest(Message):
+        replica_id: int
+        topics: list[offset_for_leader_epoch_request.OffsetForLeaderTopic]
+        def __init__(
+            self,
+            *,
+            replica_id: int = ...,
+            topics: list[offset_for_leader_epoch_request.OffsetForLeaderTopic] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = OffsetForLeaderEpochRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class offset_for_leader_epoch_response:
+    class EpochEndOffset(Message):
+        error_code: int
+        partition: int
+        leader_epoch: int
+        end_offset: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            partition: int = ...,
+            leader_epoch: int = ...,
+            end_offset: int = ...,
+        ) -> None: ...
+
+    class OffsetForLeaderTopicResult(Message):
+        topic: str
+        partitions: list[offset_for_leader_epoch_response.EpochEndOffset]
+        def __init__(
+            self,
+            *,
+            topic: str = ...,
+            partitions: list[offset_for_leader_epoch_response.EpochEndOffset] = ...,
+        ) -> None: ...
+
+    class OffsetForLeaderEpochResponse(Message):
+        throttle_time_ms: int
+        topics: list[offset_for_leader_epoch_response.OffsetForLeaderTopicResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            topics: list[offset_for_leader_epoch_response.OffsetForLeaderTopicResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = OffsetForLeaderEpochResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_configs_request:
+    class DescribeConfigsResource(Message):
+        resource_type: int
+        resource_name: str
+        configuration_keys: list[str] | None
+        def __init__(
+            self,
+            *,
+            resource_type: int = ...,
+            resource_name: str = ...,
+            configuration_keys: list[str] | None = ...,
+        ) -> None: ...
+
+    class DescribeConfigsRequest(Message):
+        resources: list[describe_configs_request.DescribeConfigsResource]
+        include_synonyms: bool
+        include_documentation: bool
+        def __init__(
+            self,
+            *,
+            resources: list[describe_configs_request.DescribeConfigsResource] = ...,
+            include_synonyms: bool = ...,
+            include_documentation: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeConfigsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_configs_response:
+    class DescribeConfigsSynonym(Message):
+        name: str
+        value: str | None
+        source: int
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            value: str | None = ...,
+            source: int = ...,
+        ) -> None: ...
+
+    class DescribeConfigsResourceResult(Message):
+        name: str
+        value: str | None
+        read_only: bool
+        config_source: int
+        is_sensitive: bool
+        synonyms: list[describe_configs_response.DescribeConfigsSynonym]
+        config_type: int
+        documentation: str | None
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            value: str | None = ...,
+            read_only: bool = ...,
+            config_source: int = ...,
+            is_sensitive: bool = ...,
+            synonyms: list[describe_configs_response.DescribeConfigsSynonym] = ...,
+            config_type: int = ...,
+            documentation: str | None = ...,
+        ) -> None: ...
+
+    class DescribeConfigsResult(Message):
+        error_code: int
+        error_message: str | None
+        resource_type: int
+        resource_name: str
+        configs: list[describe_configs_response.DescribeConfigsResourceResult]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            resource_type: int = ...,
+            resource_name: str = ...,
+            configs: list[describe_configs_response.DescribeConfigsResourceResult] = ...,
+        ) -> None: ...
+
+    class DescribeConfigsResponse(Message):
+        throttle_time_ms: int
+        results: list[describe_configs_response.DescribeConfigsResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            results: list[describe_configs_response.DescribeConfigsResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeConfigsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_configs_request:
+    class AlterableConfig(Message):
+        name: str
+        value: str | None
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            value: str | None = ...,
+        ) -> None: ...
+
+    class AlterConfigsResource(Message):
+        resource_type: int
+        resource_name: str
+        configs: list[alter_configs_request.AlterableConfig]
+        def __init__(
+            self,
+            *,
+            resource_type: int = ...,
+            resource_name: str = ...,
+            configs: list[alter_configs_request.AlterableConfig] = ...,
+        ) -> None: ...
+
+    class AlterConfigsRequest(Message):
+        resources: list[alter_configs_request.AlterConfigsResource]
+        validate_only: bool
+        def __init__(
+            self,
+            *,
+            resources: list[alter_configs_request.AlterConfigsResource] = ...,
+            validate_only: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterConfigsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_configs_response:
+    class AlterConfigsResourceResponse(Message):
+        error_code: int
+        error_message: str | None
+        resource_type: int
+        resource_name: str
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            resource_type: int = ...,
+            resource_name: str = ...,
+        ) -> None: ...
+
+    class AlterConfigsResponse(Message):
+        throttle_time_ms: int
+        responses: list[alter_configs_response.AlterConfigsResourceResponse]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            responses: list[alter_configs_response.AlterConfigsResourceResponse] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterConfigsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_replica_log_dirs_request:
+    class AlterReplicaLogDirTopic(Message):
+        name: str
+        partitions: list[int]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[int] = ...,
+        ) -> None: ...
+
+    class AlterReplicaLogDir(Message):
+        path: str
+        topics: list[alter_replica_log_dirs_request.AlterReplicaLogDirTopic]
+        def __init__(
+            self,
+            *,
+            path: str = ...,
+            topics: list[alter_replica_log_dirs_request.AlterReplicaLogDirTopic] = ...,
+        ) -> None: ...
+
+    class AlterReplicaLogDirsRequest(Message):
+        dirs: list[alter_replica_log_dirs_request.AlterReplicaLogDir]
+        def __init__(
+            self,
+            *,
+            dirs: list[alter_replica_log_dirs_request.AlterReplicaLogDir] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterReplicaLogDirsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_replica_log_dirs_response:
+    class AlterReplicaLogDirPartitionResult(Message):
+        partition_index: int
+        error_code: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class AlterReplicaLogDirTopicResult(Message):
+        topic_name: str
+        partitions: list[alter_replica_log_dirs_response.AlterReplicaLogDirPartitionResult]
+        def __init__(
+            self,
+            *,
+            topic_name: str = ...,
+            partitions: list[alter_replica_log_dirs_response.AlterReplicaLogDirPartitionResult] = ...,
+        ) -> None: ...
+
+    class AlterReplicaLogDirsResponse(Message):
+        throttle_time_ms: int
+        results: list[alter_replica_log_dirs_response.AlterReplicaLogDirTopicResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            results: list[alter_replica_log_dirs_response.AlterReplicaLogDirTopicResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterReplicaLogDirsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_log_dirs_request:
+    class DescribableLogDirTopic(Message):
+        topic: str
+        partitions: list[int]
+        def __init__(
+            self,
+            *,
+            topic: str = ...,
+            partitions: list[int] = ...,
+        ) -> None: ...
+
+    class DescribeLogDirsRequest(Message):
+        topics: list[describe_log_dirs_request.DescribableLogDirTopic] | None
+        def __init__(
+            self,
+            *,
+            topics: list[describe_log_dirs_request.DescribableLogDirTopic] | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeLogDirsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_log_dirs_response:
+    class DescribeLogDirsPartition(Message):
+        partition_index: int
+        partition_size: int
+        offset_lag: int
+        is_future_key: bool
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            partition_size: int = ...,
+            offset_lag: int = ...,
+            is_future_key: bool = ...,
+        ) -> None: ...
+
+    class DescribeLogDirsTopic(Message):
+        name: str
+        partitions: list[describe_log_dirs_response.DescribeLogDirsPartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[describe_log_dirs_response.DescribeLogDirsPartition] = ...,
+        ) -> None: ...
+
+    class DescribeLogDirsResult(Message):
+        error_code: int
+        log_dir: str
+        topics: list[describe_log_dirs_response.DescribeLogDirsTopic]
+        total_bytes: int
+        usable_bytes: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            log_dir: str = ...,
+            topics: list[describe_log_dirs_response.DescribeLogDirsTopic] = ...,
+            total_bytes: int = ...,
+            usable_bytes: int = ...,
+        ) -> None: ...
+
+    class DescribeLogDirsResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        results: list[describe_log_dirs_response.DescribeLogDirsResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            results: list[describe_log_dirs_response.DescribeLogDirsResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeLogDirsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class create_partitions_request:
+    class CreatePartitionsAssignment(Message):
+        broker_ids: list[int]
+        def __init__(
+            self,
+            *,
+            broker_ids: list[int] = ...,
+        ) -> None: ...
+
+    class CreatePartitionsTopic(Message):
+        name: str
+        count: int
+        assignments: list[create_partitions_request.CreatePartitionsAssignment] | None
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            count: int = ...,
+            assignments: list[create_partitions_request.CreatePartitionsAssignment] | None = ...,
+        ) -> None: ...
+
+    class CreatePartitionsRequest(Message):
+        topics: list[create_partitions_request.CreatePartitionsTopic]
+        timeout_ms: int
+        validate_only: bool
+        def __init__(
+            self,
+            *,
+            topics: list[create_partitions_request.CreatePartitionsTopic] = ...,
+            timeout_ms: int = ...,
+            validate_only: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = CreatePartitionsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class create_partitions_response:
+    class CreatePartitionsTopicResult(Message):
+        name: str
+        error_code: int
+        error_message: str | None
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+        ) -> None: ...
+
+    class CreatePartitionsResponse(Message):
+        throttle_time_ms: int
+        results: list[create_partitions_response.CreatePartitionsTopicResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            results: list[create_partitions_response.CreatePartitionsTopicResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = CreatePartitionsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class delete_groups_request:
+    class DeleteGroupsRequest(Message):
+        groups_names: list[str]
+        def __init__(
+            self,
+            *,
+            groups_names: list[str] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DeleteGroupsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class delete_groups_response:
+    class DeletableGroupResult(Message):
+        group_id: str
+        error_code: int
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class DeleteGroupsResponse(Message):
+        throttle_time_ms: int
+        results: list[delete_groups_response.DeletableGroupResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            results: list[delete_groups_response.DeletableGroupResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DeleteGroupsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class elect_leaders_request:
+    class TopicPartitions(Message):
+        topic: str
+        partitions: list[int]
+        def __init__(
+            self,
+            *,
+            topic: str = ...,
+            partitions: list[int] = ...,
+        ) -> None: ...
+
+    class ElectLeadersRequest(Message):
+        election_type: int
+        topic_partitions: list[elect_leaders_request.TopicPartitions] | None
+        timeout_ms: int
+        def __init__(
+            self,
+            *,
+            election_type: int = ...,
+            topic_partitions: list[elect_leaders_request.TopicPartitions] | None = ...,
+            timeout_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ElectLeadersRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class elect_leaders_response:
+    class PartitionResult(Message):
+        partition_id: int
+        error_code: int
+        error_message: str | None
+        def __init__(
+            self,
+            *,
+            partition_id: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+        ) -> None: ...
+
+    class ReplicaElectionResult(Message):
+        topic: str
+        partition_result: list[elect_leaders_response.PartitionResult]
+        def __init__(
+            self,
+            *,
+            topic: str = ...,
+            partition_result: list[elect_leaders_response.PartitionResult] = ...,
+        ) -> None: ...
+
+    class ElectLeadersResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        replica_election_results: list[elect_leaders_response.ReplicaElectionResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            replica_election_results: list[elect_leaders_response.ReplicaElectionResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ElectLeadersResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class incremental_alter_configs_request:
+    class AlterableConfig(Message):
+        name: str
+        config_operation: int
+        value: str | None
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            config_operation: int = ...,
+            value: str | None = ...,
+        ) -> None: ...
+
+    class AlterConfigsResource(Message):
+        resource_type: int
+        resource_name: str
+        configs: list[incremental_alter_configs_request.AlterableConfig]
+        def __init__(
+            self,
+            *,
+            resource_type: int = ...,
+            resource_name: str = ...,
+            configs: list[incremental_alter_configs_request.AlterableConfig] = ...,
+        ) -> None: ...
+
+    class IncrementalAlterConfigsRequest(Message):
+        resources: list[incremental_alter_configs_request.AlterConfigsResource]
+        validate_only: bool
+        def __init__(
+            self,
+            *,
+            resources: list[incremental_alter_configs_request.AlterConfigsResource] = ...,
+            validate_only: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = IncrementalAlterConfigsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class incremental_alter_configs_response:
+    class AlterConfigsResourceResponse(Message):
+        error_code: int
+        error_message: str | None
+        resource_type: int
+        resource_name: str
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            resource_type: int = ...,
+            resource_name: str = ...,
+        ) -> None: ...
+
+    class IncrementalAlterConfigsResponse(Message):
+        throttle_time_ms: int
+        responses: list[incremental_alter_configs_response.AlterConfigsResourceResponse]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            responses: list[incremental_alter_configs_response.AlterConfigsResourceResponse] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = IncrementalAlterConfigsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_partition_reassignments_request:
+    class ReassignablePartition(Message):
+        partition_index: int
+        replicas: list[int] | None
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            replicas: list[int] | None = ...,
+        ) -> None: ...
+
+    class ReassignableTopic(Message):
+        name: str
+        partitions: list[alter_partition_reassignments_request.ReassignablePartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[alter_partition_reassignments_request.ReassignablePartition] = ...,
+        ) -> None: ...
+
+    class AlterPartitionReassignmentsRequest(Message):
+        timeout_ms: int
+        topics: list[alter_partition_reassignments_request.ReassignableTopic]
+        def __init__(
+            self,
+            *,
+            timeout_ms: int = ...,
+            topics: list[alter_partition_reassignments_request.ReassignableTopic] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterPartitionReassignmentsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_partition_reassignments_response:
+    class ReassignablePartitionResponse(Message):
+        partition_index: int
+        error_code: int
+        error_message: str | None
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+        ) -> None: ...
+
+    class ReassignableTopicResponse(Message):
+        name: str
+        partitions: list[alter_partition_reassignments_response.ReassignablePartitionResponse]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[alter_partition_reassignments_response.ReassignablePartitionResponse] = ...,
+        ) -> None: ...
+
+    class AlterPartitionReassignmentsResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        error_message: str | None
+        responses: list[alter_partition_reassignments_response.ReassignableTopicResponse]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            responses: list[alter_partition_reassignments_response.ReassignableTopicResponse] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterPartitionReassignmentsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class list_partition_reassignments_request:
+    class ListPartitionReassignmentsTopics(Message):
+        name: str
+        partition_indexes: list[int]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partition_indexes: list[int] = ...,
+        ) -> None: ...
+
+    class ListPartitionReassignmentsRequest(Message):
+        timeout_ms: int
+        topics: list[list_partition_reassignments_request.ListPartitionReassignmentsTopics] | None
+        def __init__(
+            self,
+            *,
+            timeout_ms: int = ...,
+            topics: list[list_partition_reassignments_request.ListPartitionReassignmentsTopics] | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ListPartitionReassignmentsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class list_partition_reassignments_response:
+    class OngoingPartitionReassignment(Message):
+        partition_index: int
+        replicas: list[int]
+        adding_replicas: list[int]
+        removing_replicas: list[int]
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            replicas: list[int] = ...,
+            adding_replicas: list[int] = ...,
+            removing_replicas: list[int] = ...,
+        ) -> None: ...
+
+    class OngoingTopicReassignment(Message):
+        name: str
+        partitions: list[list_partition_reassignments_response.OngoingPartitionReassignment]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[list_partition_reassignments_response.OngoingPartitionReassignment] = ...,
+        ) -> None: ...
+
+    class ListPartitionReassignmentsResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        error_message: str | None
+        topics: list[list_partition_reassignments_response.OngoingTopicReassignment]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            topics: list[list_partition_reassignments_response.OngoingTopicReassignment] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ListPartitionReassignmentsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class offset_delete_request:
+    class OffsetDeleteRequestPartition(Message):
+        partition_index: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+        ) -> None: ...
+
+    class OffsetDeleteRequestTopic(Message):
+        name: str
+        partitions: list[offset_delete_request.OffsetDeleteRequestPartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[offset_delete_request.OffsetDeleteRequestPartition] = ...,
+        ) -> None: ...
+
+    class OffsetDeleteRequest(Message):
+        group_id: str
+        topics: list[offset_delete_request.OffsetDeleteRequestTopic]
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            topics: list[offset_delete_request.OffsetDeleteRequestTopic] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = OffsetDeleteRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class offset_delete_response:
+    class OffsetDeleteResponsePartition(Message):
+        partition_index: int
+        error_code: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class OffsetDeleteResponseTopic(Message):
+        name: str
+        partitions: list[offset_delete_response.OffsetDeleteResponsePartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[offset_delete_response.OffsetDeleteResponsePartition] = ...,
+        ) -> None: ...
+
+    class OffsetDeleteResponse(Message):
+        error_code: int
+        throttle_time_ms: int
+        topics: list[offset_delete_response.OffsetDeleteResponseTopic]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            throttle_time_ms: int = ...,
+            topics: list[offset_delete_response.OffsetDeleteResponseTopic] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = OffsetDeleteResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_client_quotas_request:
+    class ComponentData(Message):
+        entity_type: str
+        match_type: int
+        match: str | None
+        def __init__(
+            self,
+            *,
+            entity_type: str = ...,
+            match_type: int = ...,
+            match: str | None = ...,
+        ) -> None: ...
+
+    class DescribeClientQuotasRequest(Message):
+        components: list[describe_client_quotas_request.ComponentData]
+        strict: bool
+        def __init__(
+            self,
+            *,
+            components: list[describe_client_quotas_request.ComponentData] = ...,
+            strict: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeClientQuotasRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_client_quotas_response:
+    class EntityData(Message):
+        entity_type: str
+        entity_name: str | None
+        def __init__(
+            self,
+            *,
+            entity_type: str = ...,
+            entity_name: str | None = ...,
+        ) -> None: ...
+
+    class ValueData(Message):
+        key: str
+        value: float
+        def __init__(
+            self,
+            *,
+            key: str = ...,
+            value: float = ...,
+        ) -> None: ...
+
+    class EntryData(Message):
+        entity: list[describe_client_quotas_response.EntityData]
+        values: list[describe_client_quotas_response.ValueData]
+        def __init__(
+            self,
+            *,
+            entity: list[describe_client_quotas_response.EntityData] = ...,
+            values: list[describe_client_quotas_response.ValueData] = ...,
+        ) -> None: ...
+
+    class DescribeClientQuotasResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        error_message: str | None
+        entries: list[describe_client_quotas_response.EntryData] | None
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            entries: list[describe_client_quotas_response.EntryData] | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeClientQuotasResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_client_quotas_request:
+    class EntityData(Message):
+        entity_type: str
+        entity_name: str | None
+        def __init__(
+            self,
+            *,
+            entity_type: str = ...,
+            entity_name: str | None = ...,
+        ) -> None: ...
+
+    class OpData(Message):
+        key: str
+        value: float
+        remove: bool
+        def __init__(
+            self,
+            *,
+            key: str = ...,
+            value: float = ...,
+            remove: bool = ...,
+        ) -> None: ...
+
+    class EntryData(Message):
+        entity: list[alter_client_quotas_request.EntityData]
+        ops: list[alter_client_quotas_request.OpData]
+        def __init__(
+            self,
+            *,
+            entity: list[alter_client_quotas_request.EntityData] = ...,
+            ops: list[alter_client_quotas_request.OpData] = ...,
+        ) -> None: ...
+
+    class AlterClientQuotasRequest(Message):
+        entries: list[alter_client_quotas_request.EntryData]
+        validate_only: bool
+        def __init__(
+            self,
+            *,
+            entries: list[alter_client_quotas_request.EntryData] = ...,
+            validate_only: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterClientQuotasRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_client_quotas_response:
+    class EntityData(Message):
+        entity_type: str
+        entity_name: str | None
+        def __init__(
+            self,
+            *,
+            entity_type: str = ...,
+            entity_name: str | None = ...,
+        ) -> None: ...
+
+    class EntryData(Message):
+        error_code: int
+        error_message: str | None
+        entity: list[alter_client_quotas_response.EntityData]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            entity: list[alter_client_quotas_response.EntityData] = ...,
+        ) -> None: ...
+
+    class AlterClientQuotasResponse(Message):
+        throttle_time_ms: int
+        entries: list[alter_client_quotas_response.EntryData]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            entries: list[alter_client_quotas_response.EntryData] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterClientQuotasResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_partition_request:
+    class BrokerState(Message):
+        broker_id: int
+        broker_epoch: int
+        def __init__(
+            self,
+            *,
+            broker_id: int = ...,
+            broker_epoch: int = ...,
+        ) -> None: ...
+
+    class PartitionData(Message):
+        partition_index: int
+        leader_epoch: int
+        new_isr_with_epochs: list[alter_partition_request.BrokerState]
+        leader_recovery_state: int
+        partition_epoch: int
+        new_isr: list[int]
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            leader_epoch: int = ...,
+            new_isr_with_epochs: list[alter_partition_request.BrokerState] = ...,
+            leader_recovery_state: int = ...,
+            partition_epoch: int = ...,
+            new_isr: list[int] = ...,
+        ) -> None: ...
+
+    class TopicData(Message):
+        topic_id: bytes
+        partitions: list[alter_partition_request.PartitionData]
+        topic_name: str
+        def __init__(
+            self,
+            *,
+            topic_id: bytes = ...,
+            partitions: list[alter_partition_request.PartitionData] = ...,
+            topic_name: str = ...,
+        ) -> None: ...
+
+    class AlterPartitionRequest(Message):
+        broker_id: int
+        broker_epoch: int
+        topics: list[alter_partition_request.TopicData]
+        def __init__(
+            self,
+            *,
+            broker_id: int = ...,
+            broker_epoch: int = ...,
+            topics: list[alter_partition_request.TopicData] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterPartitionRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_partition_response:
+    class PartitionData(Message):
+        partition_index: int
+        error_code: int
+        leader_id: int
+        leader_epoch: int
+        isr: list[int]
+        leader_recovery_state: int
+        partition_epoch: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+            leader_id: int = ...,
+            leader_epoch: int = ...,
+            isr: list[int] = ...,
+            leader_recovery_state: int = ...,
+            partition_epoch: int = ...,
+        ) -> None: ...
+
+    class TopicData(Message):
+        topic_id: bytes
+        partitions: list[alter_partition_response.PartitionData]
+        topic_name: str
+        def __init__(
+            self,
+            *,
+            topic_id: bytes = ...,
+            partitions: list[alter_partition_response.PartitionData] = ...,
+            topic_name: str = ...,
+        ) -> None: ...
+
+    class AlterPartitionResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        topics: list[alter_partition_response.TopicData]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            topics: list[alter_partition_response.TopicData] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterPartitionResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_cluster_request:
+    class DescribeClusterRequest(Message):
+        include_cluster_authorized_operations: bool
+        endpoint_type: int
+        def __init__(
+            self,
+            *,
+            include_cluster_authorized_operations: bool = ...,
+            endpoint_type: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeClusterRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_cluster_response:
+    class DescribeClusterBroker(Message):
+        broker_id: int
+        host: str
+        port: int
+        rack: str | None
+        def __init__(
+            self,
+            *,
+            broker_id: int = ...,
+            host: str = ...,
+            port: int = ...,
+            rack: str | None = ...,
+        ) -> None: ...
+
+    class DescribeClusterResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        error_message: str | None
+        endpoint_type: int
+        cluster_id: str
+        controller_id: int
+        brokers: list[describe_cluster_response.DescribeClusterBroker]
+        cluster_authorized_operations: int
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            endpoint_type: int = ...,
+            cluster_id: str = ...,
+            controller_id: int = ...,
+            brokers: list[describe_cluster_response.DescribeClusterBroker] = ...,
+            cluster_authorized_operations: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeClusterResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_producers_request:
+    class TopicRequest(Message):
+        name: str
+        partition_indexes: list[int]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partition_indexes: list[int] = ...,
+        ) -> None: ...
+
+    class DescribeProducersRequest(Message):
+        topics: list[describe_producers_request.TopicRequest]
+        def __init__(
+            self,
+            *,
+            topics: list[describe_producers_request.TopicRequest] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeProducersRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_producers_response:
+    class ProducerState(Message):
+        producer_id: int
+        producer_epoch: int
+        last_sequence: int
+        last_timestamp: int
+        coordinator_epoch: int
+        current_txn_start_offset: int
+        def __init__(
+            self,
+            *,
+            producer_id: int = ...,
+            producer_epoch: int = ...,
+            last_sequence: int = ...,
+            last_timestamp: int = ...,
+            coordinator_epoch: int = ...,
+            current_txn_start_offset: int = ...,
+        ) -> None: ...
+
+    class PartitionResponse(Message):
+        partition_index: int
+        error_code: int
+        error_message: str | None
+        active_producers: list[describe_producers_response.ProducerState]
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            active_producers: list[describe_producers_response.ProducerState] = ...,
+        ) -> None: ...
+
+    class TopicResponse(Message):
+        name: str
+        partitions: list[describe_producers_response.PartitionResponse]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[describe_producers_response.PartitionResponse] = ...,
+        ) -> None: ...
+
+    class DescribeProducersResponse(Message):
+        throttle_time_ms: int
+        topics: list[describe_producers_response.TopicResponse]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            topics: list[describe_producers_response.TopicResponse] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeProducersResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class allocate_producer_ids_request:
+    class AllocateProducerIdsRequest(Message):
+        broker_id: int
+        broker_epoch: int
+        def __init__(
+            self,
+            *,
+            broker_id: int = ...,
+            broker_epoch: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AllocateProducerIdsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class allocate_producer_ids_response:
+    class AllocateProducerIdsResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        producer_id_start: int
+        producer_id_len: int
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            producer_id_start: int = ...,
+            producer_id_len: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AllocateProducerIdsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_topic_partitions_request:
+    class TopicRequest(Message):
+        name: str
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+        ) -> None: ...
+
+    class Cursor(Message):
+        topic_name: str
+        partition_index: int
+        def __init__(
+            self,
+            *,
+            topic_name: str = ...,
+            partition_index: int = ...,
+        ) -> None: ...
+
+    class DescribeTopicPartitionsRequest(Message):
+        topics: list[describe_topic_partitions_request.TopicRequest]
+        response_partition_limit: int
+        cursor: describe_topic_partitions_request.Cursor | None
+        def __init__(
+            self,
+            *,
+            topics: list[describe_topic_partitions_request.TopicRequest] = ...,
+            response_partition_limit: int = ...,
+            cursor: describe_topic_partitions_request.Cursor | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeTopicPartitionsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_topic_partitions_response:
+    class DescribeTopicPartitionsResponsePartition(Message):
+        error_code: int
+        partition_index: int
+        leader_id: int
+        leader_epoch: int
+        replica_nodes: list[int]
+        isr_nodes: list[int]
+        eligible_leader_replicas: list[int] | None
+        last_known_elr: list[int] | None
+        offline_replicas: list[int]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            partition_index: int = ...,
+            leader_id: int = ...,
+            leader_epoch: int = ...,
+            replica_nodes: list[int] = ...,
+            isr_nodes: list[int] = ...,
+            eligible_leader_replicas: list[int] | None = ...,
+            last_known_elr: list[int] | None = ...,
+            offline_replicas: list[int] = ...,
+        ) -> None: ...
+
+    class DescribeTopicPartitionsResponseTopic(Message):
+        error_code: int
+        name: str | None
+        topic_id: bytes
+        is_internal: bool
+        partitions: list[describe_topic_partitions_response.DescribeTopicPartitionsResponsePartition]
+        topic_authorized_operations: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            name: str | None = ...,
+            topic_id: bytes = ...,
+            is_internal: bool = ...,
+            partitions: list[describe_topic_partitions_response.DescribeTopicPartitionsResponsePartition] = ...,
+            topic_authorized_operations: int = ...,
+        ) -> None: ...
+
+    class Cursor(Message):
+        topic_name: str
+        partition_index: int
+        def __init__(
+            self,
+            *,
+            topic_name: str = ...,
+            partition_index: int = ...,
+        ) -> None: ...
+
+    class DescribeTopicPartitionsResponse(Message):
+        throttle_time_ms: int
+        topics: list[describe_topic_partitions_response.DescribeTopicPartitionsResponseTopic]
+        next_cursor: describe_topic_partitions_response.Cursor | None
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            topics: list[describe_topic_partitions_response.DescribeTopicPartitionsResponseTopic] = ...,
+            next_cursor: describe_topic_partitions_response.Cursor | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeTopicPartitionsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
