@@ -6,10 +6,12 @@
         cluster.start_broker(2)
 
 Every process that a cluster started ends with it: at the end of the `with` block, or at the end of the interpreter.
+All methods block and none needs an event loop; in a coroutine call `start` and `close` through `asyncio.to_thread`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import shutil
 import tempfile
@@ -77,8 +79,8 @@ class LocalCluster:
         atexit.register(self.close)
         try:
             if self._given_connect is None:
-                self.ensemble = Ensemble(self._zookeepers, self.directory / "zookeeper")
-                self.ensemble.start()
+                self.ensemble = Ensemble(self.directory / "zookeeper", self._zookeepers)
+                asyncio.run(self.ensemble.start())
             for broker_id in self._broker_ids:
                 self._add(broker_id).start()
             for broker in self.brokers.values():
@@ -99,7 +101,7 @@ class LocalCluster:
         for broker in self.brokers.values():
             broker.close()
         if self.ensemble is not None:
-            self.ensemble.stop()
+            asyncio.run(self.ensemble.stop())
             self.ensemble = None
         LIVE_CLUSTERS.discard(self)
         if self._given_directory is None and self.directory != Path():
@@ -111,7 +113,7 @@ class LocalCluster:
             return self._given_connect
         if self.ensemble is None:
             raise RuntimeError("the cluster does not run")
-        return self.ensemble.connect_string
+        return self.ensemble.connect
 
     @property
     def bootstrap_servers(self) -> str:

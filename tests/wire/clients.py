@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
 import aiokafka
@@ -21,7 +20,7 @@ import kafka
 
 from tests.conftest import foreign_program
 
-TIMEOUT_S: Final = 30
+TIMEOUT_S: Final = 20
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -51,7 +50,9 @@ class Read:
 class Client(Protocol):
     name: str
     free_form: bool
-    """Can it send any bytes as key, null header values and timestamps of the caller's choice?"""
+    """Can it send and show any bytes as key and header, and timestamps of the caller's choice?"""
+    null_headers: bool
+    """Can it send a header whose value is null?"""
 
     def produce(
         self, servers: str, topic: str, records: Sequence[Record], *, acks: str = "all", codec: str = "none"
@@ -65,6 +66,7 @@ class Client(Protocol):
 class Confluent:
     name = "confluent-kafka"
     free_form = True
+    null_headers = True
 
     def produce(
         self, servers: str, topic: str, records: Sequence[Record], *, acks: str = "all", codec: str = "none"
@@ -109,6 +111,7 @@ class Confluent:
 class KafkaPython:
     name = "kafka-python"
     free_form = True
+    null_headers = False
 
     def produce(
         self, servers: str, topic: str, records: Sequence[Record], *, acks: str = "all", codec: str = "none"
@@ -153,6 +156,7 @@ class KafkaPython:
 class AioKafka:
     name = "aiokafka"
     free_form = True
+    null_headers = True
 
     def produce(
         self, servers: str, topic: str, records: Sequence[Record], *, acks: str = "all", codec: str = "none"
@@ -210,27 +214,28 @@ class AioKafka:
 class Kcat:
     name = "kcat"
     free_form = False
+    null_headers = False
 
     def produce(
         self, servers: str, topic: str, records: Sequence[Record], *, acks: str = "all", codec: str = "none"
     ) -> None:
-        for record in records:  # one process each: key and headers are arguments, the value is a file's content
+        for record in records:  # one process each, because headers are arguments
             arguments = ["-P", "-b", servers, "-t", topic, "-p", "0", "-z", codec, "-X", f"acks={acks}"]
-            arguments += ["-Z"] if record.value is None else []
-            arguments += ["-k", record.key.decode()] if record.key is not None else []
             for name, value in record.headers:
                 arguments += ["-H", f"{name}={(value or b'').decode()}"]
-            with tempfile.TemporaryDirectory() as folder:
-                content = Path(folder, "value")
-                content.write_bytes(record.value or b"")
-                self._run([*arguments, str(content)])
+            if record.value is None:  # with -Z what is empty after the key's delimiter is null
+                self._run([*arguments, "-Z", "-K", ":"], (record.key or b"") + b":\n")
+                continue
+            arguments += ["-k", record.key.decode()] if record.key is not None else []
+            with tempfile.NamedTemporaryFile() as content:  # a file named as argument is sent whole as one value
+                content.write(record.value)
+                content.flush()
+                self._run([*arguments, content.name])
 
     def consume(self, servers: str, topic: str, count: int, *, offset: int = 0, partition: int = 0) -> list[Read]:
         lengths_then_bytes = "%o %T %K %S %h\n%k%s"
-        output = self._run(
-            ["-C", "-b", servers, "-t", topic, "-p", str(partition), "-o", str(offset), "-c", str(count), "-q"]
-            + ["-f", lengths_then_bytes]
-        )
+        source = ["-b", servers, "-t", topic, "-p", str(partition), "-o", str(offset)]
+        output = self._run(["-C", "-q", *source, "-c", str(count), "-f", lengths_then_bytes])
         found = []
         while output:
             line, _, output = output.partition(b"\n")
@@ -242,9 +247,9 @@ class Kcat:
             found.append(Read(int(at), key, value, headers, int(stamp)))
         return found
 
-    def _run(self, arguments: list[str]) -> bytes:
+    def _run(self, arguments: list[str], stdin: bytes = b"") -> bytes:
         program = foreign_program("kcat", "kcat")
-        done = subprocess.run([program, *arguments], capture_output=True, timeout=TIMEOUT_S)
+        done = subprocess.run([program, *arguments], input=stdin, capture_output=True, timeout=TIMEOUT_S)
         assert done.returncode == 0, done.stderr.decode(errors="replace")
         return done.stdout
 

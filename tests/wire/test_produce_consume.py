@@ -37,7 +37,8 @@ def records_for(writer: Client, reader: Client) -> list[Record]:
     noise = random.Random(1)
     return [
         *plain,
-        Record(b"", b"", (("empty", b""), ("null", None), ("ünï", bytes(range(256)))), now_ms - 60_000),
+        Record(b"", b"", (("empty", b""), ("ünï", bytes(range(256)))), now_ms - 60_000),
+        *([Record(b"k", b"v", (("null", None),), now_ms - 60_000)] if writer.null_headers else []),
         Record(bytes(range(256)), noise.randbytes(50_000), (), now_ms - 59_999),
         *(Record(noise.randbytes(8), noise.randbytes(index), (), now_ms - 1000 + index) for index in range(300)),
     ]
