@@ -11,12 +11,13 @@ from collections import deque
 from typing import Any
 
 from kafkalite.errors import ErrorCode, ProtocolViolation
-from kafkalite.net.frames import FrameReader, request_frame, response_body_position
+from kafkalite.net.frames import LENGTH, FrameReader, request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 
 MAX_RESPONSE_BYTES = 1 << 30
 _RECEIVE_BYTES = 256 * 1024
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _shared_buffers: dict[int, bytearray] = {}
 
 
@@ -106,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
             reason = TimeoutError(
                 f"{self.host}:{self.port} did not answer {type(message).__name__} within {timeout_s:g} s"
             )
-            self._end(reason)
+            self._end(ConnectionError(f"closed, because {reason}"))
             raise reason from None
 
     async def negotiate(self, timeout_s: float = 10.0) -> None:
@@ -159,6 +160,8 @@ class Connection(asyncio.BufferedProtocol):
     def _answer(self, frame: memoryview) -> None:
         if not self._waiting:
             raise ProtocolViolation("a response that nobody asked for")
+        if len(frame) < LENGTH.size:
+            raise ProtocolViolation(f"a response of {len(frame)} bytes has no room for its header")
         correlation_id, api_key, version, future = self._waiting.popleft()
         got = int.from_bytes(frame[:4], "big", signed=True)
         if got != correlation_id:
@@ -166,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
             raise ProtocolViolation(f"correlation id {got} instead of {correlation_id}")
         if future.done():
             return
-        if api_key == ApiKey.API_VERSIONS and version > 0 and frame[4:6] == b"\x00\x23":
+        if api_key == ApiKey.API_VERSIONS and version > 0 and bytes(frame[4:6]) == _UNSUPPORTED_VERSION:
             version = 0  # UNSUPPORTED_VERSION is always written in version 0
         try:
             position = response_body_position(APIS[api_key], version, frame)

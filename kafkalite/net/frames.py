@@ -56,6 +56,7 @@ def read_request_header(frame: Buffer, header_version: int) -> RequestHeader:
 
 
 def _skip_tags(frame: Buffer, position: int) -> int:
+    """Where the header ends. IndexError when the frame ends first."""
     count, position = read_uvarint(frame, position)
     for _ in range(count):
         _, position = read_uvarint(frame, position)
@@ -102,8 +103,13 @@ def _framed(header: bytes, body: list[Buffer]) -> list[Buffer]:
 
 
 def response_body_position(api: Api, version: int, frame: Buffer) -> int:
-    """Where the body begins in a response frame (without the length)."""
-    return _skip_tags(frame, 4) if response_header_version(api, version) else 4
+    """Where the body begins in a response frame (without the length). ProtocolViolation when the header is cut."""
+    if not response_header_version(api, version):
+        return 4
+    try:
+        return _skip_tags(frame, 4)
+    except IndexError:
+        raise ProtocolViolation(f"a response of {len(frame)} bytes ends in its header") from None
 
 
 class FrameReader:
