@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.errors import ProtocolViolation
 from kafkalite.net.connection import shared_receive_buffer
 from kafkalite.net.frames import FrameReader
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ logger = logging.getLogger("kafkalite.broker.connection")
 _WAITING_BYTES_MAX = 4 * 1024 * 1024
 _PIPELINED_MAX = 128
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
+_PRODUCE = ApiKey.PRODUCE.to_bytes(2, "big")
+
+
+def _is_produce(frame: memoryview) -> bool:
+    return bytes(frame[:2]) == _PRODUCE
 
 
 class Slot:
@@ -120,12 +126,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             return False
         if not self._slots:
             return True
-        # Produce (api key 0) behind Produce: see the module.
-        return self._pipelining and frame[:2] == b"\x00\x00" and len(self._slots) < _PIPELINED_MAX
+        # Produce behind Produce: see the module.
+        return self._pipelining and _is_produce(frame) and len(self._slots) < _PIPELINED_MAX
 
     def _start(self, frame: memoryview) -> None:
         slot = Slot()
-        self._pipelining = frame[:2] == b"\x00\x00"
+        self._pipelining = _is_produce(frame)
         self._slots.append(slot)
         try:
             reply = self.dispatcher.handle(frame, self)
@@ -196,7 +202,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         return not self._slots and not self._waiting
 
     def _violation(self, problem: str) -> None:
+        """Answers to the requests before the bad one still leave, as far as the socket takes them."""
         logger.warning("closing the connection from %s on %s: %s", self.peer_host, self.listener, problem)
+        corked, self._corked = self._corked, None
+        if corked:
+            self._write(corked)
         self.close()
 
     def close(self) -> None:
