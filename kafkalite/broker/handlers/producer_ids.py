@@ -28,7 +28,8 @@ async def init_producer_id(broker: Broker, request: Any, context: RequestContext
 
 async def allocate_producer_ids(broker: Broker, request: Any, context: RequestContext) -> Any:
     """The next block, written to ZooKeeper."""
-    start, length = await broker.controller.allocate_producer_ids(request.broker_id, request.broker_epoch)
+    block = await broker.controller.allocate_producer_ids(request.broker_id, request.broker_epoch)
     return messages.allocate_producer_ids_response.AllocateProducerIdsResponse(
-        producer_id_start=start, producer_id_len=length
+        producer_id_start=block.first_producer_id,
+        producer_id_len=block.last_producer_id - block.first_producer_id + 1,
     )
