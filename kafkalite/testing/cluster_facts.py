@@ -1,0 +1,110 @@
+"""What ZooKeeper says about a cluster: what tests wait for, and what an operator would look up.
+
+ZooKeeper and not a broker is asked, because a broker that was paused or cut off still tells what was so before.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from kafkalite.types import NO_BROKER
+from zk import paths
+from zk.znodes.controller import ControllerSeat
+from zk.znodes.topics import PartitionState, TopicAssignment
+
+_TIMEOUT_S: Final = 20.0
+_SUPER_SECRET: Final = 0xB3415C00
+"""The constant from which a ZooKeeper server makes the passwords of its sessions."""
+
+
+class ClusterFacts:
+    """A ZooKeeper session that reads; all methods wait for ZooKeeper, and raise kazoo's exceptions without it."""
+
+    def __init__(self, zookeeper_connect: str) -> None:
+        self.client = KazooClient(hosts=zookeeper_connect, timeout=_TIMEOUT_S)
+        self.client.logger.setLevel("CRITICAL")
+        self.client.start(_TIMEOUT_S)
+
+    def close(self) -> None:
+        self.client.stop()
+        self.client.close()
+
+    def __enter__(self) -> ClusterFacts:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def controller(self) -> int:
+        """The controller's broker id, NO_BROKER while there is none."""
+        try:
+            return ControllerSeat.decode(self.client.get(paths.CONTROLLER)[0]).broker_id
+        except NoNodeError:
+            return NO_BROKER
+
+    def brokers(self) -> set[int]:
+        """The registered brokers."""
+        return {int(name) for name in self.client.get_children(paths.BROKER_IDS)}
+
+    def broker_epoch(self, broker_id: int) -> int:
+        """The czxid of a broker's registration; 0 when it is not registered."""
+        stat = self.client.exists(paths.broker(broker_id))
+        return int(stat.czxid) if stat else 0
+
+    def states(self, topic: str) -> dict[int, PartitionState]:
+        """Leader and ISR of each partition that has a state."""
+        try:
+            partitions = self.client.get_children(paths.partitions(topic))
+        except NoNodeError:
+            return {}
+        found = {}
+        for partition in map(int, partitions):
+            try:
+                found[partition] = self.state(topic, partition)
+            except NoNodeError:
+                pass  # the topic is being made or deleted
+        return dict(sorted(found.items()))
+
+    def state(self, topic: str, partition: int) -> PartitionState:
+        return PartitionState.decode(self.client.get(paths.partition_state(topic, partition))[0])
+
+    def leaders(self, topic: str) -> list[int]:
+        return [state.leader for state in self.states(topic).values()]
+
+    def fully_replicated(self, topic: str) -> bool:
+        """Has every partition a leader, and all its replicas in sync?"""
+        assignment = TopicAssignment.decode(self.client.get(paths.topic(topic))[0])
+        states = self.states(topic)
+        return len(states) == len(assignment.partitions) and all(
+            state.leader in state.isr and len(state.isr) == len(assignment.partitions[partition])
+            for partition, state in states.items()
+        )
+
+    def expire_session(self, broker_id: int) -> None:
+        """End the session of a broker behind its back, as if it had not been heard of for too long."""
+        owner = self.client.exists(paths.broker(broker_id)).ephemeral_owner
+        session_id = owner & 0xFFFFFFFFFFFFFFFF
+        signed_id = session_id - (1 << 64) if session_id >> 63 else session_id
+        hosts = ",".join(f"{host}:{port}" for host, port in self.client.hosts)
+        thief = KazooClient(hosts=hosts, client_id=(signed_id, session_password(session_id)), timeout=2.0)
+        thief.start(_TIMEOUT_S)
+        if thief.client_id[0] != signed_id:
+            raise RuntimeError(f"ZooKeeper gave session {thief.client_id[0]:x} instead of broker {broker_id}'s")
+        thief.stop()
+        thief.close()
+
+
+def session_password(session_id: int) -> bytes:
+    """The password of a ZooKeeper session: 16 bytes of Java's Random, seeded with the id and a constant."""
+    seed = (session_id ^ _SUPER_SECRET ^ 0x5DEECE66D) & 0xFFFFFFFFFFFF
+    password = b""
+    for _ in range(4):
+        seed = (seed * 0x5DEECE66D + 0xB) & 0xFFFFFFFFFFFF
+        password += (seed >> 16).to_bytes(4, "little")
+    return password
