@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkalite.protocol.adapters import SECURITY_PROTOCOLS
+from kafkalite.protocol.adapters import security_protocol_name
 from kafkalite.types import NO_BROKER, NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
 DELETED_LEADER = -2
@@ -74,10 +74,11 @@ class MetadataCache:
 
     def apply(self, request: Any) -> list[TopicPartition]:
         """Take an UpdateMetadata request; returns the partitions that left the cache."""
+        brokers = {each.id: _broker(each) for each in request.live_brokers}
         self.version += 1
         self.controller_id = request.controller_id
         self.controller_epoch = request.controller_epoch
-        self.brokers = {each.id: _broker(each) for each in request.live_brokers}
+        self.brokers = brokers
         removed: list[TopicPartition] = []
         for state in request.topic_states:
             self._apply_topic(state, removed)
@@ -144,7 +145,7 @@ class MetadataCache:
 
 def _broker(live: Any) -> Broker:
     endpoints = {
-        each.listener: Endpoint(each.listener, each.host, each.port, SECURITY_PROTOCOLS[each.security_protocol])
+        each.listener: Endpoint(each.listener, each.host, each.port, security_protocol_name(each.security_protocol))
         for each in live.endpoints
     }
     return Broker(live.id, endpoints, live.rack)

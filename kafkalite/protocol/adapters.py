@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol import messages
 
 Adapter = Callable[[Any, int], None]
@@ -195,11 +196,18 @@ def _update_metadata_request_up(request: Any, version: int) -> None:
         if version == 0:
             broker.endpoints = [endpoint(host=broker.v0_host, port=broker.v0_port)]
         for each in broker.endpoints if version < 3 else []:
-            each.listener = SECURITY_PROTOCOLS[each.security_protocol]
+            each.listener = security_protocol_name(each.security_protocol)
 
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Names by the number that UpdateMetadata carries."""
+
+
+def security_protocol_name(number: int) -> str:
+    """The name that an UpdateMetadata means. ProtocolViolation when there is none of that number."""
+    if not 0 <= number < len(SECURITY_PROTOCOLS):
+        raise ProtocolViolation(f"security protocol {number}; known are 0 to {len(SECURITY_PROTOCOLS) - 1}")
+    return SECURITY_PROTOCOLS[number]
 
 
 def _update_metadata_request_down(request: Any, _: int) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kafkalite.errors import ProtocolViolation
@@ -30,7 +31,7 @@ def compile_reader(root: Struct, classes: dict[str, type]) -> Reader:
     """A function (buffer, position) -> message. Bytes after the message are ignored, as Kafka does."""
     source = _Source(classes)
     for each in root.structs():
-        source.add(f"read_{each.name}", lambda each=each: _reader_source(each, classes[each.name], source))
+        source.add(f"read_{each.name}", partial(_reader_source, each, classes[each.name], source))
     read = source.compile()[f"read_{root.name}"]
 
     def read_message(buffer: Buffer, position: int) -> Any:
@@ -46,7 +47,7 @@ def compile_writer(root: Struct, classes: dict[str, type]) -> Writer:
     """A function message -> buffers; record data is passed on without a copy."""
     source = _Source(classes)
     for each in root.structs():
-        source.add(f"write_{each.name}", lambda each=each: _writer_source(each, source))
+        source.add(f"write_{each.name}", partial(_writer_source, each, source))
     write = source.compile()[f"write_{root.name}"]
 
     def write_message(message: Any) -> list[Buffer]:
@@ -248,8 +249,8 @@ def _read_array(lines: _Lines, field: Field, flexible: bool, target: str) -> Non
         format_ = FIXED_FORMATS[field.type]
         lines.source.names["unpack_from"] = struct.unpack_from
         if field.type == "uuid":
-            lines.put(f"{target} = [bytes(b[q:q + 16]) for q in range(p, p + 16 * n, 16)]")
             lines.put("if p + 16 * n > size: raise IndexError('array of ids beyond the end')")
+            lines.put(f"{target} = [bytes(b[q:q + 16]) for q in range(p, p + 16 * n, 16)]")
         else:
             lines.put(f"{target} = list(unpack_from(f'>{{n}}{format_}', b, p))")
         lines.put(f"p += {_size_of(format_)} * n")

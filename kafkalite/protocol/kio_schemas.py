@@ -20,7 +20,8 @@ def load_struct(api_name: str, version: int, direction: str) -> Struct:
     from kio.schema.index import schema_name_map
     from kio.static.constants import EntityType
 
-    module_name, class_name = schema_name_map[api_name][version][EntityType[direction]].split(":")
+    entities: Any = schema_name_map[api_name][version]
+    module_name, class_name = entities[EntityType[direction]].split(":")
     module = __import__(module_name, fromlist=[class_name])
     return _struct(getattr(module, class_name))
 
@@ -52,8 +53,7 @@ def _field(field: dataclasses.Field[Any]) -> Field:
         return Field(name, _struct(inner), is_array, nullable or (tag is not None and not is_array), tag, None)
     kafka_type = field.metadata["kafka_type"]
     if kafka_type in _IN_MILLISECONDS:
-        nullable, default = False, _milliseconds(field.default)
-        return Field(f"{name}_ms", _IN_MILLISECONDS[kafka_type], is_array, nullable, tag, default)
+        return Field(f"{name}_ms", _IN_MILLISECONDS[kafka_type], is_array, False, tag, _milliseconds(field.default))
     if kafka_type == "error_code":
         kafka_type = "int16"
     if kafka_type == "uuid" and not is_array:
@@ -75,7 +75,5 @@ def _milliseconds(default: Any) -> int:
 
 def _plain(value: Any) -> Any:
     """Without kio's subclasses of int and str."""
-    for kind in (bool, int, float, str, bytes):
-        if isinstance(value, kind):
-            return kind(value)
-    return value
+    kinds: tuple[type[Any], ...] = (bool, int, float, str, bytes)
+    return next((kind(value) for kind in kinds if isinstance(value, kind)), value)
