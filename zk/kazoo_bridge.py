@@ -126,11 +126,14 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
         """A daemon thread, so that no server that hangs can keep the process from ending."""
-        return super().spawn(_quiet_when_stopped, func, args, kwargs)
+        return super().spawn(_run_thread, func, args, kwargs)
 
 
-def _quiet_when_stopped(func: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _run_thread(func: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     try:
         func(*args, **kwargs)
     except InterruptedError:
         logger.debug("kazoo was stopped between two attempts to connect")
+    except Exception:
+        # Its end is reported as a change of state, upon which the store starts it again.
+        logger.exception("kazoo's connection thread died")

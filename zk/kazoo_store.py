@@ -25,10 +25,10 @@ from kazoo.protocol.states import EventType as KazooEventType
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 
+from zk import paths
 from zk.kazoo_bridge import Answer, LoopHandler, Mailbox
 from zk.kazoo_watches import ArmedWatch, WatchKind, WatchTable
 from zk.listeners import notify
-from zk.memory_tree import check_path
 from zk.store import (
     ANY_VERSION,
     BadVersionError,
@@ -240,8 +240,7 @@ class KazooStore:
             return []
         fixed = list(operations)
         for operation in fixed:
-            if not (isinstance(operation, Create) and operation.sequence):
-                check_path(operation.path)
+            paths.check(operation.path)
         size_bytes = sum(len(o.path) + (len(o.data) if isinstance(o, Create | Write) else 0) for o in fixed)
 
         def send(client: KazooClient) -> Any:
@@ -317,15 +316,25 @@ class KazooStore:
         if request.session != self._session:
             self._fail(request, SessionExpiredError, "the session ended before the request was answered")
         elif error is None:
-            # Also for a caller that gave up waiting: a watch was armed all the same.
-            result = answered(answer.value)
-            if not request.answer.done():
-                request.answer.set_result(result)
+            self._settle(request, answer.value, answered)
         elif isinstance(error, _LOST) and not self._closing:
             self._send_again(request)
         elif not request.answer.done():
             request.answer.set_exception(_store_error(request.path, error))
         self._send_queued()
+
+    def _settle(self, request: _Request, value: Any, answered: Callable[[Any], Any]) -> None:
+        """Also for a caller that gave up waiting: the watch is armed all the same."""
+        try:
+            result, problem = answered(value), None
+        except Exception as error:
+            result, problem = None, error
+        if request.answer.done():
+            return
+        if problem is None:
+            request.answer.set_result(result)
+        else:
+            request.answer.set_exception(problem)
 
     def _send_again(self, request: _Request) -> None:
         """After a lost connection; unless it is the request itself that makes the server hang up."""
@@ -366,6 +375,8 @@ class KazooStore:
     # -- paths
 
     def _full(self, path: str) -> str:
+        """The path that the server knows. ValueError when it is none."""
+        paths.check(path)
         if not self._chroot:
             return path
         return self._chroot if path == "/" else self._chroot + path
@@ -522,7 +533,7 @@ def split_connect(connect: str) -> tuple[str, str]:
         raise ValueError(f"zookeeper.connect {connect!r} does not name a server")
     chroot = slash + chroot.strip("/") if chroot.strip("/") else ""
     if chroot:
-        check_path(chroot)
+        paths.check(chroot)
     return ",".join(hosts), chroot
 
 

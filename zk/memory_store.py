@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
+from zk import paths
 from zk.listeners import notify
 from zk.memory_tree import ZnodeTree
 from zk.store import (
@@ -223,6 +224,8 @@ class MemoryStore:
         if not operations:
             return []
         fixed = list(operations)
+        for operation in fixed:
+            paths.check(operation.path)
         return await self._request(fixed[0].path, lambda: self.server._apply(fixed, self._session_id))
 
     async def sync(self, path: str = "/") -> None:
@@ -232,6 +235,7 @@ class MemoryStore:
 
     async def _request(self, path: str, carry_out: Callable[[], T]) -> T:
         """Queue a request and await its answer; it waits as long as the connection is away."""
+        paths.check(path)
         if self._state is SessionState.CLOSED:
             raise StoreClosedError(path, "the store is closed")
         if self._state is SessionState.EXPIRED:
@@ -255,7 +259,7 @@ class MemoryStore:
         request = self._requests[0]
         try:
             result, error = request.carry_out(), None
-        except (StoreError, ValueError) as refusal:
+        except Exception as refusal:
             result, error = None, refusal
         if self._lose_reply:
             self._lose_reply = False

@@ -71,7 +71,7 @@ class _Znode:
 
 
 class ZnodeTree:
-    """See the module. Paths must be absolute and without a trailing slash; anything else is a ValueError."""
+    """See the module. Paths have passed `paths.check`."""
 
     def __init__(self) -> None:
         self.zxid = 0
@@ -83,7 +83,7 @@ class ZnodeTree:
         return znode.data, znode.stat()
 
     def exists(self, path: str) -> Stat | None:
-        znode = self._znodes.get(check_path(path))
+        znode = self._znodes.get(path)
         return None if znode is None else znode.stat()
 
     def children(self, path: str) -> list[str]:
@@ -153,7 +153,6 @@ class ZnodeTree:
             raise NoNodeError(path, f"its parent {parent_path} is absent")
         if operation.sequence:
             path = f"{path}{parent.children_created:010d}"
-        check_path(path)
         if path in self._znodes:
             raise NodeExistsError(path, "is there already")
         if parent.ephemeral_owner:
@@ -208,19 +207,10 @@ class ZnodeTree:
         parent.cversion -= 1
 
     def _find(self, path: str) -> _Znode:
-        znode = self._znodes.get(check_path(path))
+        znode = self._znodes.get(path)
         if znode is None:
             raise NoNodeError(path, "is absent")
         return znode
-
-
-def check_path(path: str) -> str:
-    """The path itself. ValueError when ZooKeeper would not take it."""
-    if not path.startswith("/") or "\0" in path:
-        raise ValueError(f"{path!r} is no absolute path of a znode")
-    if path != "/" and not all(part not in ("", ".", "..") for part in path[1:].split("/")):
-        raise ValueError(f"{path!r} has an empty or relative element")
-    return path
 
 
 def _check_version(operation: Write | Delete | Check, znode: _Znode) -> None:

@@ -70,6 +70,15 @@ DEFAULT_ENTITY: Final = "<default>"
 """The literal name of the znode that holds the defaults of brokers, clients, users or ips."""
 
 
+def check(path: str) -> str:
+    """The path itself. ValueError when ZooKeeper would not take it, which is before it is sent."""
+    if not path.startswith("/") or "\0" in path:
+        raise ValueError(f"{path!r} is no absolute path of a znode")
+    if path != "/" and not all(part not in ("", ".", "..") for part in path[1:].split("/")):
+        raise ValueError(f"{path!r} has an empty or relative element")
+    return path
+
+
 def parent(path: str) -> str:
     """`/a/b` of `/a/b/c`; `/` of `/a`."""
     return path.rpartition("/")[0] or "/"

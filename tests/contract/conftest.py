@@ -1,0 +1,110 @@
+"""Real ZooKeeper servers for the contract tests, and the two kinds of store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.protocol.connection import _CONNECTION_DROP
+
+from zk.ensemble import Ensemble
+from zk.kazoo_store import KazooStore
+from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.store import Store
+
+_chroots = itertools.count()
+
+
+@dataclass
+class Stores:
+    """Sessions on one tree, empty at the start of the test."""
+
+    open: Callable[[], AbstractAsyncContextManager[Store]]
+    expire: Callable[[Store], None]
+    """Have the server end the session; the client learns it by itself."""
+    drop_connection: Callable[[Store], None]
+    """Break the connection; the client connects again by itself, to the same session."""
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """One real server for the whole run; needs Java."""
+    if shutil.which("java") is None:
+        pytest.skip("no Java to run ZooKeeper with")
+    ensemble = Ensemble(tmp_path_factory.mktemp("zookeeper"), force_sync=False)
+    asyncio.run(ensemble.start())
+    yield ensemble
+    asyncio.run(ensemble.stop())
+
+
+@pytest.fixture(params=["memory", "kazoo"])
+def stores(request: pytest.FixtureRequest) -> Stores:
+    """The port's two implementations."""
+    if request.param == "memory":
+        return memory_stores()
+    return kazoo_stores(f"{request.getfixturevalue('zookeeper').connect}/contract/{next(_chroots)}")
+
+
+def memory_stores() -> Stores:
+    server = MemoryZooKeeper()
+
+    def drop(store: Store) -> None:
+        assert isinstance(store, MemoryStore)
+        store.suspend()
+        asyncio.get_running_loop().call_later(0.01, store.resume)
+
+    def expire(store: Store) -> None:
+        assert isinstance(store, MemoryStore)
+        store.expire_session()
+
+    return Stores(lambda: _opened(MemoryStore(server)), expire, drop)
+
+
+def kazoo_stores(connect: str) -> Stores:
+    return Stores(lambda: _opened(KazooStore(connect, session_timeout_s=4.0)), expire_kazoo, drop_kazoo)
+
+
+@pytest.fixture
+def drop_connection() -> Callable[[Store], None]:
+    """What breaks the connection of a KazooStore, once."""
+    return drop_kazoo
+
+
+def drop_kazoo(store: Store) -> None:
+    """kazoo's own hook for tests: its thread behaves as if the socket had broken."""
+    client = _client(store)
+    client._call(_CONNECTION_DROP, client.handler.async_result())
+
+
+def expire_kazoo(store: Store) -> None:
+    """A second client takes the session over and closes it; then the server drops the first one's connection."""
+    assert isinstance(store, KazooStore)
+    client = _client(store)
+    rival = KazooClient(store._servers, client_id=client.client_id, timeout=4.0)
+    rival.logger.setLevel("CRITICAL")
+    rival.start(10)
+    rival.stop()
+    rival.close()
+
+
+def _client(store: Store) -> KazooClient:
+    assert isinstance(store, KazooStore)
+    client = store._client
+    assert client is not None
+    return client
+
+
+@contextlib.asynccontextmanager
+async def _opened(store: Store) -> AsyncIterator[Store]:
+    await store.start(10)
+    try:
+        yield store
+    finally:
+        await store.close()
