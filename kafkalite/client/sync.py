@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -299,7 +300,7 @@ class SyncConsumer(_Face):
         for each in {TopicPartition(*each) for each in partitions} or self.assignment():
             offsets = [record.offset for record in self._iterated if record.topic_partition == each]
             if offsets:
-                self._now(lambda each=each, offset=min(offsets): self._core.seek(each, offset))
+                self._now(partial(self._core.seek, each, min(offsets)))
                 self._iterated = deque(record for record in self._iterated if record.topic_partition != each)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:

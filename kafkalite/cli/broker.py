@@ -1,0 +1,37 @@
+"""`kafkalite broker`: one broker in the foreground, from a Kafka `server.properties`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kafkalite.cli.output import fail
+
+
+@click.command()
+@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="A server.properties of Kafka.")
+@click.option("-X", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting that wins over the file's.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]),
+    default="INFO",
+    show_default=True,
+    help="What goes to stderr.",
+)
+def broker(config: Path | None, overrides: tuple[str, ...], log_level: str) -> None:
+    """Run one broker until SIGTERM or SIGINT.
+
+    Prints "[KafkaServer id=N] started" when it is ready. Exits with 0 after a clean stop, with 1 when it could not start or go on.
+    """
+    from kafkalite.broker.process import run
+    from kafkalite.config.broker import ConfigError, load_broker_config
+    from kafkalite.config.properties import parse_overrides
+
+    if config is None and not overrides:
+        raise click.UsageError("give --config FILE, or settings with -X")
+    try:
+        settings = load_broker_config(config, parse_overrides(overrides))
+    except ConfigError as problem:
+        fail(str(problem))
+    raise SystemExit(run(settings, log_level))

@@ -1,0 +1,178 @@
+"""`kafkalite topic create|list|describe|delete`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkalite.cli.calls import admin_options, bootstrap_option, run
+from kafkalite.cli.output import note, output_option, write_rows
+
+if TYPE_CHECKING:
+    from kafkalite.client.admin import TopicDescription
+
+
+@click.group()
+def topic() -> None:
+    """Create, list, describe and delete topics."""
+
+
+def _pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
+    pairs = {}
+    for each in values:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{each!r} is not key=value", param_hint=option)
+        pairs[key] = value
+    return pairs
+
+
+def _assignment(text: str | None) -> dict[int, list[int]] | None:
+    """Replicas by partition, of "101:102,102:103": one item per partition, replicas separated by colons, as Kafka's tools take it."""
+    if text is None:
+        return None
+    try:
+        return {number: [int(each) for each in item.split(":")] for number, item in enumerate(text.split(","))}
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not like 101:102,102:103", param_hint="--replica-assignment") from None
+
+
+@topic.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option(
+    "-p", "--partitions", type=int, default=-1, help="Number of partitions; the brokers' default if not given."
+)
+@click.option("-r", "--replication-factor", type=int, default=-1, help="Replicas of each partition; likewise.")
+@click.option(
+    "--replica-assignment", metavar="B:B,B:B", help="Replicas of each partition in order, instead of the two above."
+)
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting of the topic.")
+@click.option("--if-not-exists", is_flag=True, help="It is no error when the topic is there already.")
+@click.option("--validate-only", is_flag=True, help="Only check that it could be created.")
+@bootstrap_option
+@output_option()
+def create(
+    names: tuple[str, ...],
+    partitions: int,
+    replication_factor: int,
+    replica_assignment: str | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    validate_only: bool,
+    bootstrap_server: str,
+    timeout: float,
+    output: str,
+) -> None:
+    """Create topics."""
+    from kafkalite.client.admin import Admin, AdminError, CreatedTopic, NewTopic
+    from kafkalite.errors import ErrorCode
+
+    settings = _pairs(configs, "--config")
+    replicas = _assignment(replica_assignment)
+
+    async def call() -> list[CreatedTopic]:
+        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
+            created: list[CreatedTopic] = []
+            for name in names:
+                new = NewTopic(name, partitions, replication_factor, replicas, settings)
+                try:
+                    created += await admin.create_topics([new], validate_only=validate_only)
+                except AdminError as problem:
+                    if not if_not_exists or problem.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                        raise
+                    note(f"topic {name} exists already")
+            return created
+
+    rows = [each.to_dict() for each in run(call())]
+    columns = ["name", "num_partitions", "replication_factor"]
+    if rows or output not in ("table", "wide"):
+        write_rows(rows, output, columns=columns, wide=["topic_id"], name="name")
+
+
+@topic.command("list")
+@click.option("--internal", is_flag=True, help="Also topics of the cluster's own.")
+@bootstrap_option
+@output_option("name")
+def list_(internal: bool, bootstrap_server: str, timeout: float, output: str) -> None:
+    """List topics."""
+    described = [each for each in _described(None, bootstrap_server, timeout) if internal or not each.is_internal]
+    rows = [
+        {
+            "name": each.name,
+            "partitions": len(each.partitions),
+            "replication_factor": each.replication_factor,
+            "topic_id": each.topic_id,
+            "is_internal": each.is_internal,
+        }
+        for each in described
+    ]
+    columns = ["name", "partitions", "replication_factor"]
+    write_rows(rows, output, columns=columns, wide=["topic_id", "is_internal"], name="name")
+
+
+def _described(names: tuple[str, ...] | None, bootstrap_server: str, timeout: float) -> list[TopicDescription]:
+    from kafkalite.client.admin import Admin, TopicDescription
+
+    async def call() -> list[TopicDescription]:
+        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
+            return await admin.describe_topics(names)
+
+    return run(call())
+
+
+def partition_rows(described: list[TopicDescription]) -> list[dict[str, Any]]:
+    """One row per partition."""
+    return [
+        {"topic": each.name, **partition.to_dict(), "topic_id": each.topic_id}
+        for each in described
+        for partition in each.partitions
+    ]
+
+
+PARTITION_COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
+
+
+@topic.command()
+@click.argument("names", nargs=-1)
+@bootstrap_option
+@output_option()
+def describe(names: tuple[str, ...], bootstrap_server: str, timeout: float, output: str) -> None:
+    """Show partitions, leaders and replicas of topics; of all topics when none is named."""
+    described = _described(names or None, bootstrap_server, timeout)
+    if output in ("json", "yaml", "jsonl", "name"):
+        rows = [each.to_dict() for each in described]
+        write_rows(rows, output, columns=[], name="name")
+        return
+    wide = ["leader_epoch", "offline_replicas", "topic_id"]
+    write_rows(partition_rows(described), output, columns=PARTITION_COLUMNS, wide=wide, name="topic")
+
+
+@topic.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--if-exists", is_flag=True, help="It is no error when the topic is not there.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@bootstrap_option
+def delete(names: tuple[str, ...], if_exists: bool, yes: bool, bootstrap_server: str, timeout: float) -> None:
+    """Delete topics with all their records. Asks first on a terminal."""
+    from kafkalite.client.admin import Admin, AdminError
+    from kafkalite.errors import ErrorCode
+
+    if not yes and click.get_text_stream("stdin").isatty():
+        click.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
+
+    async def call() -> dict[str, Any]:
+        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
+            try:
+                await admin.delete_topics(names)
+            except AdminError as problem:
+                missing = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+                failures = {
+                    name: error for name, error in problem.failures.items() if not (if_exists and error.code in missing)
+                }
+                if failures:
+                    raise AdminError(failures) from None
+            return {}
+
+    run(call())
+    note(f"deleted {', '.join(names)}")

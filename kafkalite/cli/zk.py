@@ -1,0 +1,177 @@
+"""`kafkalite zk serve|tree|get|watch`: ZooKeeper servers, and a look at what is in ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kafkalite.cli.output import Exit, fail, flush, note, output_option, write_line
+
+if TYPE_CHECKING:
+    from zk.session import Session
+    from zk.store import Store
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@click.group()
+def zk() -> None:
+    """Run ZooKeeper servers; look into ZooKeeper."""
+
+
+def _connect_option(function: Decorated) -> Decorated:
+    return click.option(
+        "-z",
+        "--zookeeper",
+        envvar="KAFKALITE_ZOOKEEPER",
+        default="localhost:2181",
+        show_default=True,
+        show_envvar=True,
+        metavar="HOST:PORT,.../CHROOT",
+    )(function)
+
+
+def _with_session(connect: str, use: Callable[[Session], Awaitable[None]]) -> None:
+    """Run `use` with a connected session; errors end the command."""
+    from zk.kazoo_store import KazooStore
+    from zk.session import Session
+    from zk.store import NoNodeError, StoreError
+
+    async def call() -> None:
+        store = KazooStore(connect)
+        session = Session(store)
+        try:
+            await store.start(10.0)
+            await use(session)
+        finally:
+            await store.close()
+
+    try:
+        asyncio.run(call())
+    except NoNodeError as problem:
+        fail(f"no znode {problem.path}", Exit.NOT_FOUND)
+    except (OSError, TimeoutError, StoreError) as problem:
+        fail(f"ZooKeeper at {connect}: {problem}", Exit.UNREACHABLE)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+@zk.command()
+@click.option("--servers", type=int, default=1, show_default=True, help="1, 3 or 5.")
+@click.option(
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path), default=Path("zookeeper-data"), show_default=True
+)
+@click.option(
+    "--base-port", type=int, default=2181, show_default=True, help="The first client port; the others follow."
+)
+@output_option("table", ("table", "json"))
+def serve(servers: int, data_dir: Path, base_port: int, output: str) -> None:
+    """Run ZooKeeper servers in the foreground until SIGTERM or SIGINT."""
+    from zk.ensemble import Ensemble, EnsembleError
+    from zk.server_classes import MissingRequirementError
+
+    async def run_servers() -> None:
+        ensemble = Ensemble(data_dir.resolve(), servers, client_ports=[base_port + each for each in range(servers)])
+        stopping = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+        try:
+            await ensemble.start()
+            if output == "json":
+                members = [
+                    {"id": m.number, "client_port": m.ports.client, "pid": m.process.pid}
+                    for m in ensemble.members
+                    if m.process
+                ]
+                write_line(json.dumps({"zookeeper_connect": ensemble.connect, "zookeepers": members}))
+            else:
+                write_line(ensemble.connect)
+            flush()
+            await stopping.wait()
+        finally:
+            await ensemble.stop()
+
+    try:
+        asyncio.run(run_servers())
+    except ValueError as problem:
+        fail(str(problem), Exit.USAGE)
+    except (EnsembleError, MissingRequirementError, OSError) as problem:
+        fail(str(problem))
+
+
+@zk.command()
+@click.argument("path", default="/")
+@click.option("-d", "--data", is_flag=True, help="Also what the znodes hold.")
+@_connect_option
+def tree(path: str, data: bool, zookeeper: str) -> None:
+    """Show the znodes below PATH; ephemeral ones with their session."""
+
+    async def show(session: Session) -> None:
+        await _show_below(session.store, path, 0, data)
+
+    _with_session(zookeeper, show)
+
+
+async def _show_below(store: Store, path: str, depth: int, with_data: bool) -> None:
+    content, stat = await store.read(path)
+    name = path if depth == 0 else path.rsplit("/", 1)[1]
+    owner = f"  [session 0x{stat.ephemeral_owner:x}]" if stat.ephemeral_owner else ""
+    text = f"  {_text(content)}" if with_data and content else ""
+    write_line(f"{'  ' * depth}{name}{owner}{text}")
+    for child in sorted(await store.children(path)):
+        await _show_below(store, f"{path.rstrip('/')}/{child}", depth + 1, with_data)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+@zk.command()
+@click.argument("path")
+@_connect_option
+@output_option("value", ("value", "json"))
+def get(path: str, zookeeper: str, output: str) -> None:
+    """Print what a znode holds, with -o json also its stat."""
+
+    async def show(session: Session) -> None:
+        content, stat = await session.store.read(path)
+        if output == "json":
+            fields = {name: getattr(stat, name) for name in stat.__slots__}
+            write_line(json.dumps({"path": path, "data": _text(content), "stat": fields}, indent=2))
+        else:
+            write_line(_text(content))
+
+    _with_session(zookeeper, show)
+
+
+@zk.command()
+@click.argument("path")
+@_connect_option
+def watch(path: str, zookeeper: str) -> None:
+    """Print a line for each change of a znode and of its children, until interrupted."""
+    from zk.watches import ChildrenChanged, ChildWatch, DataChanged, DataWatch
+
+    def data_changed(change: DataChanged) -> None:
+        version = f"version {change.stat.version}: {_text(change.data or b'')}" if change.stat else "absent"
+        write_line(f"{change.path} {version}")
+        flush()
+
+    def children_changed(change: ChildrenChanged) -> None:
+        for sign, names in (("+", change.added), ("-", change.removed)):
+            for name in names:
+                write_line(f"{change.path} {sign} {name}")
+        flush()
+
+    async def follow(session: Session) -> None:
+        await DataWatch(session, path, data_changed).start()
+        await ChildWatch(session, path, children_changed).start()
+        note("watching; interrupt to end")
+        await asyncio.Event().wait()
+
+    _with_session(zookeeper, follow)
