@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.errors import ErrorCode, KafkaError, ensure
-from kafkalite.types import NO_BROKER, BrokerId, Buffer, TopicPartition
+from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.storage.partition_log import AppendResult, PartitionLog
 
 UNKNOWN_OFFSET = -1
+NEVER_MS = float("-inf")
+"""A moment before all others; monotonic time may begin at 0."""
 
 
 class Watcher(Protocol):
@@ -47,7 +49,7 @@ class FetchClock(Protocol):
 class NeverFetched:
     """The clock of a follower that has not fetched yet."""
 
-    last_fetch_ms: float = 0.0
+    last_fetch_ms: float = NEVER_MS
 
 
 @dataclass(slots=True)
@@ -57,9 +59,9 @@ class FollowerState:
     broker_id: BrokerId
     log_end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
-    last_fetch_ms: float = 0.0
+    last_fetch_ms: float = NEVER_MS
     leader_end_at_last_fetch: int = 0
-    last_caught_up_ms: float = 0.0
+    last_caught_up_ms: float = NEVER_MS
     clock: FetchClock = field(default_factory=NeverFetched)
 
 
@@ -97,7 +99,6 @@ class AckWait:
     """An acks=all append that waits for the high watermark to reach `required_offset`."""
 
     required_offset: int
-    leader_epoch: int
     done: Callable[[ErrorCode], None]
 
 
@@ -188,7 +189,10 @@ class Partition:
     # Roles
 
     def become_leader(self, assignment: Assignment, now_ms: float) -> bool:
-        """Lead as `assignment` says; True when this is a new leader epoch. Waits of an older epoch are refused."""
+        """Lead as `assignment` says; True when this is a new leader epoch.
+
+        Whoever led before keeps its acks=all waits: its log is not cut, so what they wait for can still be committed.
+        """
         newer_epoch = assignment.leader_epoch > self.leader_epoch
         if not newer_epoch and assignment.partition_epoch < self.partition_epoch:
             return False
@@ -199,13 +203,14 @@ class Partition:
         kept = self.followers
         self.followers = {broker: kept.get(broker) or FollowerState(broker) for broker in remote}
         if newer_epoch:
-            self._fail_ack_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.leader_epoch_start_offset = self.log.log_end_offset
             self.log.assign_epoch(assignment.leader_epoch)
             for broker in remote:
-                caught_up = now_ms if broker in assignment.isr else 0.0
+                caught_up = now_ms if broker in assignment.isr else NEVER_MS
                 self.followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)
         self._advance_high_watermark(now_ms)
+        if newer_epoch:
+            self._notify_watchers()
         return newer_epoch
 
     def become_follower(self, assignment: Assignment) -> bool:
@@ -238,13 +243,21 @@ class Partition:
 
     def _changed_hands(self) -> None:
         self._fail_ack_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._notify_watchers()
+
+    def _notify_watchers(self) -> None:
         for watcher in tuple(self.watchers):
             watcher.appended(self)
 
     # Appending
 
-    def append(self, records: Buffer, acks: int, now_ms: float, wall_ms: int, request_version: int) -> AppendResult:
-        """A producer's records, in this leader's epoch. NOT_ENOUGH_REPLICAS before anything is written when acks=all cannot hold."""
+    def append(
+        self, records: bytearray | memoryview, acks: int, now_ms: float, wall_ms: int, request_version: int
+    ) -> AppendResult:
+        """A producer's records, in this leader's epoch; offsets are set in `records`.
+
+        NOT_ENOUGH_REPLICAS before anything is written when acks=all cannot hold.
+        """
         if acks == -1 and len(self.isr) < self.effective_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -264,15 +277,14 @@ class Partition:
                 follower.last_caught_up_ms = follower.clock.last_fetch_ms
         if len(self.replicas) <= 1 or self.isr == (self.local_id,):
             self._advance_high_watermark(now_ms)
-        for watcher in tuple(self.watchers):
-            watcher.appended(self)
+        self._notify_watchers()
 
     def when_committed(self, required_offset: int, done: Callable[[ErrorCode], None]) -> AckWait | None:
         """Call `done(error)` once the high watermark reaches `required_offset`; None when it was called at once."""
         if self.log.high_watermark >= required_offset:
             done(self._ack_outcome())
             return None
-        wait = AckWait(required_offset, self.leader_epoch, done)
+        wait = AckWait(required_offset, done)
         self._ack_waits.append(wait)
         return wait
 

@@ -89,7 +89,7 @@ def _append(
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic_partition.topic} is written by brokers only")
     partition = broker.replicas.require(topic_partition)
     partition.require_leader()
-    result = partition.append(records or b"", acks, now_ms, wall_ms, context.api_version)
+    result = partition.append(memoryview(records or bytearray()), acks, now_ms, wall_ms, context.api_version)
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.log_append_time_ms
     answer.log_start_offset = result.log_start_offset
