@@ -35,6 +35,8 @@ class FetchItem:
     log_start_offset: int = -1
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
+    is_drained: bool = False
+    """Whether the last look read to the end: nothing can be new before the partition reports a change."""
 
     def take(self, asked: FetchItem) -> None:
         """The client changed what it asks of this partition."""

@@ -17,6 +17,7 @@ from kafkalite.broker.partition import FetchClock, IsrChange, Partition
 from kafkalite.broker.replicas import Replicas
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import BrokerId, TopicPartition
 
 READ_COMMITTED = 1
@@ -62,6 +63,7 @@ class PartitionReader:
             last_stable_offset=-1,
             log_start_offset=-1,
         )
+        item.is_drained = True
         try:
             partition = self.replicas.require(item.topic_partition)
             self._check_topic_id(partition, item)
@@ -115,6 +117,7 @@ class PartitionReader:
                 data.records = b""
                 return
         data.records = b""
+        item.is_drained = item.fetch_offset >= upper_bound
         if item.fetch_offset < upper_bound and (budget > 0 or min_one):
             size = min(item.max_bytes, budget)
             read = log.read(item.fetch_offset, max(size, 0), upper_bound=upper_bound, min_one_batch=min_one)
@@ -159,9 +162,9 @@ class PartitionReader:
         return answers, total, urgent
 
 
-def _aborted(found: Iterable[tuple[int, int]]) -> list[Any]:
+def _aborted(found: Iterable[AbortedTransaction]) -> list[Any]:
     kind = messages.fetch_response.AbortedTransaction
-    return [kind(producer_id=producer_id, first_offset=first_offset) for producer_id, first_offset in found]
+    return [kind(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
 
 
 class Parking:
@@ -185,7 +188,7 @@ class Parking:
         self._sizes: dict[TopicPartition, int] = {}
         self._gained = 0
         self._check: asyncio.Handle | None = None
-        self._check_is_soon = False
+        self._news: asyncio.TimerHandle | None = None
         self._deadline = self._loop.call_later(limits.max_wait_ms / 1000, self._expire)
         self.done = False
 
@@ -196,30 +199,31 @@ class Parking:
 
     def notify(self, partition: Partition, appended: bool) -> None:
         """A partition changed; `appended` is False for news that can wait a little."""
-        if self.done or self._check_is_soon:
+        if self.done:
             return
-        if appended:
-            if self._limits.min_bytes > 1 and partition.leader >= 0:
-                size = partition.log.size_bytes
-                self._gained += max(0, size - self._sizes.get(partition.topic_partition, size))
-                self._sizes[partition.topic_partition] = size
-                if self._have_bytes + self._gained < self._limits.min_bytes and partition.is_leader:
-                    return
-            self._cancel_check()
-            self._check_is_soon = True
-            self._check = self._loop.call_soon(self._look)
-        else:
+        if not appended:
             self.expire_soon()
+        elif self._check is None and self._may_suffice(partition):
+            self._check = self._loop.call_soon(self._look)
+
+    def _may_suffice(self, partition: Partition) -> bool:
+        """Have the partitions grown by what is missing? One whose size was not noted may have."""
+        min_bytes = self._limits.min_bytes
+        if min_bytes <= 1 or not partition.is_leader:
+            return True
+        size = partition.log.size_bytes
+        noted = self._sizes.get(partition.topic_partition)
+        self._gained += min_bytes if noted is None else max(0, size - noted)
+        self._sizes[partition.topic_partition] = size
+        return self._have_bytes + self._gained >= min_bytes
 
     def expire_soon(self) -> None:
         """There is news that may wait a little for records to travel with."""
-        if self._check is None:
-            self._check = self._loop.call_later(_HIGH_WATERMARK_DELAY_S, self._expire)
+        if self._news is None:
+            self._news = self._loop.call_later(_HIGH_WATERMARK_DELAY_S, self._expire)
 
     def _look(self) -> None:
-        self._check, self._check_is_soon = None, False
-        if self.done:
-            return
+        self._check = None
         answers, total, urgent = self._gather()
         if urgent or total >= self._limits.min_bytes:
             self._end(answers)
@@ -236,14 +240,10 @@ class Parking:
         """Wait no more; `finish` is not called."""
         if not self.done:
             self.done = True
-            self._deadline.cancel()
-            self._cancel_check()
+            for handle in (self._deadline, self._check, self._news):
+                if handle is not None:
+                    handle.cancel()
             self._release()
-
-    def _cancel_check(self) -> None:
-        if self._check is not None:
-            self._check.cancel()
-            self._check = None
 
 
 class SessionlessWatch:
@@ -280,12 +280,17 @@ def changed_answers(session: FetchSession, answers: dict[TopicPartition, Any]) -
         if news:
             told[topic_partition] = data
             note_told(item, data)
-        if not data.records and not data.error_code:
-            session.ready.pop(topic_partition, None)
-        else:  # to the back, so that every partition gets its turn
-            session.ready.pop(topic_partition, None)
-            session.ready[topic_partition] = None
+        note_look(session, item, data)
     return told
+
+
+def note_look(session: FetchSession, item: FetchItem, data: Any) -> None:
+    """A partition with nothing more to read is looked at again when it reports a change; who got something goes to the back."""
+    if data.records or data.error_code:
+        session.ready.pop(item.topic_partition, None)
+        session.ready[item.topic_partition] = None
+    elif item.is_drained:
+        session.ready.pop(item.topic_partition, None)
 
 
 def note_told(item: FetchItem, data: Any) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.broker.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
-from kafkalite.broker.fetching import FetchLimits, Parking, SessionlessWatch, changed_answers, note_told
+from kafkalite.broker.fetching import FetchLimits, Parking, SessionlessWatch, changed_answers, note_look, note_told
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -214,9 +214,10 @@ class _Full(_Fetch):
     def told(self, answers: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
         if self.session is not None:
             for topic_partition, data in answers.items():
-                note_told(self.session.items[topic_partition], data)
-                if not data.records and not data.error_code:
-                    self.session.ready.pop(topic_partition, None)
+                item = self.session.items.get(topic_partition)
+                if item is not None:  # else the session was closed while this fetch waited
+                    note_told(item, data)
+                    note_look(self.session, item, data)
         return answers
 
 
