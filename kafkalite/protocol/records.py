@@ -84,7 +84,7 @@ class BatchHeader(NamedTuple):
     @classmethod
     def read(cls, buffer: Buffer, position: int = 0) -> BatchHeader:
         """The header at `position`; nothing in it is checked. Raises struct.error when fewer than 61 bytes are left."""
-        return cls(*_HEADER.unpack_from(buffer, position), position)
+        return cls._make((*_HEADER.unpack_from(buffer, position), position))
 
     @property
     def size(self) -> int:
@@ -180,7 +180,7 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
     """
     end = len(buffer)
     while position + HEADER_SIZE <= end:
-        header = BatchHeader(*_HEADER.unpack_from(buffer, position), position)
+        header = BatchHeader._make((*_HEADER.unpack_from(buffer, position), position))
         if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,

@@ -1,0 +1,79 @@
+"""Checkpoint files: small tables of text that are replaced as a whole.
+
+    0                                   version
+    <n>                                 number of entries
+    <topic> <partition> <offset>        n lines; in leader-epoch-checkpoint: <epoch> <start offset>
+
+In each log directory: recovery-point-offset-checkpoint (what lies below is on the medium), log-start-offset-checkpoint (where
+a log begins later than its first segment), replication-offset-checkpoint (high watermarks), cleaner-offset-checkpoint (first
+offset not yet compacted). In each partition's directory: leader-epoch-checkpoint. A missing or empty file has no entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kafkalite.storage.disk import Disk
+from kafkalite.types import TopicPartition
+
+RECOVERY_POINT: Final = "recovery-point-offset-checkpoint"
+LOG_START: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARK: Final = "replication-offset-checkpoint"
+CLEANER: Final = "cleaner-offset-checkpoint"
+
+_VERSION = "0"
+
+
+class MalformedCheckpoint(OSError):
+    """A checkpoint file that is not of the form above."""
+
+
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """The offsets in a checkpoint file. Raises OSError, MalformedCheckpoint among them."""
+    offsets = {}
+    for fields in _read(disk, path, 3):
+        offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+    return offsets
+
+
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace a checkpoint file, durably. Raises OSError."""
+    lines = (f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
+    disk.replace(path, _text(len(offsets), lines))
+
+
+def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
+    """The (epoch, start offset) pairs of a leader-epoch-checkpoint. Raises OSError, MalformedCheckpoint among them."""
+    return [(int(epoch), int(start)) for epoch, start in _read(disk, path, 2)]
+
+
+def write_epochs(disk: Disk, path: str, entries: list[tuple[int, int]], *, durable: bool) -> None:
+    """Replace a leader-epoch-checkpoint. Raises OSError."""
+    disk.replace(path, _text(len(entries), (f"{epoch} {start}" for epoch, start in entries)), durable=durable)
+
+
+def _text(count: int, lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in (_VERSION, str(count), *lines)).encode()
+
+
+def _read(disk: Disk, path: str, width: int) -> list[list[str]]:
+    try:
+        text = disk.read(path).decode()
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError as problem:
+        raise MalformedCheckpoint(f"{path}: {problem}") from problem
+    if not text:
+        return []
+    version, _, rest = text.partition("\n")
+    if version.strip() != _VERSION:
+        raise MalformedCheckpoint(f"{path}: version {version!r} is unknown")
+    count, *lines = rest.rstrip("\n").split("\n")
+    rows = [line.split() for line in lines]
+    if not count.strip().isdecimal() or int(count) != len(rows):
+        raise MalformedCheckpoint(f"{path}: announces {count!r} entries and has {len(rows)}")
+    for row in rows:
+        if len(row) != width or not all(field.lstrip("-").isdecimal() for field in row[width - 2 :]):
+            raise MalformedCheckpoint(f"{path}: line {' '.join(row)!r}")
+    return rows

@@ -1,0 +1,215 @@
+"""The disk as a port: all that storage asks of files and directories, and the operating system's answer to it.
+
+Paths are text. Everything raises OSError as the operating system does. Nothing is durable before `sync`; `replace` is
+atomic in any case: after a crash the file has its old content or its new one.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from kafkalite.types import Buffer
+
+_BUFFERS_PER_WRITE: Final = 512
+"""Below IOV_MAX of every system."""
+
+OUT_OF_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Error numbers of a disk that works but is full."""
+
+
+class Entry(NamedTuple):
+    """One name in a directory; `modified_ms` is wall time."""
+
+    name: str
+    size: int
+    modified_ms: int
+    is_directory: bool
+
+
+class File(Protocol):
+    """An open file. Positions are absolute: a file has no cursor."""
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers one behind the other. When it raises, any part of them may have been written."""
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def size(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Lock(Protocol):
+    """An exclusive lock that lasts until it is released or its process ends."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """Files and directories by path."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """The file for reading and writing; FileNotFoundError unless it exists or `create` is set."""
+
+    def read(self, path: str) -> bytes:
+        """The whole content. FileNotFoundError."""
+
+    def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        """Give the file this content, atomically; when `durable`, on the medium before this returns."""
+
+    def list(self, path: str) -> list[Entry]:
+        """What lies in a directory, in no particular order."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def make_directory(self, path: str) -> None:
+        """Create the directory and its parents where they are missing."""
+
+    def rename(self, path: str, new_path: str) -> None: ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file; a missing one is no error."""
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all in it; a missing one is no error."""
+
+    def sync(self, path: str) -> None:
+        """Bring a file's content, or a directory's names, to the medium."""
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock at `path`, creating its file. BlockingIOError when another process holds it."""
+
+
+class _OsFile:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
+        if len(buffers) == 1:
+            buffer = buffers[0]
+            written = os.pwrite(self._descriptor, buffer, position)
+            if written == len(buffer):
+                return
+            buffers = [memoryview(buffer)[written:]]
+            position += written
+        pending = [memoryview(buffer) for buffer in buffers if len(buffer)]
+        while pending:
+            written = os.pwritev(self._descriptor, pending[:_BUFFERS_PER_WRITE], position)
+            position += written
+            while pending and written >= len(pending[0]):
+                written -= len(pending.pop(0))
+            if written:
+                pending[0] = pending[0][written:]
+
+    def read_at(self, position: int, size: int) -> bytes:
+        data = os.pread(self._descriptor, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        missing = size - len(data)
+        while missing and (data := os.pread(self._descriptor, missing, position + size - missing)):
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _OsLock:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+class OsDisk:
+    """The machine's own file systems."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return _OsFile(os.open(path, flags, 0o644))
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+        if durable:
+            self.sync(os.path.dirname(path))
+
+    def list(self, path: str) -> list[Entry]:
+        entries = []
+        with os.scandir(path) as found:
+            for item in found:
+                try:
+                    status = item.stat()
+                except FileNotFoundError:  # gone since the directory was read
+                    continue
+                modified_ms = status.st_mtime_ns // 1_000_000
+                entries.append(Entry(item.name, status.st_size, modified_ms, item.is_dir()))
+        return entries
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, path: str, new_path: str) -> None:
+        os.rename(path, new_path)
+
+    def remove(self, path: str) -> None:
+        try:
+            os.remove(path)
+        except FileNotFoundError:
+            pass
+
+    def remove_tree(self, path: str) -> None:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            pass
+
+    def sync(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> Lock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # Java's FileChannel.lock is a POSIX record lock, so this keeps a Kafka broker out too.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            os.close(descriptor)
+            if problem.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(problem.errno, "locked by another process", path) from problem
+            raise
+        return _OsLock(descriptor)

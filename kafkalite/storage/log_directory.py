@@ -1,0 +1,167 @@
+"""One entry of log.dirs: its lock, its clean-stop marker, its checkpoints, and what an input or output error means for it.
+
+    .lock                   held as long as the process lives, so that no second broker opens the directory
+    .kafka_cleanshutdown    all logs were closed properly; removed as soon as it is seen, before any log is opened
+    meta.properties and the checkpoint files; see those modules
+
+An error of the medium takes the whole directory offline: every later use of its logs is answered KAFKA_STORAGE_ERROR and
+other directories go on. A full disk is no such error: the write is refused, reads go on, and writes too once there is room.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.storage import checkpoints
+from kafkalite.storage.disk import OUT_OF_SPACE, Disk, Lock
+from kafkalite.storage.log_files import (
+    DELETE_DIRECTORY,
+    FUTURE_DIRECTORY,
+    NOT_LOGS,
+    STRAY_DIRECTORY,
+    partition_of,
+)
+from kafkalite.storage.meta_properties import FILE_NAME, MetaProperties, WrongDirectory, read_meta_properties
+from kafkalite.storage.open_files import OpenFiles
+from kafkalite.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOCK: Final = ".lock"
+
+
+class LogDirectory:
+    """A directory of logs at `path`. `offline_reason` is None as long as it works."""
+
+    def __init__(self, disk: Disk, path: str, open_files_limit: int) -> None:
+        self.disk = disk
+        self.path = path
+        self.files = OpenFiles(disk, open_files_limit)
+        self.offline_reason: str | None = None
+        self._lock: Lock | None = None
+        self.on_failure: Callable[[LogDirectory], None] = lambda directory: None
+
+    def __repr__(self) -> str:
+        return f"LogDirectory({self.path}{', offline' if self.offline_reason else ''})"
+
+    def file(self, name: str) -> str:
+        """Path of a file at the directory's root."""
+        return os.path.join(self.path, name)
+
+    # Start and stop
+
+    def open(self) -> None:
+        """Make the directory if it is missing and lock it. Raises WrongDirectory when another process has it, OSError."""
+        self.disk.make_directory(self.path)
+        try:
+            self._lock = self.disk.lock(self.file(LOCK))
+        except BlockingIOError:
+            raise WrongDirectory(f"{self.path} is locked by another process; is a broker running there?") from None
+
+    def close(self) -> None:
+        self.files.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def read_meta_properties(self) -> MetaProperties | None:
+        return read_meta_properties(self.disk, self.file(FILE_NAME))
+
+    def take_clean_marker(self) -> bool:
+        """Was the directory left in good order? The marker is consumed by this."""
+        marker = self.file(CLEAN_SHUTDOWN)
+        if not self.disk.exists(marker):
+            return False
+        self.disk.remove(marker)
+        self.disk.sync(self.path)
+        return True
+
+    def leave_clean_marker(self) -> None:
+        """All logs are flushed and closed."""
+        self.disk.replace(self.file(CLEAN_SHUTDOWN), b'{"version":0,"brokerEpoch":-1}')
+
+    def scan(self) -> tuple[dict[TopicPartition, str], list[str]]:
+        """(directories of live logs by partition, directories that wait for removal). Raises WrongDirectory, OSError."""
+        live: dict[TopicPartition, str] = {}
+        doomed = []
+        for entry in self.disk.list(self.path):
+            path = self.file(entry.name)
+            if not entry.is_directory or entry.name in NOT_LOGS or entry.name.endswith(STRAY_DIRECTORY):
+                continue
+            if entry.name.endswith(DELETE_DIRECTORY):
+                doomed.append(path)
+            elif not entry.name.endswith(FUTURE_DIRECTORY):
+                topic_partition = partition_of(entry.name)
+                if topic_partition is None:
+                    raise WrongDirectory(f"{path} is no partition's directory; move it away from the logs")
+                live[topic_partition] = path
+        return live, doomed
+
+    # Checkpoints
+
+    def read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        """A checkpoint's offsets; one that cannot be understood is warned about and has none."""
+        try:
+            return checkpoints.read_offsets(self.disk, self.file(name))
+        except checkpoints.MalformedCheckpoint as problem:
+            logger.warning("Ignoring a checkpoint: %s", problem)
+            return {}
+
+    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace a checkpoint. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        try:
+            checkpoints.write_offsets(self.disk, self.file(name), offsets)
+        except OSError as problem:
+            raise self.failure(problem) from problem
+
+    # Errors
+
+    def failure(self, problem: OSError) -> KafkaError:
+        """What `problem` means to whoever asked; takes the directory offline unless the disk is just full."""
+        if problem.errno in OUT_OF_SPACE:
+            logger.warning("No room left in %s: %s", self.path, problem)
+        elif self.offline_reason is None:
+            self.offline_reason = str(problem)
+            logger.error("Log directory %s is offline from now on: %s", self.path, problem)
+            self.on_failure(self)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path}: {problem}")
+
+    def require_online(self) -> None:
+        """Raise KafkaError KAFKA_STORAGE_ERROR when the directory failed before."""
+        if self.offline_reason is not None:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} is offline: {self.offline_reason}"
+            )
+
+
+class _InDirectory(Protocol):
+    log_directory: LogDirectory
+
+
+_Self = TypeVar("_Self", bound=_InDirectory)
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def uses_disk(
+    method: Callable[Concatenate[_Self, _Arguments], _Result],
+) -> Callable[Concatenate[_Self, _Arguments], _Result]:
+    """A method that answers KafkaError KAFKA_STORAGE_ERROR when its directory is offline or the disk fails it."""
+
+    @functools.wraps(method)
+    def guarded(self: _Self, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        directory = self.log_directory
+        if directory.offline_reason is not None:
+            directory.require_online()
+        try:
+            return method(self, *arguments, **named)
+        except OSError as problem:
+            raise directory.failure(problem) from problem
+
+    return cast("Callable[Concatenate[_Self, _Arguments], _Result]", guarded)

@@ -1,0 +1,380 @@
+"""All logs of a broker, in all its log directories: opening, creating, deleting, checkpointing and closing them.
+
+A directory that fails is left out from then on and its partitions are offline; the others go on. Blocking work that takes
+long (opening, closing, flushing) runs in the event loop's executor, one task for each directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from random import Random
+from typing import Final, Protocol, TypeVar
+
+from kafkalite.clock import Clock
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.storage import checkpoints
+from kafkalite.storage.disk import Disk
+from kafkalite.storage.log_directory import LogDirectory
+from kafkalite.storage.log_files import DELETE_DIRECTORY, suffixed_directory
+from kafkalite.storage.meta_properties import FILE_NAME, MetaProperties, WrongDirectory, write_meta_properties
+from kafkalite.storage.partition_log import FlushWork, PartitionLog
+from kafkalite.storage.recovery import LoadOptions, create_log, load_log
+from kafkalite.types import NO_TOPIC_ID, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+OPEN_FILES_LIMIT: Final = 512
+"""Default bound of open files, shared by all directories; a quarter of what most systems let a process open."""
+
+
+class StorageConfig(Protocol):
+    """The broker settings that storage reads."""
+
+    @property
+    def log_dirs(self) -> Iterable[str]: ...
+
+    @property
+    def topic_defaults(self) -> TopicConfig: ...
+
+    @property
+    def producer_id_expiration_ms(self) -> int: ...
+
+
+class LogStore:
+    """The logs by partition. `open` before anything else."""
+
+    def __init__(
+        self,
+        config: StorageConfig,
+        disk: Disk,
+        clock: Clock,
+        rng: Random,
+        *,
+        open_files_limit: int = OPEN_FILES_LIMIT,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.rng = rng
+        paths = [os.path.abspath(path) for path in config.log_dirs]
+        self.directories = [LogDirectory(disk, path, max(8, open_files_limit // len(paths))) for path in paths]
+        self.on_directory_failure: Callable[[LogDirectory], None] = lambda directory: None
+        for directory in self.directories:
+            directory.on_failure = self._directory_failed
+        self._disk = disk
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._offline: set[TopicPartition] = set()
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._doomed: list[tuple[int, LogDirectory, str]] = []
+
+    # Facts
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        return self._logs.get(topic_partition)
+
+    def all_logs(self) -> list[PartitionLog]:
+        """The logs on working directories."""
+        return list(self._logs.values())
+
+    @property
+    def online_directories(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.offline_reason is None]
+
+    @property
+    def offline_directories(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.offline_reason is not None]
+
+    def is_offline(self, topic_partition: TopicPartition) -> bool:
+        """Is the partition's log known to lie in a directory that failed?"""
+        return topic_partition in self._offline
+
+    # Opening
+
+    async def open(self, topic_configs: Mapping[str, TopicConfig] | None = None) -> None:
+        """Lock the directories and open every log in them; those of `topic_configs` with the settings given there.
+
+        Raises WrongDirectory when a directory belongs to another process or holds what is no log, or when a partition lies
+        in two directories; KafkaError KAFKA_STORAGE_ERROR when no directory works.
+        """
+        loop = asyncio.get_running_loop()
+        configs = dict(topic_configs or {})
+        loads = [loop.run_in_executor(None, self._open_directory, directory, configs) for directory in self.directories]
+        results = await asyncio.gather(*loads, return_exceptions=True)
+        for directory, result in zip(self.directories, results, strict=True):
+            if isinstance(result, OSError):
+                directory.failure(result)
+            elif isinstance(result, BaseException):
+                self._release()
+                raise result
+            else:
+                self._take_over(result)
+        if not self.online_directories:
+            self._release()
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "none of the directories in log.dirs works")
+        self.purge_deleted(self.clock.now_ms())
+
+    def _open_directory(self, directory: LogDirectory, configs: Mapping[str, TopicConfig]) -> list[PartitionLog]:
+        directory.open()
+        clean = directory.take_clean_marker()
+        live, doomed = directory.scan()
+        now_ms = self.clock.now_ms()
+        self._doomed += [(now_ms, directory, path) for path in doomed]
+        recovery_points = directory.read_offsets(checkpoints.RECOVERY_POINT)
+        log_starts = directory.read_offsets(checkpoints.LOG_START)
+        self._high_watermarks.update(directory.read_offsets(checkpoints.HIGH_WATERMARK))
+        logs = []
+        for topic_partition, path in live.items():
+            options = LoadOptions(
+                clean,
+                recovery_points.get(topic_partition, 0),
+                log_starts.get(topic_partition, 0),
+                now_ms,
+                self.config.producer_id_expiration_ms,
+            )
+            config = configs.get(topic_partition.topic, self.config.topic_defaults)
+            log = load_log(topic_partition, directory, path, config=config, rng=self.rng, options=options)
+            log.set_high_watermark(self._high_watermarks.get(topic_partition, 0))
+            logs.append(log)
+        if not clean and logs:
+            logger.info("%s was not left in good order: %d logs were checked", directory.path, len(logs))
+        return logs
+
+    def _take_over(self, logs: Iterable[PartitionLog]) -> None:
+        for log in logs:
+            other = self._logs.get(log.topic_partition)
+            if other is not None:
+                self._release()
+                raise WrongDirectory(f"{log.topic_partition} lies both in {other.directory} and in {log.directory}")
+            self._logs[log.topic_partition] = log
+
+    def _release(self) -> None:
+        for directory in self.directories:
+            directory.close()
+
+    # Identity
+
+    def read_identity(self) -> MetaProperties:
+        """Broker id and cluster id that the directories agree on, None for what none of them says.
+
+        Raises WrongDirectory when they disagree or one cannot be understood.
+        """
+        broker_id: int | None = None
+        cluster_id: str | None = None
+        for directory in self.online_directories:
+            try:
+                found = directory.read_meta_properties()
+            except OSError as problem:
+                directory.failure(problem)
+                continue
+            if found is None:
+                continue
+            if None not in (broker_id, found.broker_id) and broker_id != found.broker_id:
+                raise WrongDirectory(f"log.dirs belong to brokers {broker_id} and {found.broker_id}")
+            if None not in (cluster_id, found.cluster_id) and cluster_id != found.cluster_id:
+                raise WrongDirectory(f"log.dirs belong to clusters {cluster_id} and {found.cluster_id}")
+            broker_id = found.broker_id if broker_id is None else broker_id
+            cluster_id = cluster_id or found.cluster_id
+        return MetaProperties(broker_id, cluster_id)
+
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Make sure that every directory belongs to this broker of this cluster; new ones are marked so.
+
+        Raises WrongDirectory when they belong to another one.
+        """
+        found = self.read_identity()
+        if found.broker_id not in (None, broker_id):
+            raise WrongDirectory(
+                f"the configured broker.id {broker_id} is not {found.broker_id}, to which log.dirs belong; "
+                "correct broker.id or use other directories"
+            )
+        if found.cluster_id not in (None, cluster_id):
+            raise WrongDirectory(
+                f"ZooKeeper has cluster {cluster_id}, but log.dirs belong to cluster {found.cluster_id}; "
+                "correct zookeeper.connect or use other directories"
+            )
+        for directory in self.online_directories:
+            try:
+                if directory.read_meta_properties() != (broker_id, cluster_id):
+                    write_meta_properties(self._disk, directory.file(FILE_NAME), broker_id, cluster_id)
+            except OSError as problem:
+                directory.failure(problem)
+
+    # Creating and deleting
+
+    def create(
+        self, topic_partition: TopicPartition, topic_id: bytes = NO_TOPIC_ID, config: TopicConfig | None = None
+    ) -> PartitionLog:
+        """The log of a partition, made on the working directory with the fewest logs unless it exists.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR; INCONSISTENT_TOPIC_ID when it exists and belongs to another topic id.
+        """
+        config = config if config is not None else self.config.topic_defaults
+        known = self._logs.get(topic_partition)
+        if known is not None:
+            known.config = config
+            if topic_id != NO_TOPIC_ID:
+                known.set_topic_id(topic_id)
+            return known
+        if topic_partition in self._offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} lies on a directory that failed")
+        load = dict.fromkeys((each.path for each in self.online_directories), 0)
+        for log in self._logs.values():
+            load[log.log_directory.path] += 1
+        for directory in sorted(self.online_directories, key=lambda each: load[each.path]):
+            try:
+                log = create_log(
+                    topic_partition,
+                    directory,
+                    directory.file(str(topic_partition)),
+                    topic_id=topic_id,
+                    config=config,
+                    rng=self.rng,
+                    now_ms=self.clock.now_ms(),
+                )
+            except OSError as problem:
+                directory.failure(problem)
+                continue
+            self._logs[topic_partition] = log
+            return log
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no directory takes a log for {topic_partition}")
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Give up a log: its directory is renamed now and removed by `purge_deleted`. KafkaError KAFKA_STORAGE_ERROR."""
+        log = self._logs.get(topic_partition)
+        if log is None:
+            return
+        directory = log.log_directory
+        directory.require_online()
+        name = suffixed_directory(topic_partition, f"{self.rng.getrandbits(128):032x}", DELETE_DIRECTORY)
+        log.release_files()
+        try:
+            self._disk.rename(log.directory, directory.file(name))
+        except OSError as problem:
+            raise directory.failure(problem) from problem
+        del self._logs[topic_partition]
+        self._high_watermarks.pop(topic_partition, None)
+        self._doomed.append((self.clock.now_ms() + log.config.file_delete_delay_ms, directory, directory.file(name)))
+        self.checkpoint_recovery_points([directory])
+
+    def purge_deleted(self, now_ms: int) -> None:
+        """Remove the directories of deleted logs and the files of old segments whose file.delete.delay.ms is over."""
+        due = [each for each in self._doomed if each[0] <= now_ms]
+        self._doomed = [each for each in self._doomed if each[0] > now_ms]
+        for _, directory, path in due:
+            if directory.offline_reason is None:
+                try:
+                    self._disk.remove_tree(path)
+                except OSError as problem:
+                    directory.failure(problem)
+        for log in self.all_logs():
+            self._attempt(log, partial(log.purge_deleted, now_ms))
+
+    # Upkeep
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Apply retention to every log; returns how many segments went."""
+        return sum(self._attempt(log, partial(log.delete_old_segments, now_ms)) or 0 for log in self.all_logs())
+
+    def expire_producers(self, now_ms: int) -> None:
+        for log in self._logs.values():
+            log.expire_producers(now_ms, self.config.producer_id_expiration_ms)
+
+    async def flush_sealed(self) -> None:
+        """Bring what lies in sealed segments to the medium, in the executor; call it about every second."""
+        await self._flush([log for log in self.all_logs() if log.recovery_point < log.segments[-1].base_offset])
+
+    async def flush_overdue(self, now_ms: int) -> None:
+        """Flush the logs whose flush.ms is over; call it every log.flush.scheduler.interval.ms."""
+        await self._flush([log for log in self.all_logs() if log.is_flush_due(now_ms)])
+
+    async def _flush(self, logs: Iterable[PartitionLog]) -> None:
+        loop = asyncio.get_running_loop()
+        for log in logs:
+            work: FlushWork | None = None
+            try:
+                work = log.flush_work()
+                if work is not None:
+                    await loop.run_in_executor(None, work.run)
+                    log.flushed(work)
+            except OSError as problem:
+                log.log_directory.failure(problem)
+
+    def _attempt(self, log: PartitionLog, action: Callable[[], _Result]) -> _Result | None:
+        """Do what upkeep wants; an error of the disk was dealt with by the log's directory and stops nothing else."""
+        try:
+            return action()
+        except KafkaError as problem:
+            logger.warning("%s: %s", log.topic_partition, problem)
+            return None
+
+    # Checkpoints
+
+    def checkpoint_recovery_points(self, directories: Iterable[LogDirectory] | None = None) -> None:
+        """Write up to where each log is on the medium."""
+        self._checkpoint(checkpoints.RECOVERY_POINT, lambda log: log.recovery_point, directories)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Write where the logs start that start later than their first segment."""
+        self._checkpoint(
+            checkpoints.LOG_START,
+            lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
+        )
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks; of logs that nobody spoke of since the start the old one is kept."""
+        self._checkpoint(checkpoints.HIGH_WATERMARK, lambda log: log.high_watermark)
+
+    def read_high_watermark(self, topic_partition: TopicPartition) -> int:
+        """The high watermark as of the last checkpoint before the start, 0 when there is none."""
+        return self._high_watermarks.get(topic_partition, 0)
+
+    def _checkpoint(
+        self,
+        name: str,
+        offset_of: Callable[[PartitionLog], int | None],
+        directories: Iterable[LogDirectory] | None = None,
+    ) -> None:
+        tables: dict[str, dict[TopicPartition, int]] = {each.path: {} for each in self.directories}
+        for log in self._logs.values():
+            offset = offset_of(log)
+            if offset is not None:
+                tables[log.log_directory.path][log.topic_partition] = offset
+        for directory in self.online_directories if directories is None else directories:
+            try:
+                directory.write_offsets(name, tables[directory.path])
+            except KafkaError as problem:
+                logger.warning("Checkpoint not written: %s", problem)
+
+    # Closing
+
+    async def close(self) -> None:
+        """Flush and close every log, write the checkpoints, and mark each directory that worked as left in good order."""
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(None, self._close_logs, each) for each in self.online_directories))
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
+        self.checkpoint_high_watermarks()
+        for directory in self.online_directories:
+            try:
+                directory.leave_clean_marker()
+            except OSError as problem:
+                directory.failure(problem)
+        self._release()
+
+    def _close_logs(self, directory: LogDirectory) -> None:
+        for log in self.all_logs():
+            if log.log_directory is directory:
+                self._attempt(log, log.close)
+
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        gone = [tp for tp, log in self._logs.items() if log.log_directory is directory]
+        for topic_partition in gone:
+            del self._logs[topic_partition]
+        self._offline.update(gone)
+        self.on_directory_failure(directory)

@@ -1,0 +1,636 @@
+"""The log of one partition: segments, and what is known of offsets, epochs and producers in them.
+
+    log start offset <= recovery point, high watermark <= log end offset
+    last stable offset = min(high watermark, first offset of a transaction that is not settled)
+
+Offsets never go back except by truncation, which only followers do, and batches lie in the segments in the order of
+offsets without overlapping. The high watermark is kept here for reading's sake; replication decides it. Everything
+is done on one thread; `flush_work` is what may run on another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from random import Random
+from typing import Final, NamedTuple
+
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError, ensure
+from kafkalite.protocol.compression import CODEC_OF_NAME, Codec
+from kafkalite.protocol.produce_validation import validate_produced
+from kafkalite.protocol.records import (
+    LOG_OVERHEAD,
+    BatchHeader,
+    has_valid_crc,
+    iter_batches,
+    read_marker,
+    recompress,
+    set_max_timestamp_in_place,
+    set_offset_and_epoch_in_place,
+)
+from kafkalite.storage import checkpoints, log_search
+from kafkalite.storage.disk import OUT_OF_SPACE, Disk
+from kafkalite.storage.leader_epochs import LeaderEpochs
+from kafkalite.storage.log_directory import LogDirectory, uses_disk
+from kafkalite.storage.log_files import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from kafkalite.storage.partition_metadata import write_topic_id
+from kafkalite.storage.producer_files import ProducerSnapshots, restore_producers
+from kafkalite.storage.producer_state import ProducerState
+from kafkalite.storage.retention import count_deletable
+from kafkalite.storage.segment import RELATIVE_OFFSET_LIMIT, Segment
+from kafkalite.storage.transaction_index import AbortedTransaction
+from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_BOUNDARIES_KEPT: Final = 64
+_LENGTH_END: Final = 12
+
+
+class AppendResult(NamedTuple):
+    """Where records went; `log_append_time_ms` is -1 unless the topic's timestamps are LogAppendTime.
+
+    `duplicate` tells that the same batch was appended before: nothing was written, the offsets are the original ones.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class LogRead(NamedTuple):
+    """Bytes from the batch that holds the wanted offset on; the last batch may be cut."""
+
+    records: bytes
+
+
+NOTHING_READ: Final = LogRead(b"")
+
+
+class FlushWork(NamedTuple):
+    """Files to bring to the medium so that all below `up_to` is safe; `run` may be called on any thread."""
+
+    disk: Disk
+    paths: tuple[str, ...]
+    up_to: int
+
+    def run(self) -> None:
+        for path in self.paths:
+            try:
+                self.disk.sync(path)
+            except FileNotFoundError:  # removed meanwhile, by retention or with its topic
+                pass
+
+
+class PartitionLog:
+    """See the module. Made by `recovery.load_log` and `recovery.create_log`."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        log_directory: LogDirectory,
+        directory: str,
+        *,
+        config: TopicConfig,
+        rng: Random,
+        topic_id: bytes,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        producers: ProducerState,
+        snapshots: ProducerSnapshots,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+    ) -> None:
+        ensure(segments, f"{topic_partition}: a log has at least one segment")
+        self.topic_partition = topic_partition
+        self.log_directory = log_directory
+        self.directory = directory
+        self.config = config
+        self.topic_id = topic_id
+        self.epochs = epochs
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = log_start_offset
+        self.recovery_point = recovery_point
+        self._rng = rng
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._snapshots = snapshots
+        self._boundaries: dict[int, tuple[Segment, int]] = {}
+        self._doomed_files: list[tuple[int, list[str]]] = []
+        self._epochs_unsaved = False
+        self._unflushed_since_ms: int | None = None
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # Facts
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where readers of committed records may read."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self.epochs.latest
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Oldest first; the last one is the active one."""
+        return self._segments
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(largest known epoch up to `epoch`, offset behind its last record), (-1, -1) when nothing is known (KIP-279)."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The leader epoch in which the record at `offset` was written."""
+        return self.epochs.epoch_for_offset(offset)
+
+    # Appending
+
+    @uses_disk
+    def append_as_leader(
+        self,
+        records: bytearray | memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        request_version: int = 9,
+        from_client: bool = True,
+    ) -> AppendResult:
+        """Append a producer's batch, or batches of the broker's own making when not `from_client`.
+
+        `records` must be writable: offsets and epoch are set in it. It may be reused afterwards. Raises KafkaError as
+        `validate_produced` and `ProducerState.check` do; RECORD_LIST_TOO_LARGE above segment.bytes; KAFKA_STORAGE_ERROR.
+        """
+        config = self.config
+        log_append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
+        if from_client:
+            produced = validate_produced(records, config=config, now_ms=now_ms, request_version=request_version)
+            header = produced.header
+            if header.producer_id >= 0:
+                known = self.producers.check(header)
+                if known is not None:
+                    append_time = known.timestamp if log_append_time >= 0 else -1
+                    return AppendResult(
+                        known.first_offset, known.last_offset, append_time, self.log_start_offset, duplicate=True
+                    )
+            records, header = self._in_stored_form(records, header, produced.max_timestamp, log_append_time)
+            headers = [header]
+        else:
+            headers = list(iter_batches(records))
+            if not headers or headers[-1].end != len(records):
+                raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no whole batches")
+            self._check_own(records, headers)
+            if log_append_time >= 0:
+                for header in headers:
+                    set_max_timestamp_in_place(records, header, log_append_time, log_append_time=True)
+        if len(records) > config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{len(records)} bytes where the topic's segment.bytes is {config.segment_bytes}",
+            )
+        first_offset = offset = self.log_end_offset
+        placed = []
+        for header in headers:
+            set_offset_and_epoch_in_place(records, header.position, offset, leader_epoch)
+            placed.append(BatchHeader.read(records, header.position))
+            offset += header.last_offset_delta + 1
+        self._append(records, placed, now_ms)
+        return AppendResult(first_offset, offset - 1, log_append_time, self.log_start_offset)
+
+    @uses_disk
+    def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendResult:
+        """Append whole batches as the leader has them; a batch cut at the end is left out.
+
+        Raises KafkaError CORRUPT_MESSAGE for a wrong CRC, OFFSET_OUT_OF_RANGE when they do not begin at or behind the log
+        end or overlap, KAFKA_STORAGE_ERROR.
+        """
+        headers = list(iter_batches(records))
+        expected = self.log_end_offset
+        for header in headers:
+            if not has_valid_crc(records, header):
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: CRC at offset {header.base_offset}"
+                )
+            if header.base_offset < expected or header.last_offset_delta < 0:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{self.topic_partition}: a batch from {header.base_offset} where {expected} is the next offset",
+                )
+            expected = header.next_offset
+        if headers:
+            self._append(memoryview(records)[: headers[-1].end], headers, now_ms)
+            first_offset = headers[0].base_offset
+        else:
+            first_offset = self.log_end_offset
+        return AppendResult(first_offset, self.log_end_offset - 1, -1, self.log_start_offset)
+
+    def _in_stored_form(
+        self, records: bytearray | memoryview, header: BatchHeader, max_timestamp: int, log_append_time: int
+    ) -> tuple[bytearray | memoryview, BatchHeader]:
+        """The batch with the topic's codec and timestamps; header fields that changed are in the header returned."""
+        config = self.config
+        codec = CODEC_OF_NAME.get(config.compression_type)
+        if codec is not None and codec != header.codec:
+            records = recompress(records, header, codec, self._compression_level(codec))
+            header = BatchHeader.read(records)
+        if log_append_time >= 0:
+            set_max_timestamp_in_place(records, header, log_append_time, log_append_time=True)
+        elif max_timestamp != header.max_timestamp:
+            set_max_timestamp_in_place(records, header, max_timestamp, log_append_time=False)
+        return records, header
+
+    def _compression_level(self, codec: Codec) -> int | None:
+        config = self.config
+        return {
+            Codec.GZIP: config.compression_gzip_level,
+            Codec.LZ4: config.compression_lz4_level,
+            Codec.ZSTD: config.compression_zstd_level,
+        }.get(codec)
+
+    def _check_own(self, records: Buffer, headers: Sequence[BatchHeader]) -> None:
+        for header in headers:
+            if header.producer_id >= 0:
+                marker = read_marker(records, header) if header.is_control else None
+                if marker is not None:
+                    self.producers.check_marker(header, marker)
+                else:
+                    self.producers.check_epoch(header)
+
+    def _append(self, records: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> None:
+        """Write batches whose offsets are final. Raises OSError; then the log is as it was."""
+        max_timestamp = max(header.max_timestamp for header in headers)
+        segment = self._segment_for(len(records), headers, max_timestamp, now_ms)
+        for header in headers:
+            self._note_epoch(header.partition_leader_epoch, header.base_offset)
+        aborted: list[AbortedTransaction] = []
+        touches_producers = False
+        for header in headers:
+            if header.producer_id >= 0:
+                touches_producers = True
+                self._note_producer(records, header, aborted)
+        position = segment.size
+        try:
+            segment.append([records], headers, self.config.index_interval_bytes, aborted)
+        except OSError:
+            if touches_producers:
+                self._restore_producers(self.log_end_offset)
+            raise
+        boundaries = self._boundaries
+        boundaries[headers[0].base_offset] = segment, position
+        if len(boundaries) > _BOUNDARIES_KEPT:
+            del boundaries[next(iter(boundaries))]
+        end = self.log_end_offset = headers[-1].next_offset
+        self.producers.end_offset = end
+        if end - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    def _note_producer(self, records: Buffer, header: BatchHeader, aborted: list[AbortedTransaction]) -> None:
+        if not header.is_control:
+            self.producers.update(header)
+            return
+        marker = read_marker(records, header)
+        entry = self.producers.complete(header, marker) if marker is not None else None
+        if entry is not None:
+            aborted.append(entry)
+
+    # Segments
+
+    def _segment_for(self, size: int, headers: Sequence[BatchHeader], max_timestamp: int, now_ms: int) -> Segment:
+        """The active segment, after rolling when it may not take these batches."""
+        active, config = self._segments[-1], self.config
+        fits = headers[-1].last_offset - active.base_offset <= RELATIVE_OFFSET_LIMIT
+        if fits and (
+            not active.size
+            or (
+                active.size + size <= config.segment_bytes
+                and not self._is_over_age(active, max_timestamp, now_ms)
+                and active.has_index_room(config.segment_index_bytes)
+            )
+        ):
+            return active
+        return self._roll_to(headers[0].base_offset, now_ms)
+
+    def _is_over_age(self, segment: Segment, max_timestamp: int, now_ms: int) -> bool:
+        config = self.config
+        limit_ms = min(config.segment_ms, config.max_compaction_lag_ms) if config.compacts else config.segment_ms
+        first = segment.first_timestamp
+        age_ms = max_timestamp - first if first is not None and first >= 0 else now_ms - segment.modified_ms
+        return age_ms > limit_ms - segment.roll_jitter_ms
+
+    @uses_disk
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log end, unless the active one is empty."""
+        if self._segments[-1].size:
+            self._roll_to(self.log_end_offset, now_ms)
+
+    def _roll_to(self, base_offset: int, now_ms: int) -> Segment:
+        """Seal the active segment and begin a new one; an empty active segment is replaced. Raises OSError."""
+        old = self._segments[-1]
+        old.seal()
+        self._snapshots.take(self.producers)
+        jitter_limit_ms = self.config.segment_jitter_ms
+        jitter_ms = self._rng.randrange(min(jitter_limit_ms, self.config.segment_ms)) if jitter_limit_ms else 0
+        new = Segment.create(self.log_directory.files, self.directory, base_offset, now_ms, jitter_ms)
+        if not old.size:
+            if old.base_offset != base_offset:
+                old.remove()
+            del self._segments[-1], self._bases[-1]
+        self._segments.append(new)
+        self._bases.append(base_offset)
+        return new
+
+    def _segment_of(self, offset: int) -> int:
+        """Number of the last segment that begins up to `offset`; the first one for offsets below all."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    # Reading
+
+    @uses_disk
+    def read(self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool) -> LogRead:
+        """Bytes from the batch that holds `offset` on: none of a batch at or above `upper_bound`, at most `max_bytes`.
+
+        The last batch may be cut by `max_bytes`; a first batch larger than that is left out, or with `min_one_batch` read
+        whole. Raises KafkaError OFFSET_OUT_OF_RANGE outside log start and log end, KAFKA_STORAGE_ERROR.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} has offsets {self.log_start_offset} to {self.log_end_offset}, not {offset}",
+            )
+        if offset >= upper_bound or (max_bytes <= 0 and not min_one_batch):
+            return NOTHING_READ
+        place = self._place_of(offset)
+        if place is None:
+            return NOTHING_READ
+        segment, position = place
+        limit = segment.size
+        if upper_bound < self.log_end_offset:
+            bound = self._place_of(upper_bound)
+            if bound is not None and bound[0] is segment:
+                limit = bound[1]
+            elif bound is not None and bound[0].base_offset < segment.base_offset:
+                return NOTHING_READ
+        available = limit - position
+        if available <= max_bytes:
+            return LogRead(segment.read(position, available)) if available > 0 else NOTHING_READ
+        data = segment.read(position, max(max_bytes, _LENGTH_END))
+        first_size = int.from_bytes(data[8:_LENGTH_END], "big") + LOG_OVERHEAD
+        if first_size <= max_bytes:
+            return LogRead(data)
+        return LogRead(segment.read(position, first_size)) if min_one_batch else NOTHING_READ
+
+    def _place_of(self, offset: int) -> tuple[Segment, int] | None:
+        """(segment, position) of the batch that holds `offset`, or of the first one behind it; None at the log end."""
+        place = self._boundaries.get(offset)
+        if place is not None:
+            return place
+        if offset >= self.log_end_offset:
+            return None
+        for number in range(self._segment_of(offset), len(self._segments)):
+            segment = self._segments[number]
+            header = segment.find(offset)
+            if header is not None:
+                return segment, header.position
+        return None
+
+    @uses_disk
+    def offset_for_timestamp(self, timestamp: int, upper_bound: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record with at least `timestamp` ms; None below `upper_bound`."""
+        found = log_search.first_record_from(self._segments, timestamp, self.log_start_offset)
+        return self._located(found, upper_bound)
+
+    @uses_disk
+    def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the record with the largest timestamp, the first among equals (KIP-734)."""
+        found = log_search.record_of_largest_timestamp(self._segments, self.log_start_offset)
+        return self._located(found, self.log_end_offset)
+
+    def _located(self, found: tuple[int, int] | None, upper_bound: int) -> tuple[int, int, int] | None:
+        if found is None or found[1] >= upper_bound:
+            return None
+        epoch = self.epochs.epoch_for_offset(found[1])
+        return found[0], found[1], -1 if epoch is None else epoch
+
+    @uses_disk
+    def aborted_transactions(self, from_offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """The aborted transactions that a reader of the records from `from_offset` to before `upper_bound` must leave out."""
+        return log_search.aborted_between(self._segments[self._segment_of(from_offset) :], from_offset, upper_bound)
+
+    # High watermark, epochs, start
+
+    def set_high_watermark(self, offset: int) -> None:
+        """Move the high watermark, within log start and log end."""
+        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+        self.producers.advance_high_watermark(self.high_watermark)
+
+    @uses_disk
+    def assign_epoch(self, epoch: int) -> None:
+        """A leader takes office: its epoch begins at the log end, even if nothing is ever written in it."""
+        self._note_epoch(epoch, self.log_end_offset)
+
+    def _note_epoch(self, epoch: int, start_offset: int) -> None:
+        if self.epochs.assign(epoch, start_offset):
+            self._save_epochs()
+
+    def _save_epochs(self) -> None:
+        """Write leader-epoch-checkpoint; on a full disk that is put off, for the batches tell their epochs themselves."""
+        try:
+            path = self._file(LEADER_EPOCH_CHECKPOINT)
+            checkpoints.write_epochs(self.log_directory.disk, path, self.epochs.entries(), durable=False)
+            self._epochs_unsaved = False
+        except OSError as problem:
+            if problem.errno not in OUT_OF_SPACE:
+                raise
+            self._epochs_unsaved = True
+
+    @uses_disk
+    def set_topic_id(self, topic_id: bytes) -> None:
+        """Note to which topic the log belongs. KafkaError INCONSISTENT_TOPIC_ID when it belongs to another one."""
+        if topic_id == self.topic_id:
+            return
+        if self.topic_id != NO_TOPIC_ID:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.topic_partition} belongs to another topic id")
+        write_topic_id(self.log_directory.disk, self._file(PARTITION_METADATA), topic_id)
+        self.topic_id = topic_id
+
+    @uses_disk
+    def delete_records(self, offset: int) -> int:
+        """Move the log start up to `offset`; returns where the log starts. Segments below go with the next retention.
+
+        That `offset` is at most the high watermark is the leader's duty to check; a follower takes over its leader's log
+        start, which may be ahead of the high watermark it knows. KafkaError OFFSET_OUT_OF_RANGE behind the log end.
+        """
+        if offset > self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.topic_partition} ends at {self.log_end_offset}, before {offset}"
+            )
+        if offset > self.log_start_offset:
+            self._start_at(offset)
+        return self.log_start_offset
+
+    def _start_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        if self.high_watermark < offset:
+            self.set_high_watermark(offset)
+        if self.epochs.truncate_from_start(offset):
+            self._save_epochs()
+
+    # Retention
+
+    @uses_disk
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Give up the segments that retention no longer keeps; returns how many. Files go with `purge_deleted`."""
+        count = count_deletable(
+            self._segments,
+            [*self._bases[1:], self.log_end_offset],
+            config=self.config,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+            now_ms=now_ms,
+        )
+        if not count:
+            return 0
+        if count == len(self._segments):
+            self._roll_to(self.log_end_offset, now_ms)
+        gone, self._segments = self._segments[:count], self._segments[count:]
+        del self._bases[:count]
+        self._boundaries.clear()
+        if self._bases[0] > self.log_start_offset:
+            self._start_at(self._bases[0])
+        self._snapshots.remove_below(self._bases[0])
+        self._give_up(gone, now_ms)
+        logger.info("%s: %d old segments deleted, the log starts at %d", self.topic_partition, count, self._bases[0])
+        return count
+
+    def _give_up(self, segments: Sequence[Segment], now_ms: int) -> None:
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        for segment in segments:
+            self._doomed_files.append((due_ms, segment.mark_deleted()))
+
+    @uses_disk
+    def purge_deleted(self, now_ms: int) -> None:
+        """Remove the files of segments given up file.delete.delay.ms ago."""
+        while self._doomed_files and self._doomed_files[0][0] <= now_ms:
+            for path in self._doomed_files.pop(0)[1]:
+                self.log_directory.disk.remove(path)
+
+    # Truncation
+
+    @uses_disk
+    def truncate_to(self, offset: int, now_ms: int = 0) -> None:
+        """Remove all from `offset` on, with the batch that holds it; nothing when the log ends there or earlier."""
+        if offset >= self.log_end_offset:
+            return
+        if offset < self._bases[0]:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return
+        kept = self._segment_of(offset) + 1
+        gone = self._segments[kept:]
+        del self._segments[kept:], self._bases[kept:]
+        self._boundaries.clear()
+        for segment in gone:
+            segment.remove()
+        end = self._segments[-1].truncate_to(offset)
+        self._end_at(end)
+        self._snapshots.remove_above(end)
+        self._restore_producers(end)
+
+    @uses_disk
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
+        """Remove everything; the log is empty at `offset` afterwards."""
+        for segment in self._segments:
+            segment.remove()
+        self._boundaries.clear()
+        self._segments = [Segment.create(self.log_directory.files, self.directory, offset, now_ms)]
+        self._bases = [offset]
+        self.epochs.clear()
+        self.log_start_offset = offset
+        self._end_at(offset)
+        self._save_epochs()
+        self._snapshots.clear()
+        self.producers = ProducerState(end_offset=offset)
+
+    def _end_at(self, end: int) -> None:
+        self.log_end_offset = end
+        self.recovery_point = min(self.recovery_point, end)
+        self.log_start_offset = min(self.log_start_offset, end)
+        self.high_watermark = max(min(self.high_watermark, end), self.log_start_offset)
+        if self.epochs.truncate_from_end(end):
+            self._save_epochs()
+
+    def _restore_producers(self, end_offset: int) -> None:
+        self.producers = restore_producers(self._snapshots, self._segments, end_offset)
+        self.producers.advance_high_watermark(self.high_watermark)
+
+    # Durability
+
+    def flush_work(self) -> FlushWork | None:
+        """What must be synced so that everything appended so far is safe; None when it is. Tell `flushed` once it ran."""
+        if self.recovery_point >= self.log_end_offset:
+            return None
+        if self._epochs_unsaved:
+            self._save_epochs()
+        paths: list[str] = []
+        for segment in self._segments[self._segment_of(self.recovery_point) :]:
+            paths += segment.paths()
+        paths += (self._file(LEADER_EPOCH_CHECKPOINT), self._file(PARTITION_METADATA), self.directory)
+        return FlushWork(self.log_directory.disk, tuple(paths), self.log_end_offset)
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Were records left unflushed for longer than flush.ms?"""
+        if self.recovery_point >= self.log_end_offset:
+            self._unflushed_since_ms = None
+        elif self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+        return self._unflushed_since_ms is not None and now_ms - self._unflushed_since_ms >= self.config.flush_ms
+
+    def flushed(self, work: FlushWork) -> None:
+        """`work` ran without an error."""
+        self._unflushed_since_ms = None
+        self.recovery_point = max(self.recovery_point, min(work.up_to, self.log_end_offset))
+
+    @uses_disk
+    def flush(self) -> None:
+        """Bring everything appended so far to the medium, in this thread."""
+        work = self.flush_work()
+        if work is not None:
+            work.run()
+            self.flushed(work)
+
+    @uses_disk
+    def close(self) -> None:
+        """Flush, and leave indexes and producers so that the next start reads nothing twice."""
+        self._segments[-1].seal()
+        self._snapshots.take(self.producers, durable=True)
+        self.flush()
+        self.release_files()
+
+    def release_files(self) -> None:
+        """Close all files, because the directory is about to be renamed or removed."""
+        for segment in self._segments:
+            for path in segment.paths():
+                self.log_directory.files.forget(path)
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that were silent for longer than `expiration_ms` (producer.id.expiration.ms)."""
+        self.producers.expire(now_ms, expiration_ms)
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self.directory, name)

@@ -1,0 +1,385 @@
+"""Opening a log: what a clean stop left is trusted, what a crash left is checked byte by byte.
+
+1. Files of deletions and compactions that were under way are finished or removed (`_settle_files`).
+2. A segment without a usable index gets new ones; an index without a segment is removed.
+3. After a crash every segment from the recovery point on is read: size, magic, CRC and growing offsets of each batch. The
+   first byte that does not belong to a valid batch ends the log; segments behind it are removed. Indexes, leader epochs,
+   aborted transactions and producers of what was read are written anew.
+4. After a clean stop only the batches behind the last index entry are looked at, to find the log end; a file that
+   contradicts the clean stop is treated as after a crash.
+5. A log that ends before its log start offset begins anew there.
+
+Messages of the formats before record batches (magic 0 and 1) are not read; a log with valid ones is refused, never cut.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from kafkalite.config.topic import TopicConfig
+from kafkalite.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
+from kafkalite.storage import checkpoints
+from kafkalite.storage.disk import Entry
+from kafkalite.storage.leader_epochs import LeaderEpochs
+from kafkalite.storage.log_directory import LogDirectory
+from kafkalite.storage.log_files import (
+    CLEANED,
+    DELETED,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG,
+    OFFSET_INDEX,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    SWAP,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    offset_name,
+    offset_of,
+)
+from kafkalite.storage.partition_log import PartitionLog
+from kafkalite.storage.partition_metadata import read_topic_id, write_topic_id
+from kafkalite.storage.producer_files import ProducerSnapshots, restore_producers
+from kafkalite.storage.producer_state import ProducerState
+from kafkalite.storage.segment import FileSizes, Segment
+from kafkalite.storage.transaction_index import AbortedTransaction
+from kafkalite.types import NO_TOPIC_ID, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_CHUNK_BYTES: Final = 1 << 20
+_CRC_FROM: Final = 21
+
+
+class UnsupportedFormat(OSError):
+    """The log holds messages of a format before Kafka 0.11, which this broker does not read."""
+
+
+class LoadOptions(NamedTuple):
+    """What is known of a log before it is opened; `recovery_point` counts only when the stop was not clean."""
+
+    clean: bool
+    recovery_point: int
+    log_start_offset: int
+    now_ms: int
+    producer_expiration_ms: int
+
+
+def create_log(
+    topic_partition: TopicPartition,
+    log_directory: LogDirectory,
+    path: str,
+    *,
+    topic_id: bytes,
+    config: TopicConfig,
+    rng: Random,
+    now_ms: int,
+) -> PartitionLog:
+    """A new, empty log in the directory `path`. Raises OSError."""
+    log_directory.disk.make_directory(path)
+    if topic_id != NO_TOPIC_ID:
+        write_topic_id(log_directory.disk, os.path.join(path, PARTITION_METADATA), topic_id)
+    segment = Segment.create(log_directory.files, path, 0, now_ms)
+    return PartitionLog(
+        topic_partition,
+        log_directory,
+        path,
+        config=config,
+        rng=rng,
+        topic_id=topic_id,
+        segments=[segment],
+        epochs=LeaderEpochs(),
+        producers=ProducerState(),
+        snapshots=ProducerSnapshots(log_directory.disk, path),
+        log_start_offset=0,
+        log_end_offset=0,
+        recovery_point=0,
+    )
+
+
+def load_log(
+    topic_partition: TopicPartition,
+    log_directory: LogDirectory,
+    path: str,
+    *,
+    config: TopicConfig,
+    rng: Random,
+    options: LoadOptions,
+) -> PartitionLog:
+    """The log in the directory `path`. Raises OSError, UnsupportedFormat among them."""
+    return _Loader(topic_partition, log_directory, path, config, options).load(rng)
+
+
+class _Loader:
+    """The steps of opening one log, with what they share."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        log_directory: LogDirectory,
+        path: str,
+        config: TopicConfig,
+        options: LoadOptions,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.log_directory = log_directory
+        self.path = path
+        self.config = config
+        self.options = options
+        self.segments: list[Segment] = []
+        self.epochs = LeaderEpochs()
+        self.epochs_changed = False
+        self.rebuilt: set[int] = set()
+
+    def load(self, rng: Random) -> PartitionLog:
+        disk, options = self.log_directory.disk, self.options
+        entries = _settle_files(self.log_directory, self.path)
+        snapshots = ProducerSnapshots(disk, self.path, entries)
+        self._open_segments(entries)
+        recovery_point = options.recovery_point
+        if self._read_epochs() and not options.clean:
+            recovery_point = 0  # the batches must tell the epochs, all of them
+        if not options.clean:
+            self._recover_from(recovery_point)
+        log_end_offset = self._find_end()
+        first_base = self.segments[0].base_offset if self.segments else 0
+        log_start_offset = max(options.log_start_offset, first_base)
+        if log_end_offset < log_start_offset:
+            logger.warning(
+                "%s ends at %d, before its start %d: beginning anew there",
+                self.topic_partition,
+                log_end_offset,
+                log_start_offset,
+            )
+            for segment in self.segments:
+                segment.remove()
+            self.segments.clear()
+        if not self.segments:
+            log_end_offset = log_start_offset
+            self.segments.append(Segment.create(self.log_directory.files, self.path, log_start_offset, options.now_ms))
+        producers = self._restore_producers(snapshots, log_end_offset)
+        self.epochs_changed |= self.epochs.truncate_from_end(log_end_offset + 1)
+        self.epochs_changed |= self.epochs.truncate_from_start(log_start_offset)
+        if self.epochs_changed:
+            checkpoint = os.path.join(self.path, LEADER_EPOCH_CHECKPOINT)
+            checkpoints.write_epochs(disk, checkpoint, self.epochs.entries(), durable=True)
+        log = PartitionLog(
+            self.topic_partition,
+            self.log_directory,
+            self.path,
+            config=self.config,
+            rng=rng,
+            topic_id=read_topic_id(disk, os.path.join(self.path, PARTITION_METADATA)),
+            segments=self.segments,
+            epochs=self.epochs,
+            producers=producers,
+            snapshots=snapshots,
+            log_start_offset=log_start_offset,
+            log_end_offset=log_end_offset,
+            recovery_point=log_end_offset
+            if options.clean
+            else max(log_start_offset, min(recovery_point, log_end_offset)),
+        )
+        if not options.clean:
+            log.flush()
+        return log
+
+    # Segments
+
+    def _open_segments(self, entries: dict[str, Entry]) -> None:
+        bases = sorted(base for name in entries if (base := offset_of(name, LOG)) is not None)
+        for name in entries:
+            for suffix in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
+                base = offset_of(name, suffix)
+                if base is not None and offset_name(base, LOG) not in entries:
+                    logger.warning("Removing %s, which belongs to no segment", os.path.join(self.path, name))
+                    self.log_directory.disk.remove(os.path.join(self.path, name))
+        for base in bases:
+            sizes = [entry.size if (entry := entries.get(offset_name(base, s))) else 0 for s in SEGMENT_SUFFIXES]
+            log_entry = entries[offset_name(base, LOG)]
+            segment = Segment(self.log_directory.files, self.path, base, FileSizes(*sizes), log_entry.modified_ms)
+            self.segments.append(segment)
+            missing = any(offset_name(base, suffix) not in entries for suffix in (OFFSET_INDEX, TIME_INDEX))
+            if missing or not (segment.offset_index.is_sane(sizes[1]) and segment.time_index.is_sane(sizes[2])):
+                if self.options.clean or base < self.options.recovery_point:
+                    logger.warning("Rebuilding the indexes of %s", segment.path)
+                self._rebuild(segment)
+
+    def _rebuild(self, segment: Segment) -> int:
+        """New indexes for a segment; what is no valid batch is cut off. Returns the bytes cut off."""
+        self.rebuilt.add(segment.base_offset)
+        return segment.rebuild_indexes(self._valid_batches(segment), self.config.index_interval_bytes)
+
+    def _valid_batches(self, segment: Segment) -> Iterator[BatchHeader]:
+        for header in valid_batches(self.log_directory, segment):
+            if self.epochs.assign(header.partition_leader_epoch, header.base_offset):
+                self.epochs_changed = True
+            yield header
+
+    def _recover_from(self, recovery_point: int) -> None:
+        """Check every segment from the one that holds the recovery point on."""
+        for number, segment in enumerate(self.segments):
+            last = number == len(self.segments) - 1
+            if not last and self.segments[number + 1].base_offset <= recovery_point:
+                continue
+            cut = self._rebuild(segment) if segment.base_offset not in self.rebuilt else 0
+            if cut:
+                logger.warning(
+                    "%s: %d bytes behind the last valid batch of %s cut off", self.topic_partition, cut, segment
+                )
+                for later in self.segments[number + 1 :]:
+                    logger.warning("%s: removing %s, which lies behind", self.topic_partition, later)
+                    later.remove()
+                del self.segments[number + 1 :]
+                return
+
+    def _find_end(self) -> int:
+        """The log end offset. A file that does not end with a whole batch is checked as after a crash."""
+        while self.segments:
+            active = self.segments[-1]
+            if not active.size:
+                return active.base_offset
+            last = active.last_header()
+            if last is not None and last.end == active.size and last.last_offset_delta >= 0:
+                return last.next_offset
+            logger.warning("%s: %s does not end with a whole batch", self.topic_partition, active)
+            self._rebuild(active)
+        return 0
+
+    # Epochs and producers
+
+    def _read_epochs(self) -> bool:
+        """Read leader-epoch-checkpoint; True when it says nothing although there are batches."""
+        try:
+            entries = checkpoints.read_epochs(self.log_directory.disk, os.path.join(self.path, LEADER_EPOCH_CHECKPOINT))
+        except checkpoints.MalformedCheckpoint as problem:
+            if self.options.clean:
+                raise
+            logger.warning("Rebuilding a leader-epoch-checkpoint from the batches: %s", problem)
+            entries = []
+        self.epochs = LeaderEpochs(entries)
+        return not entries and any(segment.size for segment in self.segments)
+
+    def _restore_producers(self, snapshots: ProducerSnapshots, log_end_offset: int) -> ProducerState:
+        options = self.options
+        bases = [segment.base_offset for segment in self.segments]
+        snapshots.remove_above(log_end_offset)
+        snapshots.remove_strays(bases)
+        if self.rebuilt:
+            by_base = {segment.base_offset: segment for segment in self.segments}
+
+            def note(segment: Segment, entry: AbortedTransaction) -> None:
+                if segment.base_offset in self.rebuilt:
+                    by_base[segment.base_offset].transaction_index.append(entry)
+
+            state = restore_producers(
+                snapshots, self.segments, log_end_offset, replay_from=min(self.rebuilt), on_aborted=note
+            )
+        else:
+            if options.clean and not snapshots.offsets and log_end_offset > bases[0]:
+                snapshots.add_empty([*bases[-2:], log_end_offset])
+            state = restore_producers(snapshots, self.segments, log_end_offset)
+        state.expire(options.now_ms, options.producer_expiration_ms)
+        return state
+
+
+def valid_batches(log_directory: LogDirectory, segment: Segment) -> Iterator[BatchHeader]:
+    """The batches of a segment up to the first byte that is none: whole, magic 2, right CRC, offsets that grow.
+
+    Raises OSError, UnsupportedFormat among them.
+    """
+    file = log_directory.files.get(segment.path)
+    size = file.size()
+    position, next_offset = 0, segment.base_offset
+    chunk, start = b"", 0
+    while position + HEADER_SIZE <= size:
+        if position + HEADER_SIZE > start + len(chunk):
+            chunk, start = file.read_at(position, _CHUNK_BYTES), position
+        header = BatchHeader.read(chunk, position - start)._replace(position=position)
+        if header.magic < MAGIC and header.magic >= 0:
+            _refuse_old_format(
+                segment, file.read_at(position, min(size - position, header.batch_length + LOG_OVERHEAD))
+            )
+        if (
+            header.magic != MAGIC
+            or header.batch_length < HEADER_SIZE - LOG_OVERHEAD
+            or header.end > size
+            or header.base_offset < next_offset
+            or header.last_offset_delta < 0
+        ):
+            return
+        crc, at = 0, position + _CRC_FROM
+        while at < header.end:
+            if at >= start + len(chunk):
+                chunk, start = file.read_at(at, _CHUNK_BYTES), at
+            part = memoryview(chunk)[at - start : header.end - start]
+            crc = crc32c(part, crc)
+            at += len(part)
+        if crc != header.crc:
+            return
+        yield header
+        position, next_offset = header.end, header.next_offset
+
+
+def _refuse_old_format(segment: Segment, message: bytes) -> None:
+    if len(message) > 16 and zlib.crc32(message[16:]) == int.from_bytes(message[12:16], "big"):
+        raise UnsupportedFormat(f"{segment.path} holds messages of a format before Kafka 0.11 (KIP-98)")
+
+
+def _settle_files(log_directory: LogDirectory, path: str) -> dict[str, Entry]:
+    """Finish or undo what a stop interrupted; returns the files left, by name."""
+    disk = log_directory.disk
+    names = {entry.name for entry in disk.list(path)}
+
+    def bases_of(suffix: str) -> list[int]:
+        return [base for name in names if (base := offset_of(name, LOG + suffix)) is not None]
+
+    def remove(condition_names: Sequence[str]) -> None:
+        for name in condition_names:
+            disk.remove(os.path.join(path, name))
+            names.discard(name)
+
+    cleaned = min(bases_of(CLEANED), default=None)
+    remove([name for name in names if name.endswith((DELETED, CLEANED, ".tmp"))])
+    if cleaned is not None:
+        unfinished = {base for base in bases_of(SWAP) if base >= cleaned}
+        remove([name for name in names if name.endswith(SWAP) and _base(name) in unfinished])
+    swaps = sorted(bases_of(SWAP))
+    if swaps:
+        end = _end_of_swap(log_directory, path, swaps[-1])
+        replaced = [
+            name
+            for name in names
+            if not name.endswith(SWAP)
+            and any(name.endswith(suffix) for suffix in SEGMENT_SUFFIXES)
+            and swaps[0] <= _base(name) < end
+        ]
+        remove(replaced)
+        for name in [name for name in names if name.endswith(SWAP)]:
+            disk.rename(os.path.join(path, name), os.path.join(path, name.removesuffix(SWAP)))
+        disk.sync(path)
+    return {entry.name: entry for entry in disk.list(path) if not entry.is_directory}
+
+
+def _base(name: str) -> int:
+    digits = name.partition(".")[0]
+    return int(digits) if digits.isdecimal() else -1
+
+
+def _end_of_swap(log_directory: LogDirectory, path: str, base: int) -> int:
+    """Offset behind the last batch of a `.log.swap` file."""
+    name = os.path.join(path, offset_name(base, LOG + SWAP))
+    file = log_directory.files.get(name)
+    position, size, end = 0, file.size(), base + 1
+    while position + HEADER_SIZE <= size:
+        header = BatchHeader.read(file.read_at(position, HEADER_SIZE))
+        end = header.next_offset
+        position += header.size
+    log_directory.files.forget(name)
+    return end

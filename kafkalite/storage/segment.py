@@ -1,0 +1,304 @@
+"""One segment of a log: record batches end to end in `.log`, from its base offset on, with its three indexes.
+
+Bytes are written at the position that this object knows to be the end, so a write that failed half-way leaves nothing
+visible: the rest is cut off at once, or, when even that fails, before the next write. No batch lies in two segments.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from kafkalite.errors import ensure
+from kafkalite.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP, BatchHeader
+from kafkalite.storage.log_files import (
+    DELETED,
+    LOG,
+    OFFSET_INDEX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    offset_name,
+)
+from kafkalite.storage.offset_index import OffsetIndex
+from kafkalite.storage.open_files import OpenFiles
+from kafkalite.storage.time_index import TimeIndex
+from kafkalite.storage.transaction_index import AbortedTransaction, TransactionIndex
+from kafkalite.types import Buffer
+
+logger = logging.getLogger(__name__)
+
+_SCAN_BYTES: Final = 8192
+"""Read at a time when headers are looked at one by one; more than the bytes between two entries of the offset index."""
+
+RELATIVE_OFFSET_LIMIT: Final = (1 << 31) - 1
+"""Largest difference between an offset in a segment and the segment's base offset."""
+
+
+class FileSizes(NamedTuple):
+    """What a directory listing said about a segment: sizes of `.log`, `.index`, `.timeindex`, `.txnindex`."""
+
+    log: int = 0
+    offset_index: int = 0
+    time_index: int = 0
+    transaction_index: int = 0
+
+
+class _Extent(NamedTuple):
+    """How far each file of a segment goes."""
+
+    size: int
+    offset_entries: int
+    time_entries: int
+    transaction_bytes: int
+
+
+class Segment:
+    """A segment in `directory`. The largest timestamp is known once it was needed; see `largest_timestamp`."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_files",
+        "_first_timestamp",
+        "_largest",
+        "_torn",
+        "base_offset",
+        "directory",
+        "modified_ms",
+        "offset_index",
+        "path",
+        "roll_jitter_ms",
+        "size",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self, files: OpenFiles, directory: str, base_offset: int, sizes: FileSizes, modified_ms: int, jitter_ms: int = 0
+    ) -> None:
+        def path(suffix: str) -> str:
+            return os.path.join(directory, offset_name(base_offset, suffix))
+
+        self._files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.path = path(LOG)
+        self.size = sizes.log
+        self.modified_ms = modified_ms
+        self.roll_jitter_ms = jitter_ms
+        self.offset_index = OffsetIndex(files, path(OFFSET_INDEX), base_offset, sizes.offset_index)
+        self.time_index = TimeIndex(files, path(TIME_INDEX), base_offset, sizes.time_index)
+        self.transaction_index = TransactionIndex(files, path(TRANSACTION_INDEX), sizes.transaction_index)
+        self._bytes_since_entry = 0
+        self._first_timestamp: int | None = None
+        self._largest: tuple[int, int] | None = None if sizes.log else (NO_TIMESTAMP, base_offset)
+        self._torn: _Extent | None = None
+
+    @classmethod
+    def create(cls, files: OpenFiles, directory: str, base_offset: int, now_ms: int, jitter_ms: int = 0) -> Segment:
+        """A new, empty segment with its files. Raises OSError; then there may be some of the files, all empty."""
+        segment = cls(files, directory, base_offset, FileSizes(), now_ms, jitter_ms)
+        for path in (segment.path, segment.offset_index.path, segment.time_index.path):
+            files.create(path)
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path}, {self.size} bytes)"
+
+    # Timestamps
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Largest timestamp of the records in ms, NO_TIMESTAMP without any: right once `find_largest_timestamp` was called
+        for a segment that was loaded; of a sealed one the last entry of the time index tells it."""
+        return self._largest_known()[0]
+
+    @property
+    def first_timestamp(self) -> int | None:
+        """The largest timestamp of the first batch; None in an empty segment. By it a segment's age is judged."""
+        if self._first_timestamp is None and self.size:
+            self._first_timestamp = BatchHeader.read(self.read(0, HEADER_SIZE)).max_timestamp
+        return self._first_timestamp
+
+    def _largest_known(self) -> tuple[int, int]:
+        if self._largest is None:
+            self._largest = self.time_index.last
+        return self._largest
+
+    # Writing
+
+    def append(
+        self,
+        buffers: Sequence[Buffer],
+        headers: Sequence[BatchHeader],
+        index_interval_bytes: int,
+        aborted: Sequence[AbortedTransaction] = (),
+    ) -> None:
+        """Write whole batches, whose headers have positions relative to the first buffer's beginning, and index them.
+
+        `aborted` are the transactions that markers among them aborted. Raises OSError; then the segment is as it was before.
+        """
+        if self._torn is not None:
+            self._restore(self._torn)
+        start, largest, since = self.size, self._largest_known(), self._bytes_since_entry
+        before = _Extent(start, self.offset_index.count, self.time_index.count, self.transaction_index.size)
+        try:
+            self._files.get(self.path).write_at(start, buffers)
+            for header in headers:
+                if header.max_timestamp > largest[0]:
+                    largest = (header.max_timestamp, header.last_offset)
+                if since > index_interval_bytes:
+                    self.offset_index.append(header.last_offset, start + header.position)
+                    self.time_index.append_if_later(*largest)
+                    since = 0
+                since += header.batch_length + LOG_OVERHEAD
+            for entry in aborted:
+                self.transaction_index.append(entry)
+        except OSError:
+            self._torn = before
+            try:
+                self._restore(before)
+            except OSError as problem:
+                logger.warning("%s: what a failed write left is cut off before the next one: %s", self.path, problem)
+            raise
+        self._bytes_since_entry = since
+        if not start:
+            self._first_timestamp = headers[0].max_timestamp
+        self._largest = largest
+        self.size = start + headers[-1].end
+
+    def _restore(self, extent: _Extent) -> None:
+        """Cut off what a failed write left behind. Raises OSError."""
+        self._files.get(self.path).truncate(extent.size)
+        self.offset_index.cut(extent.offset_entries)
+        self.time_index.cut(extent.time_entries)
+        self.transaction_index.truncate_to_size(extent.transaction_bytes)
+        self._torn = None
+
+    def has_index_room(self, index_bytes: int) -> bool:
+        """Is there room for one more entry in each index of `index_bytes`, and for the one at the segment's end?"""
+        return self.offset_index.count < index_bytes // 8 and self.time_index.count < index_bytes // 12 - 1
+
+    def seal(self) -> None:
+        """Add the time index's last entry, which tells the segment's largest timestamp."""
+        if self.size:
+            self.time_index.append_if_later(*self._largest_known())
+
+    # Reading
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._files.get(self.path).read_at(position, min(size, self.size - position))
+
+    def headers(self, position: int = 0) -> Iterator[BatchHeader]:
+        """The headers of the batches from the one at `position` on, each with its position in the segment.
+
+        Stops where no whole header of a batch of format 2 follows; raises OSError.
+        """
+        chunk, start = b"", 0
+        while position + HEADER_SIZE <= self.size:
+            if position + HEADER_SIZE > start + len(chunk):
+                chunk, start = self.read(position, _SCAN_BYTES), position
+                if len(chunk) < HEADER_SIZE:
+                    return
+            header = BatchHeader.read(chunk, position - start)
+            if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+                return
+            yield header._replace(position=position)
+            position += header.batch_length + LOG_OVERHEAD
+
+    def find(self, offset: int) -> BatchHeader | None:
+        """The header of the first batch whose last offset is `offset` or later; None when there is none."""
+        for header in self.headers(self.offset_index.lookup(offset).position):
+            if header.last_offset >= offset:
+                return header
+        return None
+
+    def last_header(self) -> BatchHeader | None:
+        """The header of the last batch, found from the last index entry on; also learns the largest timestamp on the way."""
+        last = None
+        largest: tuple[int, int] = self.time_index.last
+        for header in self.headers(self.offset_index.last.position if self.offset_index.count else 0):
+            last = header
+            if header.max_timestamp > largest[0]:
+                largest = (header.max_timestamp, header.last_offset)
+        self._largest = largest
+        return last
+
+    # Maintenance
+
+    def truncate_to(self, offset: int) -> int:
+        """Remove the batch that holds `offset` and all behind it; returns the first offset removed, else `offset`.
+
+        Raises OSError.
+        """
+        header = self.find(offset)
+        removed = offset
+        if header is not None:
+            removed = min(offset, header.base_offset)
+            self.offset_index.truncate_to(removed)
+            self.time_index.truncate_to(removed)
+            self._files.get(self.path).truncate(header.position)
+            self.size = header.position
+        self.transaction_index.truncate_to(removed)
+        if not self.size:
+            self._first_timestamp = None
+        self._bytes_since_entry = 0
+        self.last_header()
+        return removed
+
+    def rebuild_indexes(self, headers: Iterator[BatchHeader], index_interval_bytes: int) -> int:
+        """Index anew the batches that `headers` yields, cut the segment behind them; returns the bytes cut off.
+
+        The transaction index is emptied: whoever follows the producers through the batches writes it again.
+        """
+        size = self._files.get(self.path).size()
+        self._files.create(self.offset_index.path)
+        self._files.create(self.time_index.path)
+        self.offset_index.truncate_to_count(0)
+        self.time_index.truncate_to_count(0)
+        self.offset_index = OffsetIndex(self._files, self.offset_index.path, self.base_offset, 0)
+        self.time_index = TimeIndex(self._files, self.time_index.path, self.base_offset, 0)
+        self.transaction_index.clear()
+        largest = (NO_TIMESTAMP, self.base_offset)
+        position = since = 0
+        self._first_timestamp = None
+        for header in headers:
+            ensure(header.position == position, f"{self.path}: batch at {header.position} where {position} is next")
+            if header.max_timestamp > largest[0]:
+                largest = (header.max_timestamp, header.last_offset)
+            if since > index_interval_bytes:
+                self.offset_index.append(header.last_offset, position)
+                self.time_index.append_if_later(*largest)
+                since = 0
+            since += header.size
+            position += header.size
+        self._largest = largest
+        self._bytes_since_entry = since
+        self.size = position
+        self._files.get(self.path).truncate(position)
+        self.seal()
+        return size - position
+
+    def paths(self) -> list[str]:
+        """All files that exist."""
+        paths = [self.path, self.offset_index.path, self.time_index.path]
+        return [*paths, self.transaction_index.path] if self.transaction_index.size else paths
+
+    def mark_deleted(self) -> list[str]:
+        """Rename the files to `.deleted`; returns their new names. Raises OSError."""
+        renamed = []
+        for path in self.paths():
+            self._files.forget(path)
+            if self._files.disk.exists(path):
+                self._files.disk.rename(path, path + DELETED)
+                renamed.append(path + DELETED)
+        return renamed
+
+    def remove(self) -> None:
+        """Remove the files. Raises OSError."""
+        base = self.path[: -len(LOG)]
+        for suffix in SEGMENT_SUFFIXES:
+            self._files.forget(base + suffix)
+            self._files.disk.remove(base + suffix)
