@@ -144,8 +144,8 @@ def _new_assignment(
 def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, Assignment]) -> Steps[Results]:
     changed = {p: new for p, new in wanted.items() if new != cluster.partition(p).assignment}
     results: Results = dict.fromkeys(wanted)
+    yield from _drop_from_znode([p for p, new in wanted.items() if p not in changed and not new.reassigning])
     if not changed:
-        yield from _drop_from_znode(wanted)
         return results
     logger.info("reassigning %s", partition_list(sorted(changed)))
     refused = yield from _write_topics(cluster, changed)
@@ -160,8 +160,6 @@ def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, Assignment]) -
     if cluster.settings.leaders_write_isr:
         yield from watch_leaderships(accepted)
     yield from advance(cluster, accepted)
-    unmoved = [partition for partition in wanted if partition not in changed]
-    yield from _drop_from_znode(unmoved)
     return results
 
 

@@ -1,0 +1,229 @@
+"""CreateTopics, CreatePartitions and DeleteTopics: checks in Kafka's order, defaults, and what ends up in ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from tests.unit.controller.fake_cluster import FakeCluster, run
+from zk import paths
+
+
+def _topic(name: str = "t", partitions: int = -1, factor: int = -1, **more: Any) -> Any:
+    shape = messages.create_topics_request
+    return shape.CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=factor,
+        assignments=[
+            shape.CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+            for index, brokers in more.get("assignments", {}).items()
+        ],
+        configs=[shape.CreatableTopicConfig(name=key, value=value) for key, value in more.get("configs", {}).items()],
+    )
+
+
+async def _create(cluster: FakeCluster, *topics: Any, validate_only: bool = False) -> list[Any]:
+    request = messages.create_topics_request.CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
+    answer = await cluster.controller.create_topics(request)
+    await cluster.quiet()
+    return list(answer.topics)
+
+
+def test_a_topic_with_defaults() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster(num_partitions=4, default_replication_factor=2).start(1, 2, 3)
+        (result,) = await _create(cluster, _topic(configs={"retention.ms": "1000"}))
+        assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 2)
+        shown = {entry.name: (entry.value, entry.config_source) for entry in result.configs}
+        assert shown["retention.ms"] == ("1000", 1)
+        assert shown["segment.bytes"] == ("1073741824", 5)
+        topic = await cluster.topic("t")
+        assert sorted(topic.partitions) == [0, 1, 2, 3]
+        assert all(len(set(replicas)) == 2 for replicas in topic.partitions.values())
+        assert topic.topic_id is not None
+        assert cluster.controller.cluster.topics["t"].topic_id == result.topic_id
+        data, _ = await cluster.tool.read(paths.topic_config("t"))
+        assert json.loads(data) == {"version": 1, "config": {"retention.ms": "1000"}}
+        assert (await cluster.state("t-3")).leader == topic.partitions[3][0]
+        await cluster.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("topic", "code", "message"),
+    [
+        (_topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION, "empty string"),
+        (_topic(".."), ErrorCode.INVALID_TOPIC_EXCEPTION, "not allowed"),
+        (_topic("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "ASCII alphanumerics"),
+        (_topic("n" * 250), ErrorCode.INVALID_TOPIC_EXCEPTION, "249"),
+        (_topic("__cluster_metadata"), ErrorCode.INVALID_REQUEST, "prohibited"),
+        (_topic("there"), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'there' already exists."),
+        (_topic("dotted_name"), ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with existing topics: dotted.name"),
+        (_topic(partitions=0), ErrorCode.INVALID_PARTITIONS, "larger than 0"),
+        (_topic(factor=0), ErrorCode.INVALID_REPLICATION_FACTOR, "larger than 0"),
+        (_topic(factor=4), ErrorCode.INVALID_REPLICATION_FACTOR, "4 larger than available brokers: 2"),
+        (_topic(configs={"retention.ms": None}), ErrorCode.INVALID_CONFIG, "Null value"),
+        (_topic(configs={"retention.ms": "soon"}), ErrorCode.INVALID_CONFIG, "retention.ms"),
+        (_topic(configs={"no.such.key": "1"}), ErrorCode.INVALID_CONFIG, "no.such.key"),
+        (_topic(partitions=1, assignments={0: [1]}), ErrorCode.INVALID_REQUEST, "cannot be used at the same time"),
+        (_topic(assignments={1: [1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "consecutive"),
+        (_topic(assignments={0: [1, 1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Duplicate"),
+        (_topic(assignments={0: []}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "empty"),
+        (_topic(assignments={0: [1], 1: [1, 2]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "same number"),
+    ],
+)
+def test_refused_topics(topic: Any, code: ErrorCode, message: str) -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        await cluster.create_topic("there", [1])
+        await cluster.create_topic("dotted.name", [1])
+        (result,) = await _create(cluster, topic)
+        assert result.error_code == code, result.error_message
+        assert message in result.error_message
+        assert not await cluster.has(paths.topic_config("t"))
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_one_bad_topic_does_not_hurt_the_others_and_repeated_ones_are_refused() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1)
+        results = await _create(cluster, _topic("good"), _topic("bad!"), _topic("twice"), _topic("twice"))
+        codes = {result.name: result.error_code for result in results}
+        assert codes == {
+            "good": 0,
+            "bad!": ErrorCode.INVALID_TOPIC_EXCEPTION,
+            "twice": ErrorCode.INVALID_REQUEST,
+        }
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_validation_only_writes_nothing() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1)
+        (result,) = await _create(cluster, _topic(partitions=3), validate_only=True)
+        assert (result.error_code, result.num_partitions) == (0, 3)
+        assert not await cluster.has(paths.topic("t"))
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_a_manual_assignment_with_a_dead_broker() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        (result,) = await _create(cluster, _topic(assignments={0: [9, 2], 1: [9, 8]}))
+        assert result.error_code == 0
+        assert await cluster.short_state("t-0") == (2, [2], 0)
+        assert not await cluster.has(paths.partition_state("t", 1))
+        await cluster.start(9)
+        assert await cluster.short_state("t-1") == (9, [9], 0)
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_a_topic_that_is_being_deleted_cannot_be_created() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        cluster.brokers[1].unreachable = True
+        await cluster.create_topic("u", [1])
+        await cluster.delete_topic("u")
+        (result,) = await _create(cluster, _topic("u"))
+        assert result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        await cluster.stop()
+
+    run(scenario())
+
+
+async def _enlarge(cluster: FakeCluster, name: str, count: int, assignments: list[list[int]] | None = None) -> int:
+    shape = messages.create_partitions_request
+    given = None if assignments is None else [shape.CreatePartitionsAssignment(broker_ids=a) for a in assignments]
+    topic = shape.CreatePartitionsTopic(name=name, count=count, assignments=given)
+    answer = await cluster.controller.create_partitions(shape.CreatePartitionsRequest(topics=[topic]))
+    await cluster.quiet()
+    return int(answer.results[0].error_code)
+
+
+def test_partitions_are_added() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3)
+        await cluster.create_topic("t", [2, 3])
+        before = await cluster.topic("t")
+        assert await _enlarge(cluster, "t", 3) == 0
+        after = await cluster.topic("t")
+        assert after.topic_id == before.topic_id
+        assert len(after.partitions) == 3
+        assert (await cluster.state("t-2")).leader == after.partitions[2][0]
+        assert cluster.brokers[after.partitions[2][0]].told("t-2")[0][3], "new on the brokers"
+        assert await _enlarge(cluster, "t", 4, [[3, 1]]) == 0
+        assert (await cluster.topic("t")).partitions[3] == (3, 1)
+        assert await _enlarge(cluster, "t", 4) == ErrorCode.INVALID_PARTITIONS
+        assert await _enlarge(cluster, "t", 2) == ErrorCode.INVALID_PARTITIONS
+        assert await _enlarge(cluster, "ghost", 2) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        for bad in ([], [[1, 9]], [[1]], [[1, 1]]):
+            assert await _enlarge(cluster, "t", 5, bad) == invalid, bad
+        await cluster.stop()
+
+    run(scenario())
+
+
+async def _delete(cluster: FakeCluster, *topics: Any) -> dict[str | None, int]:
+    shape = messages.delete_topics_request
+    states = [
+        shape.DeleteTopicState(name=t) if isinstance(t, str) else shape.DeleteTopicState(topic_id=t) for t in topics
+    ]
+    answer = await cluster.controller.delete_topics(shape.DeleteTopicsRequest(topics=states))
+    await cluster.quiet()
+    return {result.name: result.error_code for result in answer.responses}
+
+
+def test_topics_are_deleted_by_name_and_by_id() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1)
+        await cluster.create_topic("named", [1])
+        await cluster.create_topic("identified", [1])
+        topic_id = cluster.controller.cluster.topics["identified"].topic_id
+        assert await _delete(cluster, "named", topic_id, "ghost") == {
+            "named": 0,
+            "identified": 0,
+            "ghost": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        assert await cluster.tool.children(paths.TOPICS) == []
+        assert await _delete(cluster, topic_id) == {None: ErrorCode.UNKNOWN_TOPIC_ID}
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_deletion_may_be_disabled() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster(delete_topic_enable=False).start(1)
+        await cluster.create_topic("t", [1])
+        assert await _delete(cluster, "t") == {"t": ErrorCode.TOPIC_DELETION_DISABLED}
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_only_the_active_controller_answers() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        other = cluster.members[2].controller
+        assert (other.is_active, other.active_controller_id) == (False, 1)
+        with pytest.raises(KafkaError) as refused:
+            await other.create_topics(messages.create_topics_request.CreateTopicsRequest(topics=[_topic()]))
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+        await cluster.stop()
+
+    run(scenario())
