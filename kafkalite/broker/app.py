@@ -32,7 +32,7 @@ from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig, ConfigError
 from kafkalite.controller.channels import tcp_channels
 from kafkalite.controller.controller import Controller
-from kafkalite.controller.topic_validation import topic_name_error
+from kafkalite.controller.topic_rules import check_name
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.lifecycle import Jobs
 from kafkalite.protocol import messages
@@ -99,11 +99,16 @@ class Broker:
         await create_top_level(self.store)
         self.cluster_id = await read_or_create_cluster_id(self.store, topic_id_to_text(self.rng.randbytes(16)))
         self.broker_id = await self._resolve_broker_id()
+        self.logs.check_identity(self.broker_id, self.cluster_id)
         await self.dynamic_configs.load_broker(self.broker_id)
-        await self.logs.open(self.broker_id, self.cluster_id, self.dynamic_configs.topic_defaults)
+        await self.logs.open(await self.dynamic_configs.all_topics())
+        self.logs.claim(self.broker_id, self.cluster_id)
         self._make_parts()
         await self.server.bind()
         await self.server.serve()
+        self.session.on_renewed(
+            self._register
+        )  # before the controller's hook: it stands for election as a registered broker
         await self._register()
         await ChildWatch(self.session, paths.CONFIG_CHANGES, self._config_changes_seen).start()
         self.controller.start()
@@ -111,9 +116,9 @@ class Broker:
         await self.wait_for_first_metadata()
 
     async def _resolve_broker_id(self) -> BrokerId:
-        stored = self.logs.stored_broker_id()
         if self.config.broker_id >= 0:
             return self.config.broker_id
+        stored = self.logs.read_identity().broker_id
         if stored is not None:
             return stored
         return await generate_broker_id(self.store, self.config.reserved_broker_max_id)
@@ -165,7 +170,7 @@ class Broker:
             clock,
             self.rng,
             tcp_channels(str(broker_id), config.controller_socket_timeout_ms),
-            register_broker=self._register,
+            session=self.session,
             on_fatal=lambda problem: self._fatal(f"the controller stopped: {problem}"),
         )
         self.config_changes = ConfigChanges(self.store, clock, self._config_changed)
@@ -202,7 +207,13 @@ class Broker:
         )
         first_s = config.log_initial_task_delay_ms / 1000
         check_s = config.log_retention_check_interval_ms / 1000
-        every(check_s, "retention", lambda: self.logs.delete_old_segments(self.clock.now_ms()), first_s)
+        every(check_s, "retention", self._apply_retention, first_s)
+        every(1.0, "flush sealed segments", self.logs.flush_sealed)
+        every(
+            min(1.0, config.log_flush_scheduler_interval_ms / 1000),
+            "flush",
+            lambda: self.logs.flush_overdue(self.clock.now_ms()),
+        )
         every(
             config.log_flush_offset_checkpoint_interval_ms / 1000,
             "checkpoint recovery points",
@@ -215,8 +226,12 @@ class Broker:
             self.logs.checkpoint_log_start_offsets,
             first_s,
         )
+        every(600.0, "expire producer ids", lambda: self.logs.expire_producers(self.clock.now_ms()))
         every(1.0, "delete files", lambda: self.logs.purge_deleted(self.clock.now_ms()))
         every(1.0, "notice failed directories", self._notice_failed_directories)
+
+    def _apply_retention(self) -> None:
+        self.logs.delete_old_segments(self.clock.now_ms())
 
     # Stop
 
@@ -248,7 +263,11 @@ class Broker:
 
     def validate_topic_name(self, name: str) -> ErrorCode:
         """NONE, or why no topic can have this name."""
-        return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) else ErrorCode.NONE
+        try:
+            check_name(name)
+        except KafkaError as problem:
+            return problem.code
+        return ErrorCode.NONE
 
     async def _count_partitions(self, topic: str) -> int:
         try:
@@ -279,11 +298,12 @@ class Broker:
             raise KafkaError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {ErrorCode(reply.error_code).name}"
             )
-        return reply.producer_id_start, reply.producer_id_len
+        return int(reply.producer_id_start), int(reply.producer_id_len)
 
     def _new_session_id(self, taken: Any) -> int:
-        while (session_id := self.rng.randrange(1, 1 << 31)) in taken:
-            continue
+        session_id = 0
+        while session_id == 0 or session_id in taken:
+            session_id = self.rng.randrange(1, 1 << 31)
         return session_id
 
     async def _config_changed(self, entity_type: str, entity_name: str) -> None:

@@ -53,6 +53,15 @@ class DynamicConfigs:
             logger.error("topic %s: %s; its defaults are used", topic, problem)
             return self.topic_defaults
 
+    async def all_topics(self) -> dict[str, TopicConfig]:
+        """The configuration of every topic: logs must not be judged by the defaults until the controller names them."""
+        try:
+            names = await self._store.children(paths.CONFIG_TOPICS)
+        except NoNodeError:
+            return {}
+        configs = await asyncio.gather(*map(self.topic, names))
+        return dict(zip(names, configs, strict=True))
+
     async def load_broker(self, broker_id: int) -> None:
         """Take over the cluster's and this broker's dynamic configuration."""
         self.sources = BrokerSources(

@@ -66,6 +66,8 @@ class Replicas:
         self.followers: Followers | None = None
         self.partitions: dict[TopicPartition, Partition] = {}
         self.topic_ids: dict[bytes, str] = {}
+        self._watchers: dict[TopicPartition, set[Watcher]] = {}
+        """By partition, hosted or not: a fetch session outlives the deletion and awaits the creation of its partitions."""
         self.controller_epoch = 0
         self.broker_epoch = -1
         self.has_roles = False
@@ -93,14 +95,15 @@ class Replicas:
         return [partition for partition in self.partitions.values() if partition.is_leader]
 
     def watch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
-        partition = self.partitions.get(topic_partition)
-        if partition is not None:
-            partition.watchers.add(watcher)
+        """Have `watcher` told of changes, from now on or once the partition is hosted here."""
+        self._watchers.setdefault(topic_partition, set()).add(watcher)
 
     def unwatch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
-        partition = self.partitions.get(topic_partition)
-        if partition is not None:
-            partition.watchers.discard(watcher)
+        watchers = self._watchers.get(topic_partition)
+        if watchers is not None:
+            watchers.discard(watcher)
+            if not watchers and topic_partition not in self.partitions:
+                del self._watchers[topic_partition]
 
     # The controller's requests
 
@@ -205,6 +208,7 @@ class Replicas:
             max(log.log_start_offset, min(self.logs.read_high_watermark(topic_partition), log.log_end_offset))
         )
         partition = Partition(topic_partition, self.broker_id, log, self.lag_max_ms, self.metadata.is_alive)
+        partition.watchers = self._watchers.setdefault(topic_partition, partition.watchers)
         self.partitions[topic_partition] = partition
         return partition
 
@@ -267,8 +271,7 @@ class Replicas:
             self.followers.stop([topic_partition])
         if delete:
             if partition is not None:
-                partition.resign()
-                del self.partitions[topic_partition]
+                self._drop(topic_partition)
                 self._forget_topic_id(partition)
             self.logs.delete(topic_partition)
         return partition
@@ -284,8 +287,13 @@ class Replicas:
         if self.followers is not None:
             self.followers.stop(gone)
         for topic_partition in gone:
-            self.partitions.pop(topic_partition).resign()
+            self._drop(topic_partition)
         return gone
+
+    def _drop(self, topic_partition: TopicPartition) -> None:
+        self.partitions.pop(topic_partition).resign()
+        if not self._watchers[topic_partition]:
+            del self._watchers[topic_partition]
 
     # Upkeep
 

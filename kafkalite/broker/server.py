@@ -41,7 +41,7 @@ class Server:
         for listener in self._config.listeners:
             try:
                 server = await loop.create_server(
-                    lambda name=listener.listener: ServerConnection(  # type: ignore[misc]
+                    lambda name=listener.listener: ServerConnection(
                         self, self._dispatcher, name, self._config.socket_request_max_bytes
                     ),
                     listener.host or None,

@@ -182,11 +182,8 @@ class LogStore:
             cluster_id = cluster_id or found.cluster_id
         return MetaProperties(broker_id, cluster_id)
 
-    def claim(self, broker_id: int, cluster_id: str) -> None:
-        """Make sure that every directory belongs to this broker of this cluster; new ones are marked so.
-
-        Raises WrongDirectory when they belong to another one.
-        """
+    def check_identity(self, broker_id: int, cluster_id: str) -> None:
+        """WrongDirectory when the directories belong to another broker or cluster; may be called before `open`."""
         found = self.read_identity()
         if found.broker_id not in (None, broker_id):
             raise WrongDirectory(
@@ -198,6 +195,10 @@ class LogStore:
                 f"ZooKeeper has cluster {cluster_id}, but log.dirs belong to cluster {found.cluster_id}; "
                 "correct zookeeper.connect or use other directories"
             )
+
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Mark every directory as this broker's of this cluster. WrongDirectory when they belong to another one."""
+        self.check_identity(broker_id, cluster_id)
         for directory in self.online_directories:
             try:
                 if directory.read_meta_properties() != (broker_id, cluster_id):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.errors import ErrorCode
@@ -25,7 +26,7 @@ async def create_topics(broker: Broker, request: Any, context: RequestContext) -
             left_s = (deadline_ms - broker.clock.monotonic_ms()) / 1000
             partitions = range(await broker.topic_creation.partition_count(result.name))
             led = await broker.metadata.wait_until(
-                lambda name=result.name, wanted=partitions: broker.metadata.has_leaders(name, wanted), left_s
+                partial(broker.metadata.has_leaders, result.name, partitions), left_s
             )
             if not led:
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -41,8 +42,12 @@ async def delete_topics(broker: Broker, request: Any, context: RequestContext) -
         if result.error_code:
             continue
         left_s = (deadline_ms - broker.clock.monotonic_ms()) / 1000
-        gone = await broker.metadata.wait_until(lambda name=result.name: name not in broker.metadata.topics, left_s)
+        gone = await broker.metadata.wait_until(partial(_is_gone, broker, result.name), left_s)
         if not gone:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic is marked for deletion, but was not deleted in time."
     return reply
+
+
+def _is_gone(broker: Broker, topic: str) -> bool:
+    return topic not in broker.metadata.topics
