@@ -292,8 +292,8 @@ class Replicas:
 
     def _drop(self, topic_partition: TopicPartition) -> None:
         self.partitions.pop(topic_partition).resign()
-        if not self._watchers[topic_partition]:
-            del self._watchers[topic_partition]
+        if not self._watchers.get(topic_partition):
+            self._watchers.pop(topic_partition, None)
 
     # Upkeep
 
