@@ -158,15 +158,15 @@ class LocalCluster:
         return {f"broker {broker.id} at {broker.address}": broker.log_tail(lines) for broker in self.brokers.values()}
 
     def _add(self, broker_id: int) -> BrokerProcess:
-        replicas = str(min(3, len(self._broker_ids)))
+        replicas = min(3, max(1, len(self._broker_ids)))
         settings = {
             "zookeeper.connect": self.zookeeper_connect,
             # Deaths are noticed soon, and a first rebalance does not wait for members that nobody will start.
             "zookeeper.session.timeout.ms": "6000",
             "group.initial.rebalance.delay.ms": "0",
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": str(min(2, len(self._broker_ids))),
+            "offsets.topic.replication.factor": str(replicas),
+            "transaction.state.log.replication.factor": str(replicas),
+            "transaction.state.log.min.isr": str(min(2, replicas)),
         }
         broker = BrokerProcess(broker_id, self.directory, settings | self._properties, self._command)
         self.brokers[broker_id] = broker

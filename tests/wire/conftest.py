@@ -7,25 +7,32 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kafkalite.testing.broker_process import BROKER_COMMAND
 from kafkalite.testing.local_cluster import LocalCluster
 
 TopicMaker = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    more = {}
-    if request.config.getoption("--apache"):
+def broker_command(pytestconfig: pytest.Config) -> Sequence[str]:
+    """What runs a broker when the path of a properties file is appended."""
+    if pytestconfig.getoption("--apache"):
         from tests.peers import apache_kafka
 
-        more["command"] = apache_kafka.broker_command()
-    with LocalCluster(brokers=3, properties={"auto.create.topics.enable": "false"}, **more) as running:
+        return apache_kafka.broker_command()
+    return BROKER_COMMAND
+
+
+@pytest.fixture(scope="session")
+def cluster(broker_command: Sequence[str]) -> Iterator[LocalCluster]:
+    settings = {"auto.create.topics.enable": "false"}
+    with LocalCluster(brokers=3, properties=settings, command=broker_command) as running:
         yield running
 
 

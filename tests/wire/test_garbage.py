@@ -84,8 +84,10 @@ def test_half_a_request_harms_nobody(cluster: LocalCluster) -> None:
     check_alive(address)
 
 
-def test_many_large_promises_do_not_grow_the_broker(cluster: LocalCluster) -> None:
+def test_many_large_promises_do_not_grow_the_broker(cluster: LocalCluster, pytestconfig: pytest.Config) -> None:
     """A length alone must not reserve memory: 40 connections promise 100 MiB each and send nothing."""
+    if pytestconfig.getoption("--apache"):
+        pytest.skip("Apache Kafka reserves what is promised, and a small heap does not survive it")
     broker = cluster.broker(1)
     check_alive(broker.address)
     before = broker.resident_bytes()

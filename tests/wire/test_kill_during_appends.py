@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
 import confluent_kafka
 import pytest
@@ -19,18 +20,21 @@ RECORDS_BEFORE_KILL = 500
 
 
 @pytest.mark.parametrize("acks", ["1", "all"])
-def test_a_lone_broker_killed_while_it_appends_keeps_what_it_acknowledged(acks: str) -> None:
+def test_a_lone_broker_killed_while_it_appends_keeps_what_it_acknowledged(
+    broker_command: Sequence[str], acks: str
+) -> None:
     """One broker, one replica: only recovery of its own log can bring the records back.
 
     Acknowledged records were handed to the operating system, which outlives the process; so none may be missing.
     """
-    with LocalCluster(brokers=1, properties={"log.segment.bytes": "100000"}) as cluster:
+    settings = {"log.segment.bytes": "100000"}
+    with LocalCluster(brokers=1, properties=settings, command=broker_command) as cluster:
         servers = cluster.bootstrap_servers
         AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic("t", 1, 1)])["t"].result(30)
         wait_until_led(servers, "t", 1)
         acknowledged: list[int] = []
-        settings = {"bootstrap.servers": servers, "acks": acks, "linger.ms": 1, "batch.num.messages": 20}
-        producer = confluent_kafka.Producer(settings | {"enable.idempotence": acks == "all"})
+        client = {"bootstrap.servers": servers, "acks": acks, "linger.ms": 1, "batch.num.messages": 20}
+        producer = confluent_kafka.Producer(client | {"enable.idempotence": acks == "all"})
         stop = threading.Event()
 
         def send() -> None:
