@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.broker.follower_session import FetchSessionState
 from kafkalite.broker.partition import Partition
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.connection import Connection
@@ -111,7 +112,7 @@ class ReplicaFetchers:
         loop.add(partition, topic_id)
 
     def stop(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Fetch these no more; a loop without partitions ends."""
+        """Fetch these no more; a loop without partitions sleeps until it gets one."""
         for topic_partition in topic_partitions:
             loop = self._of.pop(topic_partition, None)
             if loop is not None:
@@ -134,6 +135,10 @@ class ReplicaFetchers:
         return {f"{leader}-{index}": loop.statistics() for (leader, index), loop in self._loops.items()}
 
 
+class _NoLongerFollowed(Exception):
+    """While the leader was asked, the partition changed hands: its log is no longer ours to cut."""
+
+
 class LeaderFetcher:
     """The loop that fetches from one leader."""
 
@@ -146,7 +151,9 @@ class LeaderFetcher:
         self._failures = 0
         self._wake = asyncio.Event()
         self._renew: asyncio.TimerHandle | None = None
-        self._renewed_s = 0.0
+        self._renewed_s = float("-inf")
+        self._is_renewing = False
+        self._range_tasks: set[asyncio.Task[None]] = set()
         self._requests = 0
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"fetch from {leader}")
 
@@ -174,7 +181,9 @@ class LeaderFetcher:
             self._renew.cancel()
         if self._connection is not None:
             self._connection.close()
-        await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._range_tasks:
+            task.cancel()
+        await asyncio.gather(self._task, *self._range_tasks, return_exceptions=True)
 
     def statistics(self) -> dict[str, Any]:
         return {"partitions": len(self._followed), "requests": self._requests, "failures": self._failures}
@@ -191,6 +200,7 @@ class LeaderFetcher:
         self._renew = None
         self._renewed_s = asyncio.get_running_loop().time()
         if self._connection is not None and self._connection.in_flight and self._session.changed:
+            self._is_renewing = True
             self._connection.close()
 
     # The loop
@@ -207,7 +217,9 @@ class LeaderFetcher:
                 self._failures = 0
             except (OSError, TimeoutError) as problem:
                 self._session.reset(self._followed)
-                if self._renewed_s + 1.0 < asyncio.get_running_loop().time() or self._failures:
+                if self._is_renewing:  # it was we who closed the connection
+                    self._is_renewing = False
+                else:
                     await self._pause(problem)
             except asyncio.CancelledError:
                 raise
@@ -264,13 +276,22 @@ class LeaderFetcher:
             logger.info("broker %d: %s, full fetch next", self._leader, ErrorCode(response.error_code).name)
             self._session.reset(self._followed)
             return
-        self._session.answered(response.session_id)
         for topic in response.responses:
             name = topic.topic if version < _TOPIC_ID_FROM else self._names.get(topic.topic_id)
             for data in topic.partitions:
-                following = self._followed.get(TopicPartition(name or "", data.partition_index))
-                if following is not None and following.leader_epoch == following.partition.leader_epoch:
-                    self._take(following, data)
+                topic_partition = TopicPartition(name or "", data.partition_index)
+                # One that was stopped and followed again meanwhile has not been sent yet: this answer is about its past.
+                if topic_partition in self._session.sent and self._is_current(self._followed[topic_partition]):
+                    self._take(self._followed[topic_partition], data)
+        self._session.answered(response.session_id)
+
+    def _is_current(self, following: _Following) -> bool:
+        """Is this still what we follow? After each await it must be asked again: we may lead the partition by now."""
+        partition = following.partition
+        return (
+            self._followed.get(partition.topic_partition) is following
+            and following.leader_epoch == partition.leader_epoch
+        )
 
     def _version(self) -> int:
         wanted = self._fetchers.versions.fetch
@@ -365,8 +386,10 @@ class LeaderFetcher:
     def _take_error(self, following: _Following, code: ErrorCode) -> None:
         partition = following.partition
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            following.next_try_ms = float("inf")  # until the leader has said where its log begins and ends
-            asyncio.get_running_loop().create_task(self._find_range(following))
+            self._leave_out_until(following, float("inf"))  # until the leader has said where its log begins and ends
+            task = asyncio.get_running_loop().create_task(self._find_range(following))
+            self._range_tasks.add(task)
+            task.add_done_callback(self._range_tasks.discard)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
             logger.info("%s: leader epoch %d is over", partition.topic_partition, following.leader_epoch)
             self._fetchers.stop([partition.topic_partition])
@@ -379,7 +402,12 @@ class LeaderFetcher:
         following.backoff_ms = min(
             self._config.replica_fetch_backoff_ms, max(_FIRST_BACKOFF_MS, following.backoff_ms * 2)
         )
-        following.next_try_ms = self._fetchers.now_ms() + following.backoff_ms
+        self._leave_out_until(following, self._fetchers.now_ms() + following.backoff_ms)
+
+    def _leave_out_until(self, following: _Following, next_try_ms: float) -> None:
+        """Out of the session too: a partition with an error would have every fetch answered at once."""
+        following.next_try_ms = next_try_ms
+        self._session.forget(following.partition.topic_partition, following.topic_id)
         self._session.changed[following.partition.topic_partition] = None
 
     def _truncate(self, following: _Following, epoch: int, end_offset: int) -> None:
@@ -415,9 +443,12 @@ class LeaderFetcher:
             following.next_try_ms = 0.0
             self._session.changed[partition.topic_partition] = None
             self._wake.set()
+        except _NoLongerFollowed:
+            return
         except (OSError, TimeoutError, KafkaError) as problem:
             logger.warning("%s: asking for the leader's offsets: %s", partition.topic_partition, problem)
-            self._back_off(following)
+            if self._is_current(following):
+                self._back_off(following)
 
     async def _list_offset(self, connection: Connection, following: _Following, timestamp: int) -> int:
         m = messages.list_offsets_request
@@ -429,6 +460,8 @@ class LeaderFetcher:
             replica_id=self._fetchers.broker_id, topics=[m.ListOffsetsTopic(name=tp.topic, partitions=[asked])]
         )
         response = await connection.request(request, self._fetchers.versions.list_offsets)
+        if not self._is_current(following):
+            raise _NoLongerFollowed
         answer = response.topics[0].partitions[0]
         if answer.error_code:
             raise KafkaError(ErrorCode(answer.error_code))
@@ -454,10 +487,11 @@ class LeaderFetcher:
             )
         request = m.OffsetForLeaderEpochRequest(replica_id=self._fetchers.broker_id, topics=list(topics.values()))
         response = await connection.request(request, self._fetchers.versions.offset_for_leader_epoch)
+        asked = {following.partition.topic_partition: following for following in asking}
         for topic in response.topics:
             for answer in topic.partitions:
-                following_one = self._followed.get(TopicPartition(topic.topic, answer.partition))
-                if following_one is None:
+                following_one = asked.get(TopicPartition(topic.topic, answer.partition))
+                if following_one is None or not self._is_current(following_one):
                     continue
                 if answer.error_code:
                     self._take_error(following_one, ErrorCode(answer.error_code))
@@ -469,42 +503,3 @@ class LeaderFetcher:
                     answer.end_offset < 0 or answer.leader_epoch in (latest, -1) or log.latest_epoch in (None, latest)
                 )
                 following_one.must_ask_epoch = not agreed
-
-
-class FetchSessionState:
-    """The fetcher's side of an incremental session: what must be sent with the next request."""
-
-    def __init__(self) -> None:
-        self.session_id = 0
-        self.epoch = 0
-        self.uses_topic_ids = False
-        self.changed: dict[TopicPartition, None] = {}
-        self.sent: set[TopicPartition] = set()
-        self._forgotten: dict[TopicPartition, bytes] = {}
-
-    def reset(self, followed: dict[TopicPartition, _Following]) -> None:
-        """The next fetch is a full one, for a new session."""
-        self.session_id = self.epoch = 0
-        self.changed = dict.fromkeys(followed)
-        self.sent.clear()
-        self._forgotten.clear()
-
-    def answered(self, session_id: int) -> None:
-        """The request was served, in the session of that id (0: none, so every fetch is a full one)."""
-        if session_id == 0:
-            self.session_id = self.epoch = 0
-            self.changed.update(dict.fromkeys(self.sent))
-            self.sent.clear()
-        else:
-            self.session_id = session_id
-            self.epoch = 1 if self.epoch == 0x7FFFFFFF else self.epoch + 1
-
-    def forget(self, topic_partition: TopicPartition, topic_id: bytes) -> None:
-        self.changed.pop(topic_partition, None)
-        if topic_partition in self.sent:
-            self.sent.discard(topic_partition)
-            self._forgotten[topic_partition] = topic_id
-
-    def take_forgotten(self) -> dict[TopicPartition, bytes]:
-        taken, self._forgotten = self._forgotten, {}
-        return {tp: topic_id for tp, topic_id in taken.items() if tp not in self.sent}
