@@ -137,11 +137,8 @@ class Controller(ControllerApi):
 
     async def _handle(self, event: events.Event) -> Any:
         match event:
-            case events.Startup():
-                await self._contested(self._look_and_elect)
-            case events.ControllerChange():
-                await self._contested(self._maybe_resign)
-            case events.Reelect():
+            case events.Startup() | events.ControllerChange() | events.Reelect():
+                # Who took the seat may have left it before the watch was armed again; so always look and elect.
                 await self._contested(self._look_and_elect)
             case events.Expire():
                 self.active_controller_id = NO_BROKER
