@@ -181,15 +181,7 @@ class ZooKeeperIsrWriter:
             controller_epoch=change.controller_epoch,
         )
         try:
-            stat = await self._store.write(path, wanted.encode(), change.partition_epoch)
-            version = stat.version
-        except BadVersionError:
-            # Our own write may have been carried out although its answer was lost.
-            data, stat = await self._store.read(path)
-            if PartitionState.decode(data) != wanted:
-                logger.info("%s: the state in ZooKeeper is newer; waiting for the controller", change.topic_partition)
-                return
-            version = stat.version
+            version = await self._written_version(path, wanted, change.partition_epoch)
         except SessionExpiredError:
             partition.isr_refused(change)
             return
@@ -197,10 +189,22 @@ class ZooKeeperIsrWriter:
             logger.warning("%s: the ISR cannot be written: %s", change.topic_partition, problem)
             partition.isr_refused(change)
             return
+        if version is None:
+            logger.info("%s: the state in ZooKeeper is newer; waiting for the controller", change.topic_partition)
+            return
         if partition.isr_committed(change, change.isr, change.leader_epoch, version, self._now_ms()):
             _trace(self._broker_id, change, change.isr, version)
         self._changed.add(PartitionName(topic, index))
         self._last_change_s = asyncio.get_running_loop().time()
+
+    async def _written_version(self, path: str, wanted: PartitionState, partition_epoch: int) -> int | None:
+        """The version of the znode that holds `wanted`; None when another state is there."""
+        try:
+            return (await self._store.write(path, wanted.encode(), partition_epoch)).version
+        except BadVersionError:
+            # Our own write may have been carried out although its answer was lost.
+            data, stat = await self._store.read(path)
+            return stat.version if PartitionState.decode(data) == wanted else None
 
     async def _propagate(self) -> None:
         loop = asyncio.get_running_loop()
