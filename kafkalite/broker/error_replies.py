@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import Api, ApiKey
 
 
 def error_reply(api: Api, request: Any, version: int, code: ErrorCode, message: str | None) -> Any:
-    """A response that carries `code`; None for a Produce with acks=0, which has no answer."""
+    """A response that carries `code`. ProtocolViolation for a Produce with acks=0: it has no answer, so the connection is closed."""
     special = _SPECIAL.get(api.key)
     if special is not None:
         return special(request, code, message)
@@ -26,7 +26,7 @@ def error_reply(api: Api, request: Any, version: int, code: ErrorCode, message: 
 
 def _produce(request: Any, code: ErrorCode, message: str | None) -> Any:
     if request.acks == 0:
-        return None
+        raise ProtocolViolation(f"a produce request with acks=0 failed: {code.name}")
     m = messages.produce_response
     return m.ProduceResponse(
         responses=[
