@@ -1,10 +1,8 @@
 """The port over kazoo, to real ZooKeeper servers 3.5 to 3.9.
 
-How a request goes: the caller's coroutine queues it; while the session is CONNECTED up to `max_in_flight_requests` are
-handed to kazoo (`zookeeper.max.in.flight.requests`), which pipelines them on its connection; answers come back to the
-loop in wire order (`kazoo_bridge`). A request that meets a lost connection goes back into the queue at its old place. A
-request belongs to the session under which it was made: once that has expired it raises SessionExpiredError, even if
-kazoo still carried it over into the next session.
+How a request goes: `kazoo_requests` keeps up to `max_in_flight_requests` of them with kazoo
+(`zookeeper.max.in.flight.requests`), which pipelines them on its connection; answers, watch events and changes of state
+come back to the loop in wire order (`kazoo_bridge`); `kazoo_watches` keeps watches through changes of connection.
 
 While the session is EXPIRED, until kazoo has a new one, every request raises SessionExpiredError at once.
 
@@ -14,40 +12,35 @@ The chroot of the connect string is prefixed here, not by kazoo, so that it can 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar, cast
 
-import kazoo.exceptions
 from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType as KazooEventType
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 
 from zk import paths
-from zk.kazoo_bridge import Answer, LoopHandler, Mailbox
+from zk.kazoo_bridge import LoopHandler, Mailbox
+from zk.kazoo_requests import RequestQueue, store_error
 from zk.kazoo_watches import ArmedWatch, WatchKind, WatchTable
 from zk.listeners import notify
 from zk.store import (
     ANY_VERSION,
-    BadVersionError,
     Create,
     Delete,
     EventType,
-    NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
-    NotEmptyError,
     Operation,
     Result,
-    RolledBackError,
     SessionExpiredError,
     SessionListener,
     SessionState,
     Stat,
     StoreClosedError,
-    StoreError,
     Watcher,
     WatchEvent,
     Write,
@@ -58,11 +51,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_IN_FLIGHT_REQUESTS = 10
-MAX_REQUEST_BYTES = 4 * 1024 * 1024
-"""Kafka's jute.maxbuffer; a server with its own default refuses more than 1 MiB by closing the connection."""
 
-_SUSPECT_REQUEST_BYTES = 1_000_000
-_MAX_LOSSES_OF_SUSPECT = 3
 _CLOSE_TIMEOUT_S = 5.0
 _RECONNECT_DELAY_S = 0.05
 _MAX_RECONNECT_DELAY_S = 1.0
@@ -72,49 +61,6 @@ _EVENTS = {
     KazooEventType.CHANGED: EventType.CHANGED,
     KazooEventType.CHILD: EventType.CHILDREN,
 }
-_ERRORS: tuple[tuple[type[Exception], type[StoreError]], ...] = (
-    (kazoo.exceptions.NoNodeError, NoNodeError),
-    (kazoo.exceptions.NodeExistsError, NodeExistsError),
-    (kazoo.exceptions.BadVersionError, BadVersionError),
-    (kazoo.exceptions.NotEmptyError, NotEmptyError),
-    (kazoo.exceptions.NoChildrenForEphemeralsError, NoChildrenForEphemeralsError),
-    (kazoo.exceptions.RolledBackError, RolledBackError),
-    (kazoo.exceptions.RuntimeInconsistency, RolledBackError),
-    (kazoo.exceptions.ConnectionClosedError, StoreClosedError),
-    (kazoo.exceptions.SessionExpiredError, SessionExpiredError),
-    (kazoo.exceptions.AuthFailedError, StoreClosedError),
-)
-_LOST = (
-    kazoo.exceptions.ConnectionLoss,
-    kazoo.exceptions.OperationTimeoutError,
-    kazoo.exceptions.SessionMovedError,
-)
-
-
-class _Request:
-    """A request until it is answered; `order` is its place in the queue, also when it is sent again."""
-
-    __slots__ = ("answer", "losses", "order", "path", "send", "session", "size_bytes")
-
-    def __init__(
-        self,
-        order: int,
-        session: int,
-        path: str,
-        size_bytes: int,
-        send: Callable[[KazooClient], Any],
-        answer: asyncio.Future[Any],
-    ) -> None:
-        self.order = order
-        self.session = session
-        self.path = path
-        self.size_bytes = size_bytes
-        self.send = send
-        self.answer = answer
-        self.losses = 0
-
-    def __lt__(self, other: _Request) -> bool:
-        return self.order < other.order
 
 
 class KazooStore:
@@ -131,16 +77,12 @@ class KazooStore:
         self._max_in_flight_requests = max_in_flight_requests
         self._state = SessionState.CLOSED
         self._session_id = 0
-        self._session = 0
         self._listeners: list[SessionListener] = []
         self._watches = WatchTable()
-        self._queue: list[_Request] = []
-        self._next_order = 0
-        self._in_flight = 0
         self._client: KazooClient | None = None
+        self._requests: RequestQueue | None = None
         self._closing = False
         self._connected = asyncio.Event()
-        self._rearming: asyncio.Task[None] | None = None
 
     # -- the port
 
@@ -160,6 +102,7 @@ class KazooStore:
             raise StoreClosedError("/", "a store is started once")
         self._mailbox = Mailbox(asyncio.get_running_loop())
         self._client = self._make_client()
+        self._requests = RequestQueue(self._client, self._mailbox, self._max_in_flight_requests)
         self._client.add_listener(self._on_kazoo_state)
         self._client.start_async()
         try:
@@ -171,11 +114,11 @@ class KazooStore:
             raise TimeoutError(f"no session with ZooKeeper at {self._servers} within {timeout_s:g} s") from None
 
     async def close(self) -> None:
-        if self._closing or self._client is None:
+        if self._closing or self._client is None or self._requests is None:
             return
         self._closing = True
         self._enter(SessionState.CLOSED)
-        self._fail_queued(StoreClosedError, "the store was closed")
+        self._requests.close()
         self._watches.clear()
         stopped = asyncio.Event()
         # kazoo's stop() blocks until its thread has ended, which may hang in a connection attempt; so not on the loop.
@@ -272,87 +215,12 @@ class KazooStore:
     async def _request(
         self, path: str, send: Callable[[KazooClient], Any], answered: Callable[[Any], T], size_bytes: int = 0
     ) -> T:
-        """Queue a request and await its answer; `answered` turns kazoo's into ours, on the loop, in wire order."""
-        if self._state is SessionState.CLOSED:
+        """See `RequestQueue.request`; refused at once where there is no session."""
+        if self._requests is None or self._state is SessionState.CLOSED:
             raise StoreClosedError(path, "the store is closed")
         if self._state is SessionState.EXPIRED:
             raise SessionExpiredError(path, "the session has expired")
-        if size_bytes > MAX_REQUEST_BYTES:
-            raise StoreError(path, f"a request of {size_bytes} bytes is above the limit of {MAX_REQUEST_BYTES}")
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        request = _Request(self._next_order, self._session, path, size_bytes, send, answer)
-        request.send = lambda client: self._send(client, request, send, answered)
-        self._next_order += 1
-        heapq.heappush(self._queue, request)
-        self._send_queued()
-        return await answer
-
-    def _send(
-        self,
-        client: KazooClient,
-        request: _Request,
-        send: Callable[[KazooClient], Any],
-        answered: Callable[[Any], Any],
-    ) -> None:
-        mailbox = self._mailbox
-        send(client).rawlink(lambda answer: mailbox.post(self._on_answer, request, answer, answered))
-
-    def _send_queued(self) -> None:
-        """Hand requests to kazoo, oldest first, as many as may be in flight."""
-        while self._queue and self._state is SessionState.CONNECTED and self._in_flight < self._max_in_flight_requests:
-            request = heapq.heappop(self._queue)
-            if request.answer.done():
-                continue
-            self._in_flight += 1
-            try:
-                request.send(self._client)
-            except Exception as problem:
-                self._in_flight -= 1
-                request.answer.set_exception(problem)
-
-    def _on_answer(self, request: _Request, answer: Answer, answered: Callable[[Any], Any]) -> None:
-        self._in_flight -= 1
-        error = answer.exception
-        if request.session != self._session:
-            self._fail(request, SessionExpiredError, "the session ended before the request was answered")
-        elif error is None:
-            self._settle(request, answer.value, answered)
-        elif isinstance(error, _LOST) and not self._closing:
-            self._send_again(request)
-        elif not request.answer.done():
-            request.answer.set_exception(_store_error(request.path, error))
-        self._send_queued()
-
-    def _settle(self, request: _Request, value: Any, answered: Callable[[Any], Any]) -> None:
-        """Also for a caller that gave up waiting: the watch is armed all the same."""
-        try:
-            result, problem = answered(value), None
-        except Exception as error:
-            result, problem = None, error
-        if request.answer.done():
-            return
-        if problem is None:
-            request.answer.set_result(result)
-        else:
-            request.answer.set_exception(problem)
-
-    def _send_again(self, request: _Request) -> None:
-        """After a lost connection; unless it is the request itself that makes the server hang up."""
-        request.losses += 1
-        if request.size_bytes > _SUSPECT_REQUEST_BYTES and request.losses >= _MAX_LOSSES_OF_SUSPECT:
-            text = f"the connection broke {request.losses} times on a request of {request.size_bytes} bytes; "
-            self._fail(request, StoreError, text + "is the servers' jute.maxbuffer large enough?")
-        else:
-            heapq.heappush(self._queue, request)
-
-    def _fail_queued(self, error: type[StoreError], why: str) -> None:
-        queue, self._queue = self._queue, []
-        for request in queue:
-            self._fail(request, error, why)
-
-    def _fail(self, request: _Request, error: type[StoreError], why: str) -> None:
-        if not request.answer.done():
-            request.answer.set_exception(error(request.path, why))
+        return await self._requests.request(path, send, answered, size_bytes=size_bytes)
 
     def _add_operation(self, transaction: Any, operation: Operation) -> None:
         full = self._full(operation.path)
@@ -367,7 +235,7 @@ class KazooStore:
 
     def _result(self, operation: Operation, result: Any) -> Result:
         if isinstance(result, Exception):
-            return _store_error(operation.path, result)
+            return store_error(operation.path, result)
         if isinstance(operation, Create):
             return self._stripped(result)
         return _stat(result) if isinstance(operation, Write) else None
@@ -407,36 +275,45 @@ class KazooStore:
         if event.type in _EVENTS and not self._closing:
             self._watches.fire(WatchEvent(_EVENTS[event.type], self._stripped(event.path)))
 
-    async def _rearm(self, session: int) -> None:
-        """Arm again what a lost connection disarmed, and report what was missed."""
-        try:
-            await asyncio.gather(*(self._rearm_one(watch) for watch in self._watches.disarmed()))
-        except (SessionExpiredError, StoreClosedError):
-            logger.debug("session %d ended before all its watches were armed again", session)
-
-    async def _rearm_one(self, watch: ArmedWatch) -> None:
-        full = self._full(watch.path)
-        if watch.kind is WatchKind.DATA:
-
-            def data_answered(stat: ZnodeStat | None) -> None:
-                self._watches.rearmed(watch, None if stat is None else stat.mzxid)
-
-            await self._request(
-                watch.path, lambda client: client.exists_async(full, watch=self._on_watch), data_answered
+    def _rearm(self, requests: RequestQueue) -> None:
+        """Arm again what a lost connection disarmed, before anything else is asked, and report what was missed."""
+        for watch in self._watches.disarmed():
+            answer = (
+                self._rearm_data(watch, requests)
+                if watch.kind is WatchKind.DATA
+                else self._rearm_children(watch, requests)
             )
-            return
+            answer.add_done_callback(partial(self._on_rearmed, watch))
 
-        def children_answered(answer: tuple[list[str], ZnodeStat]) -> None:
+    def _rearm_data(self, watch: ArmedWatch, requests: RequestQueue) -> asyncio.Future[None]:
+        full = self._full(watch.path)
+
+        def answered(stat: ZnodeStat | None) -> None:
+            self._watches.rearmed(watch, None if stat is None else stat.mzxid)
+
+        return requests.request(
+            watch.path, lambda client: client.exists_async(full, watch=self._on_watch), answered, urgent=True
+        )
+
+    def _rearm_children(self, watch: ArmedWatch, requests: RequestQueue) -> asyncio.Future[None]:
+        full = self._full(watch.path)
+
+        def answered(answer: tuple[list[str], ZnodeStat]) -> None:
             self._watches.rearmed(watch, answer[1].pzxid)
 
-        try:
-            await self._request(
-                watch.path,
-                lambda client: client.get_children_async(full, watch=self._on_watch, include_data=True),
-                children_answered,
-            )
-        except NoNodeError:
+        return requests.request(
+            watch.path,
+            lambda client: client.get_children_async(full, watch=self._on_watch, include_data=True),
+            answered,
+            urgent=True,
+        )
+
+    def _on_rearmed(self, watch: ArmedWatch, answer: asyncio.Future[None]) -> None:
+        error = None if answer.cancelled() else answer.exception()
+        if isinstance(error, NoNodeError):
             self._watches.rearmed(watch, None)
+        elif error is not None and not isinstance(error, SessionExpiredError | StoreClosedError):
+            logger.error("the watch on %s could not be armed again: %s", watch.path, error)
 
     # -- the session
 
@@ -468,32 +345,32 @@ class KazooStore:
         self._mailbox.post(self._on_state, state, client.client_state, session_id, client.last_zxid)
 
     def _on_state(self, state: str, keeper_state: str, session_id: int, last_zxid: int) -> None:
-        if self._closing:
+        requests = self._requests
+        if self._closing or requests is None:
             return
         if state == KazooState.CONNECTED:
-            self._on_connected(session_id)
+            self._on_connected(session_id, requests)
         elif state == KazooState.SUSPENDED:
             logger.warning("connection to ZooKeeper lost (session 0x%x)", self._session_id)
+            requests.block()
             self._watches.connection_lost(last_zxid)
             self._enter(SessionState.SUSPENDED)
         else:
-            self._on_session_end(keeper_state)
+            self._on_session_end(keeper_state, requests)
 
-    def _on_connected(self, session_id: int) -> None:
+    def _on_connected(self, session_id: int, requests: RequestQueue) -> None:
         logger.info("connected to ZooKeeper at %s (session 0x%x)", self._servers, session_id)
         self._session_id = session_id
         self._connected.set()
         self._enter(SessionState.CONNECTED)
-        if len(self._watches):
-            self._rearming = asyncio.get_running_loop().create_task(self._rearm(session_id))
-        self._send_queued()
+        self._rearm(requests)
+        requests.unblock()
 
-    def _on_session_end(self, keeper_state: str) -> None:
+    def _on_session_end(self, keeper_state: str, requests: RequestQueue) -> None:
         logger.warning("ZooKeeper session 0x%x ended (%s)", self._session_id, keeper_state)
-        self._session += 1
+        requests.session_ended()
         self._watches.clear()
         self._enter(SessionState.EXPIRED)
-        self._fail_queued(SessionExpiredError, "the session ended before the request was answered")
         if keeper_state == KeeperState.CLOSED and self._client is not None:
             # kazoo's thread died of something unforeseen, which it has logged; it does not come back by itself.
             self._client.handler.spawn(self._restart_client)
@@ -549,10 +426,3 @@ def _stat(stat: ZnodeStat) -> Stat:
         data_length=stat.dataLength,
         children_count=stat.numChildren,
     )
-
-
-def _store_error(path: str, error: BaseException) -> StoreError:
-    for kazoo_type, store_type in _ERRORS:
-        if isinstance(error, kazoo_type):
-            return store_type(path, "ZooKeeper: " + (str(error) or type(error).__name__))
-    return StoreError(path, f"ZooKeeper: {type(error).__name__} {error}".rstrip())

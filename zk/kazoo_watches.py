@@ -50,9 +50,6 @@ class WatchTable:
     def __init__(self) -> None:
         self._watches: dict[tuple[WatchKind, str], ArmedWatch] = {}
 
-    def __len__(self) -> int:
-        return len(self._watches)
-
     def arm(self, kind: WatchKind, path: str, watcher: Watcher, *, present: bool) -> None:
         """A read with a watch was answered. The same watcher twice is called once."""
         watch = self._watches.setdefault((kind, path), ArmedWatch(kind, path, present))
