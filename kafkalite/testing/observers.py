@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from kazoo.protocol.states import ZnodeStat
@@ -30,14 +31,14 @@ _FETCH_VERSION: Final = 12
 def observe_zookeeper(recorder: Recorder, facts: ClusterFacts, topic: str, partitions: int) -> None:
     """Record every leader that ZooKeeper names for the topic, until the session of `facts` is closed."""
     for partition in range(partitions):
-
-        def changed(data: bytes | None, stat: ZnodeStat | None, partition: int = partition) -> None:
-            if data is not None:
-                state = PartitionState.decode(data)
-                seen = LeaderSeen(recorder.now_ns(), "ZooKeeper", topic, partition, state.leader_epoch, state.leader)
-                recorder.add(seen)
-
+        changed = partial(_record_state, recorder, topic, partition)
         facts.client.DataWatch(paths.partition_state(topic, partition))(changed)
+
+
+def _record_state(recorder: Recorder, topic: str, partition: int, data: bytes | None, stat: ZnodeStat | None) -> None:
+    if data is not None:
+        state = PartitionState.decode(data)
+        recorder.add(LeaderSeen(recorder.now_ns(), "ZooKeeper", topic, partition, state.leader_epoch, state.leader))
 
 
 class BrokerObserver:

@@ -1,0 +1,61 @@
+"""Clusters to be tormented: three brokers with sessions of two seconds, one cluster per module.
+
+`pytest tests/system --apache` runs the same tests against Apache Kafka: that is how the tests themselves are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from kafkalite.testing.local_cluster import LocalCluster
+from tests.system.scenario import PROPERTIES, Scenario
+
+ClusterMaker: TypeAlias = Callable[..., LocalCluster]
+
+
+@pytest.fixture(scope="session")
+def apache(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--apache"))
+
+
+@pytest.fixture(scope="module")
+def new_cluster(apache: bool) -> Callable[..., Any]:
+    """`with new_cluster(zookeepers=3, properties={...}) as cluster`: a cluster with the settings of these tests."""
+
+    @contextmanager
+    def make(*, zookeepers: int = 1, properties: dict[str, str] | None = None) -> Iterator[LocalCluster]:
+        more: dict[str, Any] = {}
+        if apache:
+            from tests.peers import apache_kafka
+
+            more["command"] = apache_kafka.broker_command()
+        with LocalCluster(
+            brokers=3, zookeepers=zookeepers, properties=PROPERTIES | (properties or {}), **more
+        ) as cluster:
+            yield cluster
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def zookeepers() -> int:
+    """How many ZooKeeper servers the module's cluster has; a module may say otherwise."""
+    return 1
+
+
+@pytest.fixture(scope="module")
+def cluster(new_cluster: Callable[..., Any], zookeepers: int) -> Iterator[LocalCluster]:
+    with new_cluster(zookeepers=zookeepers) as running:
+        yield running
+
+
+@pytest.fixture
+def scenario(cluster: LocalCluster, apache: bool, tmp_path: Path) -> Iterator[Scenario]:
+    made = Scenario(cluster, tmp_path, apache=apache)
+    yield made
+    made.close()

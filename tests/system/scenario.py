@@ -1,0 +1,131 @@
+"""One failure test: a topic with writers and readers at work on it, what is done to the cluster meanwhile, the verdict.
+
+Topics have factor 3 and min.insync.replicas 2 unless a test says otherwise; writers have acks=all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from kafkalite.testing.broker_process import BrokerDied, wait_until
+from kafkalite.testing.cluster_facts import ClusterFacts
+from kafkalite.testing.judge import Verdict
+from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.testing.workload import Workload, longest_gap_s
+
+SESSION_S = 2.0
+PROPERTIES = {
+    "zookeeper.session.timeout.ms": "2000",
+    "replica.lag.time.max.ms": "4000",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "1",
+    "auto.leader.rebalance.enable": "false",  # leaders move when a test moves them
+}
+
+_numbers = itertools.count(1)
+
+
+class Scenario:
+    """The cluster of a test and its workloads; `apache` when the brokers are Apache Kafka's."""
+
+    def __init__(self, cluster: LocalCluster, directory: Path, *, apache: bool = False) -> None:
+        self.cluster = cluster
+        self.facts = ClusterFacts(cluster.zookeeper_connect)
+        self._directory = directory
+        self._apache = apache
+        self._workloads: list[Workload] = []
+
+    def create_topic(
+        self, partitions: int, *, replication: int = 3, config: dict[str, str] | None = None, name: str | None = None
+    ) -> str:
+        """Returns when all replicas of all partitions are in sync."""
+        name = name or f"system-{next(_numbers)}"
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
+        wanted = NewTopic(name, partitions, replication, config={"min.insync.replicas": "2"} | (config or {}))
+        admin.create_topics([wanted], request_timeout=30, operation_timeout=30)[name].result(60)
+        self.wait_replicated(name)
+        return name
+
+    def wait_replicated(self, topic: str, timeout_s: float = 30) -> None:
+        def replicated() -> bool:
+            return len(self.facts.brokers()) == len(self.cluster.brokers) and self.facts.fully_replicated(topic)
+
+        try:
+            wait_until(replicated, f"all replicas of {topic} in sync", timeout_s)
+        except TimeoutError as problem:
+            shown = {partition: (s.leader, s.isr) for partition, s in self.facts.states(topic).items()}
+            raise TimeoutError(f"{problem}; brokers {self.facts.brokers()}; leaders and ISRs {shown}") from None
+
+    def start_workload(
+        self, topic: str, partitions: int = 6, kinds: Sequence[str] = ("confluent", "kafkalite-idempotent")
+    ) -> Workload:
+        workload = Workload(self.cluster, self.facts, topic, partitions, kinds=kinds)
+        self._workloads.append(workload)
+        workload.start()
+        return workload
+
+    def start_broker(self, broker_id: int) -> None:
+        """Start a broker that was killed. Apache Kafka gives up while its old session lives, and is started again."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.cluster.start_broker(broker_id)
+                return
+            except BrokerDied:
+                if not self._apache or time.monotonic() > deadline:
+                    raise
+
+    def wait_registered_anew(self, broker_id: int, old_epoch: int, timeout_s: float = 30) -> None:
+        """Until the broker has another registration than that of `old_epoch`."""
+        registered = f"broker {broker_id} registered anew"
+        wait_until(lambda: self.facts.broker_epoch(broker_id) > old_epoch, registered, timeout_s)
+
+    def wait_led_by_others(self, topic: str, broker_ids: set[int], timeout_s: float = 30) -> None:
+        """Until every partition is led by a broker that is not one of these."""
+
+        def led() -> bool:
+            return all(leader >= 0 and leader not in broker_ids for leader in self.facts.leaders(topic))
+
+        wait_until(led, f"leaders of {topic} other than {broker_ids}", timeout_s)
+
+    def verdict(self, workload: Workload) -> Verdict:
+        """Let the cluster become whole, end the workload, and hold its history to all rules; no client may have met an error."""
+        self.wait_replicated(workload.topic)
+        workload.wait_flowing()
+        path = self._directory / f"history-{workload.topic}.msgpack"
+        verdict = workload.finish(path)
+        problems = workload.problems
+        assert not problems, f"{len(problems)} problems, first {problems[:5]}; history in {path}"
+        assert not verdict.violations, f"{verdict}\nhistory in {path}"
+        idle = [rule for rule, judged in verdict.judged.items() if not judged]
+        assert not idle, f"nothing was held to {idle}: {verdict}"
+        print(verdict)
+        return verdict
+
+    @contextmanager
+    def measured(self, workload: Workload, what: str, most_s: float | None = None) -> Iterator[None]:
+        """Print, and bound by `most_s`, the longest time that a producer had no acknowledgement on a partition."""
+        since_ns = workload.recorder.now_ns()
+        yield
+        gap_s = longest_gap_s(workload.recorder.events, since_ns, workload.recorder.now_ns())
+        print(f"{what}: longest time without an acknowledgement on a partition {gap_s:.2f} s")
+        assert most_s is None or gap_s <= most_s, f"{what}: {gap_s:.2f} s without an acknowledgement"
+
+    def close(self) -> None:
+        """End what still runs, and repair the cluster for the next test."""
+        for workload in self._workloads:
+            workload.stop()
+        try:
+            for broker in self.cluster.brokers.values():
+                broker.resume()
+                if not broker.running:
+                    self.start_broker(broker.id)
+            wait_until(lambda: len(self.facts.brokers()) == len(self.cluster.brokers), "all brokers registered", 30)
+        finally:
+            self.facts.close()
