@@ -214,8 +214,8 @@ class ClusterProcesses:
         waiting = [asyncio.ensure_future(self._broker_ready(broker)) for broker in self.brokers]
         deaths = [asyncio.ensure_future(self._ended(broker)) for broker in self.brokers]
         try:
-            everything_ready = asyncio.gather(*waiting)
-            await asyncio.wait([everything_ready, *deaths], return_when=asyncio.FIRST_COMPLETED)
+            everything_ready = asyncio.ensure_future(asyncio.wait(waiting))
+            await asyncio.wait({everything_ready, *deaths}, return_when=asyncio.FIRST_COMPLETED)
             for broker, death in zip(self.brokers, deaths, strict=True):
                 if death.done():
                     raise ClusterStartError(

