@@ -12,11 +12,17 @@ Nothing is kept in memory but the last entry; a lookup is a binary search that r
 from __future__ import annotations
 
 import struct
+import sys
+from array import array
+from bisect import bisect_right
 from typing import Final, NamedTuple
 
 from kafkalite.storage.open_files import OpenFiles
 
 ENTRY_SIZE: Final = 8
+_BLOCK_ENTRIES: Final = 256
+"""Searched in memory once that few are left; one read of a file costs as much as ten steps there."""
+
 _ENTRY = struct.Struct(">ii")
 
 
@@ -91,13 +97,16 @@ class OffsetIndex:
         file = self._files.get(self.path)
         relative = offset - self.base_offset
         low, high = 0, self.count
-        while low < high:
+        while high - low > _BLOCK_ENTRIES:
             middle = (low + high) // 2
             if _ENTRY.unpack(file.read_at(middle * ENTRY_SIZE, ENTRY_SIZE))[0] > relative:
                 high = middle
             else:
                 low = middle + 1
-        return low
+        block = array("i", file.read_at(low * ENTRY_SIZE, (high - low) * ENTRY_SIZE))
+        if sys.byteorder == "little":
+            block.byteswap()
+        return low + bisect_right(block[::2], relative)
 
     def _read(self, number: int) -> OffsetEntry:
         data = self._files.get(self.path).read_at(number * ENTRY_SIZE, ENTRY_SIZE)

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import logging
 import os
-from bisect import bisect_right
 from collections.abc import Sequence
 from random import Random
 from typing import Final, NamedTuple
 
 from kafkalite.config.topic import TopicConfig
-from kafkalite.errors import ErrorCode, KafkaError, ensure
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import CODEC_OF_NAME, Codec
 from kafkalite.protocol.produce_validation import validate_produced
 from kafkalite.protocol.records import (
@@ -41,12 +40,12 @@ from kafkalite.storage.producer_files import ProducerSnapshots, restore_producer
 from kafkalite.storage.producer_state import ProducerState
 from kafkalite.storage.retention import count_deletable
 from kafkalite.storage.segment import RELATIVE_OFFSET_LIMIT, Segment
+from kafkalite.storage.segment_list import SegmentList
 from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-_BOUNDARIES_KEPT: Final = 64
 _LENGTH_END: Final = 12
 
 
@@ -99,7 +98,8 @@ class PartitionLog:
         config: TopicConfig,
         rng: Random,
         topic_id: bytes,
-        segments: list[Segment],
+        segments: Sequence[Segment],
+        now_ms: int,
         epochs: LeaderEpochs,
         producers: ProducerState,
         snapshots: ProducerSnapshots,
@@ -107,7 +107,6 @@ class PartitionLog:
         log_end_offset: int,
         recovery_point: int,
     ) -> None:
-        ensure(segments, f"{topic_partition}: a log has at least one segment")
         self.topic_partition = topic_partition
         self.log_directory = log_directory
         self.directory = directory
@@ -120,12 +119,13 @@ class PartitionLog:
         self.high_watermark = log_start_offset
         self.recovery_point = recovery_point
         self._rng = rng
-        self._segments = segments
-        self._bases = [segment.base_offset for segment in segments]
+        self._now_ms = now_ms
+        """The time as of the last append or load: new segments begin then."""
+        self._segments = SegmentList(segments)
         self._snapshots = snapshots
-        self._boundaries: dict[int, tuple[Segment, int]] = {}
         self._doomed_files: list[tuple[int, list[str]]] = []
         self._epochs_unsaved = False
+        self._unsynced_files: set[str] = set()
         self._unflushed_since_ms: int | None = None
 
     def __repr__(self) -> str:
@@ -145,10 +145,10 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size for segment in self._segments)
+        return self._segments.size_bytes
 
     @property
-    def segments(self) -> Sequence[Segment]:
+    def segments(self) -> SegmentList:
         """Oldest first; the last one is the active one."""
         return self._segments
 
@@ -274,6 +274,7 @@ class PartitionLog:
 
     def _append(self, records: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> None:
         """Write batches whose offsets are final. Raises OSError; then the log is as it was."""
+        self._now_ms = now_ms
         max_timestamp = max(header.max_timestamp for header in headers)
         segment = self._segment_for(len(records), headers, max_timestamp, now_ms)
         for header in headers:
@@ -291,10 +292,8 @@ class PartitionLog:
             if touches_producers:
                 self._restore_producers(self.log_end_offset)
             raise
-        boundaries = self._boundaries
-        boundaries[headers[0].base_offset] = segment, position
-        if len(boundaries) > _BOUNDARIES_KEPT:
-            del boundaries[next(iter(boundaries))]
+        segment.modified_ms = now_ms
+        self._segments.remember(headers[0].base_offset, segment, position)
         end = self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = end
         if end - self.recovery_point >= self.config.flush_messages:
@@ -313,7 +312,7 @@ class PartitionLog:
 
     def _segment_for(self, size: int, headers: Sequence[BatchHeader], max_timestamp: int, now_ms: int) -> Segment:
         """The active segment, after rolling when it may not take these batches."""
-        active, config = self._segments[-1], self.config
+        active, config = self._segments.active, self.config
         fits = headers[-1].last_offset - active.base_offset <= RELATIVE_OFFSET_LIMIT
         if fits and (
             not active.size
@@ -330,34 +329,27 @@ class PartitionLog:
         config = self.config
         limit_ms = min(config.segment_ms, config.max_compaction_lag_ms) if config.compacts else config.segment_ms
         first = segment.first_timestamp
-        age_ms = max_timestamp - first if first is not None and first >= 0 else now_ms - segment.modified_ms
+        age_ms = max_timestamp - first if first is not None and first >= 0 else now_ms - segment.created_ms
         return age_ms > limit_ms - segment.roll_jitter_ms
 
     @uses_disk
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end, unless the active one is empty."""
-        if self._segments[-1].size:
+        if self._segments.active.size:
             self._roll_to(self.log_end_offset, now_ms)
 
     def _roll_to(self, base_offset: int, now_ms: int) -> Segment:
         """Seal the active segment and begin a new one; an empty active segment is replaced. Raises OSError."""
-        old = self._segments[-1]
+        old = self._segments.active
         old.seal()
         self._snapshots.take(self.producers)
         jitter_limit_ms = self.config.segment_jitter_ms
         jitter_ms = self._rng.randrange(min(jitter_limit_ms, self.config.segment_ms)) if jitter_limit_ms else 0
         new = Segment.create(self.log_directory.files, self.directory, base_offset, now_ms, jitter_ms)
-        if not old.size:
-            if old.base_offset != base_offset:
-                old.remove()
-            del self._segments[-1], self._bases[-1]
-        self._segments.append(new)
-        self._bases.append(base_offset)
+        if not old.size and old.base_offset != base_offset:
+            old.remove()
+        self._segments.add(new)
         return new
-
-    def _segment_of(self, offset: int) -> int:
-        """Number of the last segment that begins up to `offset`; the first one for offsets below all."""
-        return max(0, bisect_right(self._bases, offset) - 1)
 
     # Reading
 
@@ -375,13 +367,13 @@ class PartitionLog:
             )
         if offset >= upper_bound or (max_bytes <= 0 and not min_one_batch):
             return NOTHING_READ
-        place = self._place_of(offset)
+        place = self._segments.place_of(offset)
         if place is None:
             return NOTHING_READ
         segment, position = place
         limit = segment.size
         if upper_bound < self.log_end_offset:
-            bound = self._place_of(upper_bound)
+            bound = self._segments.place_of(upper_bound)
             if bound is not None and bound[0] is segment:
                 limit = bound[1]
             elif bound is not None and bound[0].base_offset < segment.base_offset:
@@ -395,30 +387,16 @@ class PartitionLog:
             return LogRead(data)
         return LogRead(segment.read(position, first_size)) if min_one_batch else NOTHING_READ
 
-    def _place_of(self, offset: int) -> tuple[Segment, int] | None:
-        """(segment, position) of the batch that holds `offset`, or of the first one behind it; None at the log end."""
-        place = self._boundaries.get(offset)
-        if place is not None:
-            return place
-        if offset >= self.log_end_offset:
-            return None
-        for number in range(self._segment_of(offset), len(self._segments)):
-            segment = self._segments[number]
-            header = segment.find(offset)
-            if header is not None:
-                return segment, header.position
-        return None
-
     @uses_disk
     def offset_for_timestamp(self, timestamp: int, upper_bound: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record with at least `timestamp` ms; None below `upper_bound`."""
-        found = log_search.first_record_from(self._segments, timestamp, self.log_start_offset)
+        found = log_search.first_record_from(list(self._segments), timestamp, self.log_start_offset)
         return self._located(found, upper_bound)
 
     @uses_disk
     def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the record with the largest timestamp, the first among equals (KIP-734)."""
-        found = log_search.record_of_largest_timestamp(self._segments, self.log_start_offset)
+        found = log_search.record_of_largest_timestamp(list(self._segments), self.log_start_offset)
         return self._located(found, self.log_end_offset)
 
     def _located(self, found: tuple[int, int] | None, upper_bound: int) -> tuple[int, int, int] | None:
@@ -430,7 +408,7 @@ class PartitionLog:
     @uses_disk
     def aborted_transactions(self, from_offset: int, upper_bound: int) -> list[AbortedTransaction]:
         """The aborted transactions that a reader of the records from `from_offset` to before `upper_bound` must leave out."""
-        return log_search.aborted_between(self._segments[self._segment_of(from_offset) :], from_offset, upper_bound)
+        return log_search.aborted_between(self._segments.from_offset(from_offset), from_offset, upper_bound)
 
     # High watermark, epochs, start
 
@@ -452,6 +430,7 @@ class PartitionLog:
         """Write leader-epoch-checkpoint; on a full disk that is put off, for the batches tell their epochs themselves."""
         try:
             path = self._file(LEADER_EPOCH_CHECKPOINT)
+            self._unsynced_files.add(path)
             checkpoints.write_epochs(self.log_directory.disk, path, self.epochs.entries(), durable=False)
             self._epochs_unsaved = False
         except OSError as problem:
@@ -467,6 +446,7 @@ class PartitionLog:
         if self.topic_id != NO_TOPIC_ID:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.topic_partition} belongs to another topic id")
         write_topic_id(self.log_directory.disk, self._file(PARTITION_METADATA), topic_id)
+        self._unsynced_files.add(self._file(PARTITION_METADATA))
         self.topic_id = topic_id
 
     @uses_disk
@@ -498,8 +478,8 @@ class PartitionLog:
     def delete_old_segments(self, now_ms: int) -> int:
         """Give up the segments that retention no longer keeps; returns how many. Files go with `purge_deleted`."""
         count = count_deletable(
-            self._segments,
-            [*self._bases[1:], self.log_end_offset],
+            list(self._segments),
+            self._segments.ends(self.log_end_offset),
             config=self.config,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
@@ -509,14 +489,13 @@ class PartitionLog:
             return 0
         if count == len(self._segments):
             self._roll_to(self.log_end_offset, now_ms)
-        gone, self._segments = self._segments[:count], self._segments[count:]
-        del self._bases[:count]
-        self._boundaries.clear()
-        if self._bases[0] > self.log_start_offset:
-            self._start_at(self._bases[0])
-        self._snapshots.remove_below(self._bases[0])
+        gone = self._segments.drop_first(count)
+        first = self._segments.first_base_offset
+        if first > self.log_start_offset:
+            self._start_at(first)
+        self._snapshots.remove_below(first)
         self._give_up(gone, now_ms)
-        logger.info("%s: %d old segments deleted, the log starts at %d", self.topic_partition, count, self._bases[0])
+        logger.info("%s: %d old segments deleted, the log starts at %d", self.topic_partition, count, first)
         return count
 
     def _give_up(self, segments: Sequence[Segment], now_ms: int) -> None:
@@ -534,32 +513,26 @@ class PartitionLog:
     # Truncation
 
     @uses_disk
-    def truncate_to(self, offset: int, now_ms: int = 0) -> None:
+    def truncate_to(self, offset: int) -> None:
         """Remove all from `offset` on, with the batch that holds it; nothing when the log ends there or earlier."""
         if offset >= self.log_end_offset:
             return
-        if offset < self._bases[0]:
-            self.truncate_fully_and_start_at(offset, now_ms)
+        if offset < self._segments.first_base_offset:
+            self.truncate_fully_and_start_at(offset)
             return
-        kept = self._segment_of(offset) + 1
-        gone = self._segments[kept:]
-        del self._segments[kept:], self._bases[kept:]
-        self._boundaries.clear()
-        for segment in gone:
+        for segment in reversed(self._segments.drop_behind(offset)):
             segment.remove()
-        end = self._segments[-1].truncate_to(offset)
+        end = self._segments.active.truncate_to(offset)
         self._end_at(end)
         self._snapshots.remove_above(end)
         self._restore_producers(end)
 
     @uses_disk
-    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log is empty at `offset` afterwards."""
-        for segment in self._segments:
+        for segment in reversed(list(self._segments)):
             segment.remove()
-        self._boundaries.clear()
-        self._segments = [Segment.create(self.log_directory.files, self.directory, offset, now_ms)]
-        self._bases = [offset]
+        self._segments.replace_all([Segment.create(self.log_directory.files, self.directory, offset, self._now_ms)])
         self.epochs.clear()
         self.log_start_offset = offset
         self._end_at(offset)
@@ -576,21 +549,19 @@ class PartitionLog:
             self._save_epochs()
 
     def _restore_producers(self, end_offset: int) -> None:
-        self.producers = restore_producers(self._snapshots, self._segments, end_offset)
+        self.producers = restore_producers(self._snapshots, list(self._segments), end_offset)
         self.producers.advance_high_watermark(self.high_watermark)
 
     # Durability
 
     def flush_work(self) -> FlushWork | None:
         """What must be synced so that everything appended so far is safe; None when it is. Tell `flushed` once it ran."""
-        if self.recovery_point >= self.log_end_offset:
-            return None
         if self._epochs_unsaved:
             self._save_epochs()
-        paths: list[str] = []
-        for segment in self._segments[self._segment_of(self.recovery_point) :]:
-            paths += segment.paths()
-        paths += (self._file(LEADER_EPOCH_CHECKPOINT), self._file(PARTITION_METADATA), self.directory)
+        if self.recovery_point >= self.log_end_offset and not self._unsynced_files:
+            return None
+        paths = [path for segment in self._segments.from_offset(self.recovery_point) for path in segment.paths()]
+        paths += (*self._unsynced_files, self.directory)
         return FlushWork(self.log_directory.disk, tuple(paths), self.log_end_offset)
 
     def is_flush_due(self, now_ms: int) -> bool:
@@ -604,6 +575,7 @@ class PartitionLog:
     def flushed(self, work: FlushWork) -> None:
         """`work` ran without an error."""
         self._unflushed_since_ms = None
+        self._unsynced_files.difference_update(work.paths)
         self.recovery_point = max(self.recovery_point, min(work.up_to, self.log_end_offset))
 
     @uses_disk
@@ -617,8 +589,10 @@ class PartitionLog:
     @uses_disk
     def close(self) -> None:
         """Flush, and leave indexes and producers so that the next start reads nothing twice."""
-        self._segments[-1].seal()
-        self._snapshots.take(self.producers, durable=True)
+        self._segments.active.seal()
+        self._snapshots.take(self.producers)
+        if self._snapshots.latest_path is not None and self.recovery_point < self.log_end_offset:
+            self._unsynced_files.add(self._snapshots.latest_path)
         self.flush()
         self.release_files()
 

@@ -31,12 +31,16 @@ class ProducerSnapshots:
         """Offset of the last snapshot, -1 without any."""
         return self.offsets[-1] if self.offsets else -1
 
-    def take(self, state: ProducerState, *, durable: bool = False) -> None:
-        """Write a snapshot at the state's end unless there is one. Raises OSError."""
+    def take(self, state: ProducerState) -> None:
+        """Write a snapshot at the state's end unless there is one; the next flush makes it durable. Raises OSError."""
         if state.end_offset > self.latest:
             content = encode_snapshot(list(state.producers.values()))
-            self._disk.replace(self._path(state.end_offset), content, durable=durable)
+            self._disk.replace(self._path(state.end_offset), content, durable=False)
             self.offsets.append(state.end_offset)
+
+    @property
+    def latest_path(self) -> str | None:
+        return self._path(self.offsets[-1]) if self.offsets else None
 
     def newest(self, end_offset: int) -> tuple[int, list[Producer]] | None:
         """The newest usable snapshot up to `end_offset`; unusable ones on the way are removed."""

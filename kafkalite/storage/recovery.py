@@ -94,6 +94,7 @@ def create_log(
         rng=rng,
         topic_id=topic_id,
         segments=[segment],
+        now_ms=now_ms,
         epochs=LeaderEpochs(),
         producers=ProducerState(),
         snapshots=ProducerSnapshots(log_directory.disk, path),
@@ -164,11 +165,11 @@ class _Loader:
             log_end_offset = log_start_offset
             self.segments.append(Segment.create(self.log_directory.files, self.path, log_start_offset, options.now_ms))
         producers = self._restore_producers(snapshots, log_end_offset)
-        self.epochs_changed |= self.epochs.truncate_from_end(log_end_offset + 1)
+        self.epochs_changed |= self.epochs.truncate_from_end(log_end_offset)
         self.epochs_changed |= self.epochs.truncate_from_start(log_start_offset)
         if self.epochs_changed:
             checkpoint = os.path.join(self.path, LEADER_EPOCH_CHECKPOINT)
-            checkpoints.write_epochs(disk, checkpoint, self.epochs.entries(), durable=True)
+            checkpoints.write_epochs(disk, checkpoint, self.epochs.entries(), durable=not options.clean)
         log = PartitionLog(
             self.topic_partition,
             self.log_directory,
@@ -177,6 +178,7 @@ class _Loader:
             rng=rng,
             topic_id=read_topic_id(disk, os.path.join(self.path, PARTITION_METADATA)),
             segments=self.segments,
+            now_ms=options.now_ms,
             epochs=self.epochs,
             producers=producers,
             snapshots=snapshots,
@@ -203,7 +205,14 @@ class _Loader:
         for base in bases:
             sizes = [entry.size if (entry := entries.get(offset_name(base, s))) else 0 for s in SEGMENT_SUFFIXES]
             log_entry = entries[offset_name(base, LOG)]
-            segment = Segment(self.log_directory.files, self.path, base, FileSizes(*sizes), log_entry.modified_ms)
+            segment = Segment(
+                self.log_directory.files,
+                self.path,
+                base,
+                FileSizes(*sizes),
+                created_ms=self.options.now_ms,
+                modified_ms=log_entry.modified_ms,
+            )
             self.segments.append(segment)
             missing = any(offset_name(base, suffix) not in entries for suffix in (OFFSET_INDEX, TIME_INDEX))
             if missing or not (segment.offset_index.is_sane(sizes[1]) and segment.time_index.is_sane(sizes[2])):

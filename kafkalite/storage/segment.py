@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -29,6 +30,9 @@ from kafkalite.storage.transaction_index import AbortedTransaction, TransactionI
 from kafkalite.types import Buffer
 
 logger = logging.getLogger(__name__)
+
+_HEADER_START = struct.Struct(">qi4xb6xi")
+"""Base offset, batch length, magic and last offset delta."""
 
 _SCAN_BYTES: Final = 8192
 """Read at a time when headers are looked at one by one; more than the bytes between two entries of the offset index."""
@@ -65,6 +69,7 @@ class Segment:
         "_largest",
         "_torn",
         "base_offset",
+        "created_ms",
         "directory",
         "modified_ms",
         "offset_index",
@@ -76,7 +81,15 @@ class Segment:
     )
 
     def __init__(
-        self, files: OpenFiles, directory: str, base_offset: int, sizes: FileSizes, modified_ms: int, jitter_ms: int = 0
+        self,
+        files: OpenFiles,
+        directory: str,
+        base_offset: int,
+        sizes: FileSizes,
+        *,
+        created_ms: int,
+        modified_ms: int,
+        roll_jitter_ms: int = 0,
     ) -> None:
         def path(suffix: str) -> str:
             return os.path.join(directory, offset_name(base_offset, suffix))
@@ -86,8 +99,9 @@ class Segment:
         self.base_offset = base_offset
         self.path = path(LOG)
         self.size = sizes.log
+        self.created_ms = created_ms
         self.modified_ms = modified_ms
-        self.roll_jitter_ms = jitter_ms
+        self.roll_jitter_ms = roll_jitter_ms
         self.offset_index = OffsetIndex(files, path(OFFSET_INDEX), base_offset, sizes.offset_index)
         self.time_index = TimeIndex(files, path(TIME_INDEX), base_offset, sizes.time_index)
         self.transaction_index = TransactionIndex(files, path(TRANSACTION_INDEX), sizes.transaction_index)
@@ -97,9 +111,19 @@ class Segment:
         self._torn: _Extent | None = None
 
     @classmethod
-    def create(cls, files: OpenFiles, directory: str, base_offset: int, now_ms: int, jitter_ms: int = 0) -> Segment:
+    def create(
+        cls, files: OpenFiles, directory: str, base_offset: int, now_ms: int, roll_jitter_ms: int = 0
+    ) -> Segment:
         """A new, empty segment with its files. Raises OSError; then there may be some of the files, all empty."""
-        segment = cls(files, directory, base_offset, FileSizes(), now_ms, jitter_ms)
+        segment = cls(
+            files,
+            directory,
+            base_offset,
+            FileSizes(),
+            created_ms=now_ms,
+            modified_ms=now_ms,
+            roll_jitter_ms=roll_jitter_ms,
+        )
         for path in (segment.path, segment.offset_index.path, segment.time_index.path):
             files.create(path)
         return segment
@@ -208,11 +232,19 @@ class Segment:
             yield header._replace(position=position)
             position += header.batch_length + LOG_OVERHEAD
 
-    def find(self, offset: int) -> BatchHeader | None:
-        """The header of the first batch whose last offset is `offset` or later; None when there is none."""
-        for header in self.headers(self.offset_index.lookup(offset).position):
-            if header.last_offset >= offset:
-                return header
+    def find(self, offset: int) -> int | None:
+        """Position of the first batch whose last offset is `offset` or later; None when there is none."""
+        position = self.offset_index.lookup(offset).position
+        chunk, start = b"", 0
+        while position + HEADER_SIZE <= self.size:
+            if position + _HEADER_START.size > start + len(chunk):
+                chunk, start = self.read(position, _SCAN_BYTES), position
+            base_offset, length, magic, last_offset_delta = _HEADER_START.unpack_from(chunk, position - start)
+            if base_offset + last_offset_delta >= offset:
+                return position
+            if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD:
+                return None
+            position += length + LOG_OVERHEAD
         return None
 
     def last_header(self) -> BatchHeader | None:
@@ -233,14 +265,14 @@ class Segment:
 
         Raises OSError.
         """
-        header = self.find(offset)
+        position = self.find(offset)
         removed = offset
-        if header is not None:
-            removed = min(offset, header.base_offset)
+        if position is not None:
+            removed = min(offset, BatchHeader.read(self.read(position, HEADER_SIZE)).base_offset)
             self.offset_index.truncate_to(removed)
             self.time_index.truncate_to(removed)
-            self._files.get(self.path).truncate(header.position)
-            self.size = header.position
+            self._files.get(self.path).truncate(position)
+            self.size = position
         self.transaction_index.truncate_to(removed)
         if not self.size:
             self._first_timestamp = None
