@@ -10,15 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.broker.fetch_sessions import FetchItem, FetchSession
 from kafkalite.broker.partition import FetchClock, IsrChange, Partition
 from kafkalite.broker.replicas import Replicas
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
-from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.storage.transaction_index import AbortedTransaction
+
+    PartitionData: TypeAlias = messages.fetch_response.PartitionData
+    Answers: TypeAlias = dict[TopicPartition, PartitionData]
 
 READ_COMMITTED = 1
 _HIGH_WATERMARK_DELAY_S = 0.005
@@ -55,7 +60,9 @@ class PartitionReader:
     propose_isr: Callable[[Partition, IsrChange], None]
     choose_replica: Callable[[Partition, str], BrokerId | None] | None = None
 
-    def read(self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, clock: FetchClock) -> Any:
+    def read(
+        self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, clock: FetchClock
+    ) -> PartitionData:
         """The answer as PartitionData; errors are in it. `budget` is what is left of the whole response in bytes."""
         data = messages.fetch_response.PartitionData(
             partition_index=item.topic_partition.partition,
@@ -82,7 +89,7 @@ class PartitionReader:
 
     def _fill(
         self,
-        data: Any,
+        data: PartitionData,
         partition: Partition,
         item: FetchItem,
         limits: FetchLimits,
@@ -127,7 +134,7 @@ class PartitionReader:
         elif limits.isolation_level == READ_COMMITTED and not limits.is_follower:
             data.aborted_transactions = []
 
-    def _diverges(self, data: Any, partition: Partition, item: FetchItem) -> bool:
+    def _diverges(self, data: PartitionData, partition: Partition, item: FetchItem) -> bool:
         """Does the fetcher's log end in records that ours does not have (KIP-595's truncation on fetch)?"""
         epoch, end_offset = partition.log.end_offset_for_epoch(item.last_fetched_epoch)
         if end_offset < 0:
@@ -147,11 +154,9 @@ class PartitionReader:
         if change is not None:
             self.propose_isr(partition, change)
 
-    def read_all(
-        self, items: Iterable[FetchItem], limits: FetchLimits, clock: FetchClock
-    ) -> tuple[dict[TopicPartition, Any], int, bool]:
+    def read_all(self, items: Iterable[FetchItem], limits: FetchLimits, clock: FetchClock) -> tuple[Answers, int, bool]:
         """(answers, bytes of records, whether there is anything but records that the fetcher must know at once)."""
-        answers: dict[TopicPartition, Any] = {}
+        answers: Answers = {}
         total, urgent = 0, False
         for item in items:
             data = self.read(item, limits, limits.max_bytes - total, total == 0, clock)
@@ -162,7 +167,7 @@ class PartitionReader:
         return answers, total, urgent
 
 
-def _aborted(found: Iterable[AbortedTransaction]) -> list[Any]:
+def _aborted(found: Iterable[AbortedTransaction]) -> list[messages.fetch_response.AbortedTransaction]:
     kind = messages.fetch_response.AbortedTransaction
     return [kind(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
 
@@ -178,8 +183,8 @@ class Parking:
         self,
         limits: FetchLimits,
         have_bytes: int,
-        gather: Callable[[], tuple[dict[TopicPartition, Any], int, bool]],
-        finish: Callable[[dict[TopicPartition, Any]], None],
+        gather: Callable[[], tuple[Answers, int, bool]],
+        finish: Callable[[Answers], None],
         release: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -232,7 +237,7 @@ class Parking:
         if not self.done:
             self._end(self._gather()[0])
 
-    def _end(self, answers: dict[TopicPartition, Any]) -> None:
+    def _end(self, answers: Answers) -> None:
         self.close()
         self._finish(answers)
 
@@ -262,9 +267,9 @@ class SessionlessWatch:
             self.on_ready(partition, True)
 
 
-def changed_answers(session: FetchSession, answers: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+def changed_answers(session: FetchSession, answers: Answers) -> Answers:
     """Of an incremental fetch: what the client must be told; also notes what it has been told (KIP-227)."""
-    told: dict[TopicPartition, Any] = {}
+    told: Answers = {}
     for topic_partition, data in answers.items():
         item = session.items.get(topic_partition)
         if item is None:
@@ -284,7 +289,7 @@ def changed_answers(session: FetchSession, answers: dict[TopicPartition, Any]) -
     return told
 
 
-def note_look(session: FetchSession, item: FetchItem, data: Any) -> None:
+def note_look(session: FetchSession, item: FetchItem, data: PartitionData) -> None:
     """A partition with nothing more to read is looked at again when it reports a change; who got something goes to the back."""
     if data.records or data.error_code:
         session.ready.pop(item.topic_partition, None)
@@ -293,7 +298,7 @@ def note_look(session: FetchSession, item: FetchItem, data: Any) -> None:
         session.ready.pop(item.topic_partition, None)
 
 
-def note_told(item: FetchItem, data: Any) -> None:
+def note_told(item: FetchItem, data: PartitionData) -> None:
     """Remember what the client knows now; after an error it knows nothing."""
     item.told_high_watermark = -1 if data.error_code else data.high_watermark
     item.told_log_start_offset = -1 if data.error_code else data.log_start_offset

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalite.protocol import messages
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from kafkalite.broker.dispatch import RequestContext
 
 
-def api_versions(broker: Broker, request: Any, context: RequestContext) -> Any:
+def api_versions(
+    broker: Broker, request: messages.api_versions_request.ApiVersionsRequest, context: RequestContext
+) -> messages.api_versions_response.ApiVersionsResponse:
     """Every API that has a handler, with the versions that the codec knows."""
     m = messages.api_versions_response
     routes = broker.dispatcher.routes

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
@@ -18,7 +18,9 @@ _BROKER_ENDPOINTS = 1
 _UNKNOWN_OPERATIONS = -(2**31)
 
 
-async def describe_cluster(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def describe_cluster(
+    broker: Broker, request: messages.describe_cluster_request.DescribeClusterRequest, context: RequestContext
+) -> messages.describe_cluster_response.DescribeClusterResponse:
     """The cluster as this broker knows it, with endpoints of the caller's listener."""
     if context.api_version >= 1 and request.endpoint_type != _BROKER_ENDPOINTS:
         raise KafkaError(
@@ -41,6 +43,8 @@ async def describe_cluster(broker: Broker, request: Any, context: RequestContext
     )
 
 
-def find_coordinator(broker: Broker, request: Any, context: RequestContext) -> Any:
+def find_coordinator(
+    broker: Broker, request: messages.find_coordinator_request.FindCoordinatorRequest, context: RequestContext
+) -> NoReturn:
     """COORDINATOR_NOT_AVAILABLE for every key."""
     raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Consumer groups are not served yet.")

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _BY_TOPIC_ID_FROM = 5
 
 
-async def leader_and_isr(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def leader_and_isr(
+    broker: Broker, request: messages.leader_and_isr_request.LeaderAndIsrRequest, context: RequestContext
+) -> messages.leader_and_isr_response.LeaderAndIsrResponse:
     """Take roles; the outcome of each partition."""
     m = messages.leader_and_isr_response
     outcome = await broker.replicas.apply_leader_and_isr(request)
@@ -36,7 +38,9 @@ async def leader_and_isr(broker: Broker, request: Any, context: RequestContext) 
     )
 
 
-async def stop_replica(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def stop_replica(
+    broker: Broker, request: messages.stop_replica_request.StopReplicaRequest, context: RequestContext
+) -> messages.stop_replica_response.StopReplicaResponse:
     """Stop or delete replicas; the outcome of each."""
     m = messages.stop_replica_response
     outcome = await broker.replicas.stop_replicas(request)
@@ -48,14 +52,18 @@ async def stop_replica(broker: Broker, request: Any, context: RequestContext) ->
     )
 
 
-def update_metadata(broker: Broker, request: Any, context: RequestContext) -> Any:
+def update_metadata(
+    broker: Broker, request: messages.update_metadata_request.UpdateMetadataRequest, context: RequestContext
+) -> messages.update_metadata_response.UpdateMetadataResponse:
     """Replace what is known of brokers, merge what is known of partitions."""
     broker.replicas.check_controller(request.controller_epoch, request.broker_epoch)
     broker.take_metadata(request)
     return messages.update_metadata_response.UpdateMetadataResponse()
 
 
-async def controlled_shutdown(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def controlled_shutdown(
+    broker: Broker, request: messages.controlled_shutdown_request.ControlledShutdownRequest, context: RequestContext
+) -> messages.controlled_shutdown_response.ControlledShutdownResponse:
     """Move leaders away from a broker that is about to stop; the partitions that could not be moved."""
     m = messages.controlled_shutdown_response
     remaining = await broker.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
@@ -66,8 +74,12 @@ async def controlled_shutdown(broker: Broker, request: Any, context: RequestCont
     )
 
 
-async def alter_partition(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def alter_partition(
+    broker: Broker, request: messages.alter_partition_request.AlterPartitionRequest, context: RequestContext
+) -> messages.alter_partition_response.AlterPartitionResponse:
     """A leader's ISR changes, written by the controller."""
     if not broker.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
-    return await broker.controller.alter_partition(request, context.api_version)
+    reply: messages.alter_partition_response.AlterPartitionResponse
+    reply = await broker.controller.alter_partition(request, context.api_version)
+    return reply

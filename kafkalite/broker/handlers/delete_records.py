@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 
 
-async def delete_records(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def delete_records(
+    broker: Broker, request: messages.delete_records_request.DeleteRecordsRequest, context: RequestContext
+) -> messages.delete_records_response.DeleteRecordsResponse:
     """The low watermark of each partition."""
     m = messages.delete_records_response
     loop = asyncio.get_running_loop()

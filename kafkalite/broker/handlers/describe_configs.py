@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 TOPIC, BROKER = 2, 4
 
 
-async def describe_configs(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def describe_configs(
+    broker: Broker, request: messages.describe_configs_request.DescribeConfigsRequest, context: RequestContext
+) -> messages.describe_configs_response.DescribeConfigsResponse:
     """The settings of each resource, or its error."""
     m = messages.describe_configs_response
     results = []

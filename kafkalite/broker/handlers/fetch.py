@@ -13,7 +13,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.broker.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
-from kafkalite.broker.fetching import FetchLimits, Parking, SessionlessWatch, changed_answers, note_look, note_told
+from kafkalite.broker.fetching import (
+    FetchLimits,
+    Parking,
+    SessionlessWatch,
+    changed_answers,
+    note_look,
+    note_told,
+)
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -21,11 +28,14 @@ from kafkalite.types import TopicPartition
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
     from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.fetching import Answers, PartitionData
 
 _TOPIC_IDS_FROM = 13
 
 
-def fetch(broker: Broker, request: Any, context: RequestContext) -> Any:
+def fetch(
+    broker: Broker, request: messages.fetch_request.FetchRequest, context: RequestContext
+) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
     """The reply, or a future of it while the fetch is parked."""
     limits = _limits(broker, request, context)
     uses_ids = context.api_version >= _TOPIC_IDS_FROM
@@ -39,7 +49,7 @@ def fetch(broker: Broker, request: Any, context: RequestContext) -> Any:
     return _Full(broker, session, items, limits, unknown).start()
 
 
-def _limits(broker: Broker, request: Any, context: RequestContext) -> FetchLimits:
+def _limits(broker: Broker, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchLimits:
     replica_id = request.replica_state.replica_id if request.replica_state is not None else request.replica_id
     max_bytes = request.max_bytes
     if replica_id < 0:
@@ -55,10 +65,12 @@ def _limits(broker: Broker, request: Any, context: RequestContext) -> FetchLimit
     )
 
 
-def _items(broker: Broker, request: Any, uses_ids: bool) -> tuple[list[FetchItem], list[tuple[bytes, Any]]]:
+def _items(
+    broker: Broker, request: messages.fetch_request.FetchRequest, uses_ids: bool
+) -> tuple[list[FetchItem], list[tuple[bytes, PartitionData]]]:
     """The partitions asked for, and the answers of those whose topic id nobody knows."""
     items: list[FetchItem] = []
-    unknown: list[tuple[bytes, Any]] = []
+    unknown: list[tuple[bytes, PartitionData]] = []
     for topic in request.topics:
         name = broker.replicas.topic_name(topic.topic_id) if uses_ids else topic.topic
         for asked in topic.partitions:
@@ -83,7 +95,11 @@ def _items(broker: Broker, request: Any, uses_ids: bool) -> tuple[list[FetchItem
 
 
 def _session(
-    broker: Broker, request: Any, items: list[FetchItem], uses_ids: bool, limits: FetchLimits
+    broker: Broker,
+    request: messages.fetch_request.FetchRequest,
+    items: list[FetchItem],
+    uses_ids: bool,
+    limits: FetchLimits,
 ) -> tuple[FetchSession | None, bool]:
     """(session or None, whether this fetch names all its partitions)."""
     sessions, now_ms = broker.fetch_sessions, broker.clock.monotonic_ms()
@@ -108,12 +124,12 @@ def _session(
 class _Fetch:
     """What a full and an incremental fetch share: read, answer at once or park."""
 
-    def __init__(self, broker: Broker, limits: FetchLimits, unknown: list[tuple[bytes, Any]]) -> None:
+    def __init__(self, broker: Broker, limits: FetchLimits, unknown: list[tuple[bytes, PartitionData]]) -> None:
         self.broker, self.limits, self.unknown = broker, limits, unknown
         self.session_id = 0
         self.future: asyncio.Future[Any] | None = None
 
-    def gather(self) -> tuple[dict[TopicPartition, Any], int, bool]:
+    def gather(self) -> tuple[Answers, int, bool]:
         raise NotImplementedError
 
     def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
@@ -123,10 +139,10 @@ class _Fetch:
     def topic_id(self, topic_partition: TopicPartition) -> bytes:
         raise NotImplementedError
 
-    def told(self, answers: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+    def told(self, answers: Answers) -> Answers:
         raise NotImplementedError
 
-    def start(self) -> Any:
+    def start(self) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
         answers, total, urgent = self.gather()
         enough = total >= self.limits.min_bytes or urgent or self.unknown or self.limits.max_wait_ms == 0
         if enough or not self.may_wait():
@@ -145,15 +161,15 @@ class _Fetch:
     def may_wait(self) -> bool:
         return True
 
-    def has_news(self, answers: dict[TopicPartition, Any]) -> bool:
+    def has_news(self, answers: Answers) -> bool:
         """Is there anything to tell that is no reason to answer at once?"""
         return False
 
-    def finish(self, answers: dict[TopicPartition, Any]) -> None:
+    def finish(self, answers: Answers) -> None:
         if self.future is not None and not self.future.done():
             self.future.set_result(self.reply(answers))
 
-    def reply(self, answers: dict[TopicPartition, Any]) -> Any:
+    def reply(self, answers: Answers) -> messages.fetch_response.FetchResponse:
         m = messages.fetch_response
         topics: dict[str, Any] = {}
         for topic_partition, data in self.told(answers).items():
@@ -179,7 +195,7 @@ class _Full(_Fetch):
         session: FetchSession | None,
         items: list[FetchItem],
         limits: FetchLimits,
-        unknown: list[tuple[bytes, Any]],
+        unknown: list[tuple[bytes, PartitionData]],
     ) -> None:
         super().__init__(broker, limits, unknown)
         self.session, self.items = session, items
@@ -187,7 +203,7 @@ class _Full(_Fetch):
         self.session_id = session.session_id if session else 0
         self.clock = session or SessionlessWatch(broker.clock.monotonic_ms())
 
-    def gather(self) -> tuple[dict[TopicPartition, Any], int, bool]:
+    def gather(self) -> tuple[Answers, int, bool]:
         return self.broker.partition_reader.read_all(self.items, self.limits, self.clock)
 
     def may_wait(self) -> bool:
@@ -211,7 +227,7 @@ class _Full(_Fetch):
     def topic_id(self, topic_partition: TopicPartition) -> bytes:
         return self.topic_ids[topic_partition]
 
-    def told(self, answers: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+    def told(self, answers: Answers) -> Answers:
         if self.session is not None:
             for topic_partition, data in answers.items():
                 item = self.session.items.get(topic_partition)
@@ -225,18 +241,18 @@ class _Incremental(_Fetch):
     """A fetch within a session: looks at what is ready, answers what is news."""
 
     def __init__(
-        self, broker: Broker, session: FetchSession, limits: FetchLimits, unknown: list[tuple[bytes, Any]]
+        self, broker: Broker, session: FetchSession, limits: FetchLimits, unknown: list[tuple[bytes, PartitionData]]
     ) -> None:
         super().__init__(broker, limits, unknown)
         self.session = session
         self.session_id = session.session_id
 
-    def gather(self) -> tuple[dict[TopicPartition, Any], int, bool]:
+    def gather(self) -> tuple[Answers, int, bool]:
         items = self.session.items
         ready = [items[tp] for tp in self.session.ready if tp in items]
         return self.broker.partition_reader.read_all(ready, self.limits, self.session)
 
-    def has_news(self, answers: dict[TopicPartition, Any]) -> bool:
+    def has_news(self, answers: Answers) -> bool:
         items = self.session.items
         return any(data.high_watermark != items[tp].told_high_watermark for tp, data in answers.items())
 
@@ -247,5 +263,5 @@ class _Incremental(_Fetch):
     def topic_id(self, topic_partition: TopicPartition) -> bytes:
         return self.session.items[topic_partition].topic_id
 
-    def told(self, answers: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+    def told(self, answers: Answers) -> Answers:
         return changed_answers(self.session, answers)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalite.broker.partition import Partition
 from kafkalite.errors import ErrorCode, KafkaError
@@ -22,7 +22,9 @@ _READ_COMMITTED = 1
 _UNKNOWN = (-1, -1, -1)
 
 
-def list_offsets(broker: Broker, request: Any, context: RequestContext) -> Any:
+def list_offsets(
+    broker: Broker, request: messages.list_offsets_request.ListOffsetsRequest, context: RequestContext
+) -> messages.list_offsets_response.ListOffsetsResponse:
     """Timestamp, offset and leader epoch for each partition."""
     m = messages.list_offsets_response
     topics = []

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 _UNKNOWN_OPERATIONS = -(2**31)
 
 
-async def metadata(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def metadata(
+    broker: Broker, request: messages.metadata_request.MetadataRequest, context: RequestContext
+) -> messages.metadata_response.MetadataResponse:
     """The cluster as this broker knows it, with endpoints of the caller's listener."""
     version, listener = context.api_version, context.listener
     await broker.wait_for_first_metadata()
     cache = broker.metadata
-    wants_all = request.topics is None or (version == 0 and not request.topics)
     topics = []
-    if wants_all:
+    if request.topics is None or (version == 0 and not request.topics):
         topics = [_topic(broker, topic, version, listener) for topic in cache.topics.values()]
     else:
         missing: list[str] = []

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalite.errors import KafkaError
 from kafkalite.protocol import messages
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from kafkalite.broker.dispatch import RequestContext
 
 
-def offset_for_leader_epoch(broker: Broker, request: Any, context: RequestContext) -> Any:
+def offset_for_leader_epoch(
+    broker: Broker,
+    request: messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest,
+    context: RequestContext,
+) -> messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse:
     """Epoch and end offset for each partition; -1 where the epoch is unknown."""
     m = messages.offset_for_leader_epoch_response
     topics = []

@@ -26,7 +26,9 @@ _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write internal topics."""
 
 
-def produce(broker: Broker, request: Any, context: RequestContext) -> Any:
+def produce(
+    broker: Broker, request: messages.produce_request.ProduceRequest, context: RequestContext
+) -> messages.produce_response.ProduceResponse | asyncio.Future[Any] | None:
     """The reply, a future of it while replication is awaited, or None with acks=0."""
     m = messages.produce_response
     if request.acks not in (-1, 0, 1):

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from kafkalite.broker.dispatch import RequestContext
 
 
-async def init_producer_id(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def init_producer_id(
+    broker: Broker, request: messages.init_producer_id_request.InitProducerIdRequest, context: RequestContext
+) -> messages.init_producer_id_response.InitProducerIdResponse:
     """A fresh producer id with epoch 0."""
     if request.transactional_id is not None:
         code = ErrorCode.INVALID_REQUEST if request.transactional_id == "" else ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -26,7 +28,9 @@ async def init_producer_id(broker: Broker, request: Any, context: RequestContext
     return messages.init_producer_id_response.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
-async def allocate_producer_ids(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def allocate_producer_ids(
+    broker: Broker, request: messages.allocate_producer_ids_request.AllocateProducerIdsRequest, context: RequestContext
+) -> messages.allocate_producer_ids_response.AllocateProducerIdsResponse:
     """The next block, written to ZooKeeper."""
     block = await broker.controller.allocate_producer_ids(request.broker_id, request.broker_epoch)
     return messages.allocate_producer_ids_response.AllocateProducerIdsResponse(

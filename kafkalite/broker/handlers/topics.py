@@ -7,19 +7,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
 
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
     from kafkalite.broker.dispatch import RequestContext
 
 
-async def create_topics(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def create_topics(
+    broker: Broker, request: messages.create_topics_request.CreateTopicsRequest, context: RequestContext
+) -> messages.create_topics_response.CreateTopicsResponse:
     """Create, then wait until all partitions have a leader or the request's timeout has passed."""
     deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
-    reply = await broker.controller.create_topics(request)
+    reply: messages.create_topics_response.CreateTopicsResponse = await broker.controller.create_topics(request)
     if not request.validate_only:
         created = [result for result in reply.topics if not result.error_code]
         for result in created:
@@ -34,10 +37,12 @@ async def create_topics(broker: Broker, request: Any, context: RequestContext) -
     return reply
 
 
-async def delete_topics(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def delete_topics(
+    broker: Broker, request: messages.delete_topics_request.DeleteTopicsRequest, context: RequestContext
+) -> messages.delete_topics_response.DeleteTopicsResponse:
     """Mark for deletion, then wait until the topics are gone from this broker's metadata."""
     deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
-    reply = await broker.controller.delete_topics(request)
+    reply: messages.delete_topics_response.DeleteTopicsResponse = await broker.controller.delete_topics(request)
     for result in reply.responses:
         if result.error_code:
             continue
@@ -49,5 +54,5 @@ async def delete_topics(broker: Broker, request: Any, context: RequestContext) -
     return reply
 
 
-def _is_gone(broker: Broker, topic: str) -> bool:
+def _is_gone(broker: Broker, topic: str | None) -> bool:
     return topic not in broker.metadata.topics
