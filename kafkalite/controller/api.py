@@ -33,32 +33,25 @@ class ControllerApi(ABC):
         self._rng = rng
         self._writes = AdminWrites(store, config, rng)
 
-    @property
-    @abstractmethod
-    def cluster(self) -> ClusterState | None:
-        """What the active controller knows; None when this one is not active."""
-
     @abstractmethod
     async def _ask(self, event: events.Event) -> Any:
         """Have the active controller handle an event."""
 
+    @abstractmethod
+    async def _governed(self) -> ClusterState:
+        """What the active controller knows, as soon as it has read it. KafkaError NOT_CONTROLLER."""
+
     async def create_topics(self, request: Any) -> Any:
         """CreateTopicsResponse; the topics are in ZooKeeper, leaders are elected a moment later."""
-        return await self._writes.create_topics(request, _racks(self._governed()))
+        return await self._writes.create_topics(request, _racks(await self._governed()))
 
     async def create_partitions(self, request: Any) -> Any:
         """CreatePartitionsResponse; likewise."""
-        return await self._writes.create_partitions(request, _racks(self._governed()))
+        return await self._writes.create_partitions(request, _racks(await self._governed()))
 
     async def delete_topics(self, request: Any) -> Any:
         """DeleteTopicsResponse; the topics are marked, their replicas go a moment later."""
-        return await self._writes.delete_topics(request, self._governed().topic_names.get)
-
-    def _governed(self) -> ClusterState:
-        cluster = self.cluster
-        if cluster is None:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
-        return cluster
+        return await self._writes.delete_topics(request, (await self._governed()).topic_names.get)
 
     async def alter_partition(self, request: Any, version: int) -> Any:
         """AlterPartitionResponse to a request that came in `version`. KafkaError STALE_BROKER_EPOCH."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from kafkalite.controller.requests import Command
-from kafkalite.errors import ProtocolViolation
 from kafkalite.net.connection import Connection
 from kafkalite.types import BrokerId, Endpoint
 
@@ -142,7 +141,7 @@ class Channels:
         while True:
             try:
                 return await sender.channel.request(command.message, command.version)
-            except (OSError, TimeoutError, ProtocolViolation) as problem:
+            except Exception as problem:  # whatever it is: a broker that missed a change would serve wrongly for ever
                 level = logging.WARNING if sender.retries % 50 == 0 else logging.DEBUG
                 logger.log(level, "request for broker %d failed and is sent again: %s", broker_id, problem)
                 sender.retries += 1

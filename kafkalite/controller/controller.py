@@ -26,10 +26,11 @@ from kafkalite.controller.channels import Channels, OpenChannel
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.failover import take_over
 from kafkalite.controller.handlers import HANDLERS
-from kafkalite.controller.loop import EventQueue, Tenure, TenureEnded, not_controller
+from kafkalite.controller.loop import NOT_THE_CONTROLLER, EventQueue, Tenure, TenureEnded, not_controller
 from kafkalite.controller.requests import Command
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.statistics import cluster_statistics
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import NO_BROKER, BrokerId
 from zk.controller_seat import ControllerMovedError, Seat, elect, read_controller
@@ -73,7 +74,7 @@ class Controller(ControllerApi):
         self._tenure: Tenure | None = None
         self._last_epoch = 0
         self._no_election_before_s = 0.0
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timers: dict[type, asyncio.TimerHandle] = {}
         self._stopped = False
 
     # -- life
@@ -227,6 +228,7 @@ class Controller(ControllerApi):
             logger.exception("taking over failed, another broker shall try: %s", problem)
             await self._give_up_seat()
         else:
+            tenure.settled.set()
             if self._settings.auto_leader_rebalance_enable:
                 self._later(FIRST_REBALANCE_DELAY_S, events.AutoPreferredReplicaLeaderElection())
 
@@ -242,7 +244,7 @@ class Controller(ControllerApi):
                 await self._maybe_resign()
 
     def _resign(self) -> None:
-        for timer in self._timers:
+        for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         if self._tenure is not None:
@@ -279,11 +281,20 @@ class Controller(ControllerApi):
 
     def _later(self, delay_s: float, event: events.Event) -> None:
         """Queue an event after a while, unless this broker resigns before."""
-        self._timers = [timer for timer in self._timers if not timer.cancelled()]
-        self._timers.append(asyncio.get_running_loop().call_later(delay_s, self._queue.put, event))
+        earlier = self._timers.get(type(event))
+        if earlier is not None:
+            earlier.cancel()
+        self._timers[type(event)] = asyncio.get_running_loop().call_later(delay_s, self._queue.put, event)
+
+    async def _governed(self) -> ClusterState:
+        tenure = self._tenure
+        if tenure is not None:
+            await tenure.settled.wait()
+        if tenure is None or tenure.ended:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
+        return tenure.cluster
 
     async def _ask(self, event: events.Event) -> Any:
-        """Have the active controller handle an event. KafkaError, NOT_CONTROLLER among others."""
         if not self.is_active:
             raise not_controller(event)
         return await self._queue.ask(event)

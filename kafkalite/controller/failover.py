@@ -40,7 +40,7 @@ def take_over(cluster: ClusterState) -> Steps[None]:
     yield from reassignment.znode_reassignments(cluster)
     if cluster.reassigning:
         yield from reassignment.advance(cluster, sorted(cluster.reassigning))
-    yield from topic_deletion.resume(cluster)
+    yield from topic_deletion.resume(cluster, cluster.deletions.queued)
     yield from leader_elections.znode_election(cluster)
     statuses = Counter(state.status.value for _, state in cluster.partitions())
     logger.info(

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+NOT_THE_CONTROLLER = "This is not the correct controller for this cluster."
+
 CONCURRENT_READS = 256
 """Reads that are under way at once; the session pipelines them."""
 
@@ -126,7 +128,7 @@ def not_controller(event: events.Event) -> KafkaError:
     """What a broker that is not, or no longer, the controller answers."""
     if isinstance(event, events.ControlledShutdown):
         return KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, "the controller moved to another broker")
-    return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
+    return KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
 
 
 class TenureEnded(Exception):
@@ -134,7 +136,7 @@ class TenureEnded(Exception):
 
 
 class Tenure:
-    """See the module. `put` queues an event."""
+    """See the module. `put` queues an event. `settled` is set once the cluster was read, or the tenure ended."""
 
     def __init__(
         self,
@@ -149,6 +151,7 @@ class Tenure:
         self.cluster = cluster
         self.channels = channels
         self.ended = False
+        self.settled = asyncio.Event()
         self._store = store
         self._writer = FencedWriter(store, seat)
         self._put = put
@@ -158,6 +161,7 @@ class Tenure:
     def end(self) -> None:
         """Leave office: no more effects, no more requests to brokers."""
         self.ended = True
+        self.settled.set()
         self.channels.stop()
 
     async def perform(self, procedure: steps.Steps[T]) -> T:

@@ -38,7 +38,7 @@ def topic_deletion(cluster: ClusterState) -> Steps[None]:
         logger.info("topics to be deleted: %s", ", ".join(sorted(new)))
         cluster.deletions.ineligible |= {p.topic for p in cluster.reassigning} & new
         cluster.deletions.queued |= new
-        yield from resume(cluster)
+        yield from resume(cluster, new)
 
 
 def drop_markers(cluster: ClusterState, topics: Iterable[str]) -> Steps[None]:
@@ -62,15 +62,15 @@ def resume_for(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
     waiting = cluster.deletions.queued.intersection(topics)
     if waiting:
         cluster.deletions.ineligible -= waiting
-        yield from resume(cluster)
+        yield from resume(cluster, waiting)
 
 
-def resume(cluster: ClusterState) -> Steps[None]:
-    """Complete what is done, retry what failed, begin what is eligible."""
+def resume(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
+    """Of `topics`, complete what is done, retry what failed, begin what is eligible."""
     deletions = cluster.deletions
     complete, eligible = [], []
     retried: list[Replica] = []
-    for topic in sorted(deletions.queued):
+    for topic in sorted(deletions.queued.intersection(topics)):
         replicas = cluster.replicas_of_topic(topic)
         statuses = {cluster.replica_status(replica) for replica in replicas}
         if statuses <= {ReplicaStatus.DELETION_SUCCESSFUL}:
@@ -97,7 +97,6 @@ def fail_replica_deletion(cluster: ClusterState, replicas: Collection[Replica]) 
     ]
     yield from move_replicas(cluster, movable, ReplicaStatus.DELETION_INELIGIBLE)
     cluster.deletions.ineligible |= {replica.partition.topic for replica in failed}
-    yield from resume(cluster)
 
 
 def replicas_deleted(cluster: ClusterState, broker_id: int, errors: dict[TopicPartition, int]) -> Steps[None]:
@@ -115,7 +114,7 @@ def replicas_deleted(cluster: ClusterState, broker_id: int, errors: dict[TopicPa
         yield from fail_replica_deletion(cluster, failed)
     if done:
         yield from move_replicas(cluster, done, ReplicaStatus.DELETION_SUCCESSFUL)
-        yield from resume(cluster)
+        yield from resume(cluster, {replica.partition.topic for replica in done})
 
 
 def _begin(cluster: ClusterState, topics: list[str]) -> Steps[None]:
