@@ -39,20 +39,21 @@ def departures_ms(table: Any) -> list[int]:
 
 
 def column_values(column: Any) -> list[Any]:
-    """A column as Python values, None for NaN, floats without fraction as int."""
-    values: list[Any] = column.tolist()
-    if column.dtype.kind == "f":
-        return [None if value != value else int(value) if value.is_integer() else value for value in values]
-    if column.dtype.kind in "iub":
-        return values
-    return [value if isinstance(value, str) else None for value in values]
+    """A column as Python values, None for NaN, floats as int when none of the column has a fraction."""
+    missing = column.isna()
+    if column.dtype.kind == "f" and not (column.dropna() % 1).any():
+        column = column.fillna(0).astype("int64")
+    values = column.astype(object)
+    values[missing] = None
+    found: list[Any] = values.tolist()
+    return found
 
 
 def flight_records(table: Any) -> Iterator[tuple[bytes | None, bytes, int]]:
     """(key, value, timestamp) of each row, in the table's order."""
     names = list(table.columns)
     columns = [column_values(table[name]) for name in names]
-    keys = columns[names.index("tailnum")]
+    keys = [None if key is None else key.encode() for key in columns[names.index("tailnum")]]
     pack = msgpack.Packer().pack
     for key, row, departure in zip(keys, zip(*columns, strict=True), departures_ms(table), strict=True):
-        yield None if key is None else key.encode(), pack(dict(zip(names, row, strict=True))), departure
+        yield key, pack(dict(zip(names, row, strict=True))), departure

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 
-from kafkalite.client.record_codec import BatchWriter, record_bytes_bound
+from kafkalite.client.record_codec import BatchWriter
 from kafkalite.client.records import Header
 from kafkalite.errors import ensure
 from kafkalite.types import Buffer, TopicPartition
@@ -133,9 +133,10 @@ class Accumulator:
         self._active: dict[TopicPartition, PartitionQueue] = {}
         self._flushing = 0
 
-    def has_room(self, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> bool:
-        """May a record be appended now? A record larger than the whole memory may when nothing else is there."""
-        return not self.used_bytes or self.used_bytes + record_bytes_bound(key, value, headers) <= self.buffer_memory
+    @property
+    def has_room(self) -> bool:
+        """May a record be appended now? Then `buffer_memory` is passed by that one record at most."""
+        return self.used_bytes < self.buffer_memory
 
     def append(
         self,

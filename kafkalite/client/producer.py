@@ -25,7 +25,7 @@ from kafkalite.client.errors import (
 from kafkalite.client.options import options_from_config
 from kafkalite.client.partitioner import Partitioner, PartitionFunction
 from kafkalite.client.producer_state import ProducerState
-from kafkalite.client.record_codec import record_bytes_bound
+from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
 from kafkalite.client.records import Header, RecordMetadata
 from kafkalite.client.retry import RetryPolicy
 from kafkalite.client.sender import Sender, SenderSettings
@@ -33,6 +33,7 @@ from kafkalite.client.serializers import Serializer, SerializerChoice, check_cho
 from kafkalite.clock import Clock, SystemClock
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.compression import CODEC_OF_NAME
+from kafkalite.protocol.records import HEADER_SIZE
 from kafkalite.types import TopicPartition
 
 _IN_FLIGHT_WITH_SEQUENCES = 5
@@ -116,7 +117,7 @@ class Producer:
         self._partitioner = Partitioner(partitioner)
         self._max_block_s = max_block_ms / 1000
         self._max_request_size = max_request_size
-        self._buffer_memory = buffer_memory
+        self._surely_fitting_bytes = max_request_size - HEADER_SIZE - RECORD_OVERHEAD_BYTES
         self._auto_create = allow_auto_create_topics
         self._cluster = ClusterClient(
             bootstrap_servers,
@@ -221,8 +222,11 @@ class Producer:
             partition = self._partitioner.partition(topic, key, view.all_partitions, view.available)
         elif partition not in view.partitions:
             await self._check_partition(topic, partition)
-        if not self._accumulator.has_room(key, value, headers) or len(value or b"") > self._max_request_size:
-            await self._wait_for_room(topic, key, value, headers)
+        content_bytes = (len(key) if key else 0) + (len(value) if value else 0)
+        if headers or content_bytes > self._surely_fitting_bytes:
+            self._check_size(topic, key, value, headers)
+        if not self._accumulator.has_room:
+            await self._wait_for_room()
         batch, filled = self._accumulator.append(
             TopicPartition(topic, partition),
             self._clock.now_ms() if timestamp_ms is None else timestamp_ms,
@@ -280,19 +284,18 @@ class Producer:
                 f"topic {topic} has partitions 0 to {count - 1}, not {partition}",
             )
 
-    async def _wait_for_room(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[Header]
-    ) -> None:
-        size = record_bytes_bound(key, value, headers)
-        limit = min(self._max_request_size, self._buffer_memory)
-        if size > limit:
+    def _check_size(self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> None:
+        size = HEADER_SIZE + record_bytes_bound(key, value, headers)
+        if size > self._max_request_size:
             raise ClientError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"a record of about {size} bytes for {topic} is larger than max_request_size and buffer_memory allow ({limit})",
+                f"a record of about {size} bytes for {topic} is larger than max_request_size ({self._max_request_size})",
             )
+
+    async def _wait_for_room(self) -> None:
         try:
             async with asyncio.timeout(self._max_block_s):
-                while not self._accumulator.has_room(key, value, headers):
+                while not self._accumulator.has_room:
                     self._room.clear()
                     self._sender.wake()
                     await self._room.wait()
