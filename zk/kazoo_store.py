@@ -108,7 +108,7 @@ class KazooStore:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._connected.wait()
-                await self._create_chroot()
+                await self._create_chroot(self._requests)
         except TimeoutError:
             await self.close()
             raise TimeoutError(f"no session with ZooKeeper at {self._servers} within {timeout_s:g} s") from None
@@ -252,17 +252,15 @@ class KazooStore:
     def _stripped(self, full: str) -> str:
         return full[len(self._chroot) :] or "/"
 
-    async def _create_chroot(self) -> None:
+    async def _create_chroot(self, requests: RequestQueue) -> None:
         """Kafka creates the chroot, and what is above it, as persistent empty znodes."""
         if not self._chroot:
             return
-        chroot, self._chroot = self._chroot, ""
-        try:
-            await self.create(chroot, parents=True)
-        except NodeExistsError:
-            pass
-        finally:
-            self._chroot = chroot
+        for full in (*paths.ancestors(self._chroot), self._chroot):
+            try:
+                await requests.request(full, partial(KazooClient.create_async, path=full), str)
+            except NodeExistsError:
+                pass
 
     # -- watches
 

@@ -1,7 +1,8 @@
 """The data of znodes: a frozen dataclass for each kind, with `encode() -> bytes` and `decode(bytes)`.
 
-Written byte for byte as Kafka 3.9 writes them (compact JSON, Kafka's order of keys), and read tolerantly: any whitespace
-and order, unknown keys ignored. `decode` raises `MalformedZnodeError`, a ValueError, on anything else.
+Written as Kafka 3.9.1 was seen to write them, byte for byte: compact JSON in Kafka's order of keys; only the entries inside
+a map may stand in another order. Read tolerantly: any whitespace and order, unknown keys ignored. `decode` raises
+`MalformedZnodeError`, a ValueError, on anything else.
 """
 
 from zk.znodes.admin import DeleteTopic, IsrChange, LogDirEvent, PartitionName, PreferredElection, ReassignPartitions

@@ -54,17 +54,19 @@ class BrokerRegistration:
         """Version 5. `host` and `port` are of the first plaintext endpoint, for readers of version 1."""
         plaintext = next((e for e in self.endpoints if e.security_protocol == _PLAINTEXT), None)
         document: dict[str, Any] = {
-            "version": 5,
-            "host": plaintext.host if plaintext else None,
-            "port": plaintext.port if plaintext else -1,
-            "jmx_port": self.jmx_port,
-            "timestamp": str(self.timestamp_ms),
-            "endpoints": [endpoint.uri for endpoint in self.endpoints],
-            "listener_security_protocol_map": {e.listener: e.security_protocol for e in self.endpoints},
             "features": {name: feature._asdict() for name, feature in self.features.items()},
+            "listener_security_protocol_map": {e.listener: e.security_protocol for e in self.endpoints},
+            "endpoints": [endpoint.uri for endpoint in self.endpoints],
         }
         if self.rack is not None:
             document["rack"] = self.rack
+        document |= {
+            "jmx_port": self.jmx_port,
+            "port": plaintext.port if plaintext else -1,
+            "host": plaintext.host if plaintext else None,
+            "version": 5,
+            "timestamp": str(self.timestamp_ms),
+        }
         return to_json(document)
 
     @classmethod

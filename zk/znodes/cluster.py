@@ -74,7 +74,7 @@ class Feature:
 
     def encode(self) -> bytes:
         levels = {name: {"max_version_level": level} for name, level in self.features.items()}
-        return to_json({"version": 2, "status": int(self.status), "features": levels})
+        return to_json({"features": levels, "version": 2, "status": int(self.status)})
 
     @classmethod
     def decode(cls, data: bytes) -> Feature:

@@ -30,12 +30,12 @@ class TopicAssignment:
 
     def encode(self) -> bytes:
         """Partitions in the order of the mapping; empty lists of adding and removing replicas are left out."""
-        document: dict[str, Any] = {"version": 3}
+        document: dict[str, Any] = {"partitions": _encode_replicas(self.partitions)}
         if self.topic_id is not None:
             document["topic_id"] = self.topic_id
-        document["partitions"] = _encode_replicas(self.partitions)
         document["adding_replicas"] = _encode_replicas(_without_empty(self.adding))
         document["removing_replicas"] = _encode_replicas(_without_empty(self.removing))
+        document["version"] = 3
         return to_json(document)
 
     @classmethod

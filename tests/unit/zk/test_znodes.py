@@ -32,9 +32,8 @@ from zk.znodes import (
 WRITTEN_BY_KAFKA = [
     (
         BrokerRegistration((RegisteredEndpoint("PLAINTEXT", "h", 9092),), timestamp_ms=1700000000000, rack="r1"),
-        '{"version":5,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1700000000000",'
-        '"endpoints":["PLAINTEXT://h:9092"],"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
-        '"features":{},"rack":"r1"}',
+        '{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"endpoints":["PLAINTEXT://h:9092"],'
+        '"rack":"r1","jmx_port":-1,"port":9092,"host":"h","version":5,"timestamp":"1700000000000"}',
     ),
     (
         BrokerRegistration(
@@ -42,14 +41,14 @@ WRITTEN_BY_KAFKA = [
             timestamp_ms=5,
             features={"f": FeatureRange(1, 2)},
         ),
-        '{"version":5,"host":"b","port":2,"jmx_port":-1,"timestamp":"5",'
-        '"endpoints":["OUT://[::1]:1","IN://b:2"],"listener_security_protocol_map":{"OUT":"SASL_SSL","IN":"PLAINTEXT"},'
-        '"features":{"f":{"min_version":1,"max_version":2}}}',
+        '{"features":{"f":{"min_version":1,"max_version":2}},'
+        '"listener_security_protocol_map":{"OUT":"SASL_SSL","IN":"PLAINTEXT"},"endpoints":["OUT://[::1]:1","IN://b:2"],'
+        '"jmx_port":-1,"port":2,"host":"b","version":5,"timestamp":"5"}',
     ),
     (
         BrokerRegistration((RegisteredEndpoint("SSL", "h", 9093, "SSL"),), timestamp_ms=5),
-        '{"version":5,"host":null,"port":-1,"jmx_port":-1,"timestamp":"5","endpoints":["SSL://h:9093"],'
-        '"listener_security_protocol_map":{"SSL":"SSL"},"features":{}}',
+        '{"features":{},"listener_security_protocol_map":{"SSL":"SSL"},"endpoints":["SSL://h:9093"],'
+        '"jmx_port":-1,"port":-1,"host":null,"version":5,"timestamp":"5"}',
     ),
     (
         ControllerSeat(1, 1700000000000),
@@ -58,12 +57,12 @@ WRITTEN_BY_KAFKA = [
     (ControllerEpoch(7), "7"),
     (
         TopicAssignment({0: (1, 2), 1: (2, 1)}, "k1NfV0J9Q5u1pQe0a0n3Wg", {0: (3,), 1: ()}, {0: (1,)}),
-        '{"version":3,"topic_id":"k1NfV0J9Q5u1pQe0a0n3Wg","partitions":{"0":[1,2],"1":[2,1]},'
-        '"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]}}',
+        '{"partitions":{"0":[1,2],"1":[2,1]},"topic_id":"k1NfV0J9Q5u1pQe0a0n3Wg",'
+        '"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]},"version":3}',
     ),
     (
         TopicAssignment({0: (1,)}),
-        '{"version":3,"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{}}',
+        '{"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{},"version":3}',
     ),
     (
         PartitionState(leader=1, leader_epoch=5, isr=(1, 2), controller_epoch=3),
@@ -88,10 +87,10 @@ WRITTEN_BY_KAFKA = [
     (IsrChange((PartitionName("t", 0),)), '{"version":1,"partitions":[{"topic":"t","partition":0}]}'),
     (LogDirEvent(1), '{"version":1,"broker":1,"event":1}'),
     (ProducerIdBlock(1, 0, 999), '{"version":1,"broker":1,"block_start":"0","block_end":"999"}'),
-    (Feature(), '{"version":2,"status":1,"features":{}}'),
+    (Feature(), '{"features":{},"version":2,"status":1}'),
     (
         Feature(FeatureStatus.DISABLED, {"f": 3}),
-        '{"version":2,"status":0,"features":{"f":{"max_version_level":3}}}',
+        '{"features":{"f":{"max_version_level":3}},"version":2,"status":0}',
     ),
     (ClusterId("Xy3AAAAAAAAAAAAAAAAAAA"), '{"version":"1","id":"Xy3AAAAAAAAAAAAAAAAAAA"}'),
 ]
