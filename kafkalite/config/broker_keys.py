@@ -60,11 +60,11 @@ def _text(
     return declare(ConfigType.STRING, default, rule, documentation, dynamic=dynamic, resolved=resolved)
 
 
-def _default_of(topic_key: str) -> Any:
+def _default_of(topic_key: str, *, dynamic: bool = True) -> Any:
     """The broker setting that gives topics their default for `topic_key`; None where a synonym holds the default."""
     key = TOPIC_KEYS[topic_key]
     only_name = len(key.synonyms) == 1
-    return declare(key.type, key.default if only_name else None, key.rule, key.documentation, dynamic=True)
+    return declare(key.type, key.default if only_name else None, key.rule, key.documentation, dynamic=dynamic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
@@ -163,7 +163,7 @@ class BrokerSettings:
     log_flush_scheduler_interval_ms: int = _long(LONG_MAX, "How often logs are looked through for flush.ms.")
     log_segment_delete_delay_ms: int = _default_of("file.delete.delay.ms")
     log_preallocate: bool = _default_of("preallocate")
-    log_message_format_version: str = _default_of("message.format.version")
+    log_message_format_version: str = _default_of("message.format.version", dynamic=False)
     log_message_timestamp_type: str = _default_of("message.timestamp.type")
     log_message_timestamp_difference_max_ms: int = _default_of("message.timestamp.difference.max.ms")
     log_message_timestamp_before_max_ms: int = _default_of("message.timestamp.before.max.ms")

@@ -33,14 +33,6 @@ __all__ = [
 _PER_BROKER_ONLY: Final = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
 """Dynamic keys that make no sense for all brokers at once."""
 
-_BROKER_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
-    synonym.name: tuple(each.name for each in key.synonyms)
-    for key in TOPIC_KEYS.values()
-    if len(key.synonyms) > 1
-    for synonym in key.synonyms
-}
-"""Broker keys that say the same thing in several units, in falling priority."""
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerSources:
@@ -201,54 +193,48 @@ def _changed_list(current: str | None, each: Operation, operation: AlterOperatio
 
 
 def _topic_entry(key: Key, sources: BrokerSources, overrides: Mapping[str, str]) -> ConfigEntry:
-    synonyms = [*_broker_synonyms(key, sources)]
+    synonyms = list(_broker_synonyms(key, sources))
     if (text := overrides.get(key.name)) is not None:
         synonyms.insert(0, ConfigSynonym(key.name, text, ConfigSource.TOPIC))
-    if not synonyms:
-        synonyms.append(ConfigSynonym(key.name, key.format(key.default), ConfigSource.DEFAULT))
-    first = synonyms[0]
-    value = _in_own_unit(key, first)
-    return ConfigEntry(
-        key.name, value, first.source, key.type, False, key.sensitive, key.documentation, tuple(synonyms)
-    )
+        value = key.format(key.parse(text))
+    else:
+        value = key.format(_inherited(key, sources))
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    return ConfigEntry(key.name, value, source, key.type, False, key.sensitive, key.documentation, tuple(synonyms))
 
 
-def _in_own_unit(key: Key, synonym: ConfigSynonym) -> str | None:
-    """The synonym's value as the topic's key would write it (log.retention.hours is in another unit)."""
-    if synonym.value is None:
-        return None
-    factor = next((each.factor for each in key.synonyms if each.name == synonym.name), 1)
-    value = key.parse(synonym.value)
-    return key.format(value * factor if factor != 1 and value >= 0 else value)
+def _inherited(key: Key, sources: BrokerSources) -> object:
+    """What the broker's settings give for a topic key, whichever unit they use."""
+    merged = sources.merged()
+    for synonym in key.synonyms:
+        if (text := merged.get(synonym.name)) is not None:
+            value = BROKER_KEYS[synonym.name].parse(text)
+            return value * synonym.factor if synonym.factor != 1 and value >= 0 else value
+    return key.default
 
 
 def _broker_synonyms(key: Key, sources: BrokerSources) -> Iterator[ConfigSynonym]:
-    """Given values of the broker settings that a topic key inherits from, then their defaults."""
-    for synonym in key.synonyms:
-        yield from _given(synonym.name, sources)
-    for synonym in key.synonyms:
-        broker_key = BROKER_KEYS[synonym.name]
-        if broker_key.default is not None:
-            yield ConfigSynonym(synonym.name, broker_key.format(broker_key.default), ConfigSource.DEFAULT)
+    """Only the first synonym is told, as Apache Kafka does: coarser units count but are not shown."""
+    for synonym in key.synonyms[:1]:
+        yield from _synonyms(BROKER_KEYS[synonym.name], sources)
 
 
-def _given(name: str, sources: BrokerSources) -> Iterator[ConfigSynonym]:
+def _synonyms(key: Key, sources: BrokerSources) -> Iterator[ConfigSynonym]:
+    """What each source gives for a broker setting, the nearest source first."""
     for source, texts in sources.in_priority():
-        if (text := texts.get(name)) is not None:
-            yield ConfigSynonym(name, text, source)
+        if (text := texts.get(key.name)) is not None:
+            yield ConfigSynonym(key.name, text, source)
+    if key.default is not None:
+        yield ConfigSynonym(key.name, key.format(key.default), ConfigSource.DEFAULT)
 
 
 def _broker_entry(key: Key, sources: BrokerSources) -> ConfigEntry:
     sensitive = key.sensitive or key.type is ConfigType.UNKNOWN
-    names = _BROKER_SYNONYMS.get(key.name, (key.name,))
-    synonyms = [each for name in names for each in _given(name, sources)]
-    for name in names:
-        if (known := BROKER_KEYS.get(name)) is not None and known.default is not None:
-            synonyms.append(ConfigSynonym(name, known.format(known.default), ConfigSource.DEFAULT))
-    value = next((each.value for each in synonyms if each.name == key.name), None)
+    synonyms = list(_synonyms(key, sources))
     if sensitive:
-        value, synonyms = None, [ConfigSynonym(each.name, None, each.source) for each in synonyms]
+        synonyms = [ConfigSynonym(each.name, None, each.source) for each in synonyms]
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    value = synonyms[0].value if synonyms else None
     return ConfigEntry(
         key.name, value, source, key.type, not key.dynamic, sensitive, key.documentation, tuple(synonyms)
     )

@@ -13,7 +13,9 @@ from typing import Final
 from kafkalite.types import Endpoint
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-DEFAULT_PROTOCOL_MAP: Final[Mapping[str, str]] = {name: name for name in SECURITY_PROTOCOLS}
+DEFAULT_PROTOCOL_MAP: Final[Mapping[str, str]] = {
+    name: name for name in ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")
+}
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})
 
 _ENDPOINT: Final = r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^\[\]:/\s]*)):(-?[0-9]+)"

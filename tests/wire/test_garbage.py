@@ -128,7 +128,7 @@ def mutations() -> list[Callable[[random.Random], bytes]]:
 
 
 def test_random_frames_neither_stop_nor_grow_the_broker_nor_disturb_others(
-    cluster: LocalCluster, servers: str, make_topic: TopicMaker
+    cluster: LocalCluster, servers: str, make_topic: TopicMaker, pytestconfig: pytest.Config
 ) -> None:
     topic, broker, chance = make_topic(), cluster.broker(1), random.Random(20)
     makers = mutations()
@@ -143,7 +143,8 @@ def test_random_frames_neither_stop_nor_grow_the_broker_nor_disturb_others(
     check_alive(broker.address)
     CLIENTS[0].produce(servers, topic, [Record(b"k", b"after")])
     assert [read.value for read in CLIENTS[0].consume(servers, topic, 2)] == [b"before", b"after"]
-    assert broker.resident_bytes() - before < GROWTH_BYTES
+    if not pytestconfig.getoption("--apache"):  # a Java heap grows up to its bound whatever arrives
+        assert broker.resident_bytes() - before < GROWTH_BYTES
 
 
 def tuple_of(address: str) -> tuple[str, int]:

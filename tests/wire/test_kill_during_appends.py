@@ -30,7 +30,8 @@ def test_a_lone_broker_killed_while_it_appends_keeps_what_it_acknowledged(
     settings = {"log.segment.bytes": "100000"}
     with LocalCluster(brokers=1, properties=settings, command=broker_command) as cluster:
         servers = cluster.bootstrap_servers
-        AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic("t", 1, 1)])["t"].result(30)
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.create_topics([NewTopic("t", 1, 1)], request_timeout=30)["t"].result(30)
         wait_until_led(servers, "t", 1)
         acknowledged: list[int] = []
         client = {"bootstrap.servers": servers, "acks": acks, "linger.ms": 1, "batch.num.messages": 20}

@@ -50,14 +50,13 @@ def test_the_nearest_source_of_a_broker_setting_wins() -> None:
 def test_a_topic_setting_shows_its_own_value_then_the_brokers() -> None:
     broker = BrokerSources(static={"log.retention.hours": "2"})
     inherited = one(describe_topic(broker, {}, {"retention.ms"}))
-    assert (inherited.value, inherited.source) == ("7200000", ConfigSource.STATIC_BROKER)
+    assert (inherited.value, inherited.source, inherited.synonyms) == ("7200000", ConfigSource.DEFAULT, ())
     own = one(describe_topic(broker, {"retention.ms": "5"}, {"retention.ms"}))
     assert (own.value, own.source) == ("5", ConfigSource.TOPIC)
-    assert sources(own) == [
-        ("retention.ms", "5", 1),
-        ("log.retention.hours", "2", 4),
-        ("log.retention.hours", "168", 5),
-    ]
+    assert sources(own) == [("retention.ms", "5", 1)]
+    broker = BrokerSources(static={"log.retention.hours": "2"}, per_broker={"log.retention.ms": "7"})
+    nearer = one(describe_topic(broker, {}, {"retention.ms"}))
+    assert (nearer.value, nearer.source) == ("7", ConfigSource.DYNAMIC_BROKER)
 
 
 def test_every_topic_setting_is_described_with_its_default() -> None:
@@ -73,12 +72,6 @@ def test_every_topic_setting_is_described_with_its_default() -> None:
 def test_what_needs_a_restart_is_read_only() -> None:
     entry = one(describe_broker(BrokerSources(), {"zookeeper.connect"}))
     assert (entry.value, entry.read_only, entry.synonyms) == (None, True, ())
-
-
-def test_units_of_one_setting_are_synonyms_of_each_other() -> None:
-    entry = one(describe_broker(BrokerSources(), {"log.retention.ms"}))
-    assert entry.value is None
-    assert sources(entry) == [("log.retention.hours", "168", 5)]
 
 
 def test_unknown_settings_are_listed_without_their_values() -> None:
