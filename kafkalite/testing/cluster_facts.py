@@ -88,7 +88,7 @@ class ClusterFacts:
 
     def expire_session(self, broker_id: int) -> None:
         """End the session of a broker behind its back, as if it had not been heard of for too long."""
-        owner = self.client.exists(paths.broker(broker_id)).ephemeral_owner
+        owner = self.client.exists(paths.broker(broker_id)).ephemeralOwner
         session_id = owner & 0xFFFFFFFFFFFFFFFF
         signed_id = session_id - (1 << 64) if session_id >> 63 else session_id
         hosts = ",".join(f"{host}:{port}" for host, port in self.client.hosts)

@@ -1,0 +1,133 @@
+"""Leaders that do not know that they are leaders no more: what only they have never counts, and goes when they return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafkalite.testing.broker_process import wait_until
+from kafkalite.testing.direct_writer import DirectWriter
+from kafkalite.testing.link import Link
+from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.testing.replica_compare import compare_replicas, partition_directories, read_replica
+from kafkalite.types import TopicPartition
+from tests.system.scenario import Scenario
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def links(cluster: LocalCluster) -> Iterator[dict[int, Link]]:
+    """A link of its own between each broker and ZooKeeper; the brokers are restarted to use them."""
+    links = {}
+    for broker in cluster.brokers.values():
+        links[broker.id] = Link(cluster.zookeeper_connect.split(","))
+        cluster.stop(broker.id)
+        broker.properties["zookeeper.connect"] = links[broker.id].connect
+        cluster.start_broker(broker.id)
+    yield links
+    for link in links.values():
+        link.mend()
+    cluster.close()  # before their way to ZooKeeper is gone
+    for link in links.values():
+        link.close()
+
+
+def log_of(scenario: Scenario, broker_id: int, topic: str) -> tuple[Any, ...]:
+    """The batches of partition 0 as they lie in a broker's log directory."""
+    found = partition_directories([scenario.cluster.broker(broker_id).log_dir])
+    return read_replica(found[TopicPartition(topic, 0)]).batches
+
+
+@pytest.mark.parametrize("more_records", [0, 40])
+def test_unreplicated_records_of_an_old_leader_are_truncated(scenario: Scenario, more_records: int) -> None:
+    """1. Followers are frozen, and the leader takes records with acks=1: only it has them.
+    2. It dies; the followers wake up inside their sessions, one is elected, and others write the same offsets.
+    3. It returns: its records go, and all replicas are equal byte for byte.
+    """
+    topic = scenario.create_topic(1, config={"min.insync.replicas": "1"})
+    workload = scenario.start_workload(topic, partitions=1)
+    leader = scenario.facts.leaders(topic)[0]
+    followers = sorted(scenario.facts.brokers() - {leader})
+    epoch = scenario.facts.broker_epoch(leader)
+    port = scenario.cluster.broker(leader).port
+    alone = DirectWriter(workload.recorder, "127.0.0.1", port, topic, 0, name=f"alone-{topic}", acks=1)
+    for follower in followers:
+        scenario.cluster.pause(follower)
+    alone.start()
+    wait_until(lambda: alone.acknowledged > 5, "records that only the leader has", 1.5)
+    scenario.cluster.kill(leader)
+    for follower in followers:
+        scenario.cluster.resume(follower)
+    alone.finish()
+    scenario.wait_led_by_others(topic, {leader})
+    before = log_of(scenario, leader, topic)
+    workload.wait_flowing()
+    diverged = [batch for batch in before if batch not in log_of(scenario, followers[0], topic)]
+    assert diverged, "the old leader has nothing that the others lack"
+    if more_records:
+        end = workload.writers[0].acknowledged + more_records
+        wait_until(lambda: workload.writers[0].acknowledged > end, f"{more_records} records more", 10)
+    scenario.start_broker(leader)
+    scenario.wait_registered_anew(leader, epoch)
+    scenario.verdict(workload)
+    after = log_of(scenario, leader, topic)
+    assert not [batch for batch in diverged if batch in after], "the old leader kept records that were never replicated"
+    log_dirs = {broker.id: [broker.log_dir] for broker in scenario.cluster.brokers.values()}
+    compared = compare_replicas(log_dirs, [TopicPartition(topic, 0)])
+    assert compared.equal, str(compared)
+    assert (compared.replicas, compared.batches) == (3, 3 * len(after))
+
+
+@pytest.mark.parametrize("role", ["controller", "other"])
+def test_leader_cut_off_from_zookeeper_acknowledges_nothing_that_the_new_leader_lacks(
+    scenario: Scenario, links: dict[int, Link], role: str
+) -> None:
+    """Clients still reach it, and it thinks that it leads; its followers have left it, and it cannot shrink the ISR."""
+    workload = scenario.start_workload(scenario.create_topic(6))
+    topic, controller = workload.topic, scenario.facts.controller()
+    partition, victim = next(
+        (index, leader)
+        for index, leader in enumerate(scenario.facts.leaders(topic))
+        if (leader == controller) == (role == "controller")
+    )
+    epoch = scenario.facts.broker_epoch(victim)
+    port = scenario.cluster.broker(victim).port
+    stubborn = DirectWriter(workload.recorder, "127.0.0.1", port, topic, partition, name=f"stubborn-{role}-{topic}")
+    stubborn.start()
+    wait_until(lambda: stubborn.acknowledged > 5, "acknowledgements of the stubborn writer", 10)
+    links[victim].cut()
+    try:
+        scenario.wait_led_by_others(topic, {victim})
+        workload.wait_flowing()
+        moved_ns, answered = workload.recorder.now_ns(), stubborn.answered
+        # Longer than replica.lag.time.max.ms: now it would shrink the ISR if it could.
+        wait_until(lambda: workload.recorder.now_ns() - moved_ns > 6e9, "two rounds of the ISR check", 30)
+        wait_until(lambda: stubborn.answered > answered + 8, "refusals of the isolated leader", 20)
+        assert stubborn.last_ack_ns < moved_ns, "the isolated leader acknowledged records after it had been replaced"
+        assert stubborn.errors
+        workload.wait_flowing()
+    finally:
+        links[victim].mend()
+    scenario.wait_registered_anew(victim, epoch)
+    stubborn.finish()
+    scenario.verdict(workload)
+
+
+def test_broker_cut_off_for_less_than_its_session_goes_on(scenario: Scenario, links: dict[int, Link]) -> None:
+    """Suspended is not expired: it keeps its registration and what it leads."""
+    workload = scenario.start_workload(scenario.create_topic(6))
+    leaders = scenario.facts.leaders(workload.topic)
+    victim = leaders[0]
+    epoch = scenario.facts.broker_epoch(victim)
+    with scenario.measured(workload, "short cut", 1.5):
+        links[victim].cut()
+        cut_ns = workload.recorder.now_ns()
+        wait_until(lambda: workload.recorder.now_ns() - cut_ns > 0.7e9, "0.7 s", 5)
+        links[victim].mend()
+        workload.wait_flowing()
+    assert scenario.facts.broker_epoch(victim) == epoch
+    assert scenario.facts.leaders(workload.topic) == leaders
+    scenario.verdict(workload)
