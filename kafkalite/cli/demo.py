@@ -29,13 +29,14 @@ from kafkalite.cli.output import Exit, fail, flush, note, write_line, write_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalite.client.admin import TopicDescription
+    from kafkalite.client.admin import Admin, TopicDescription
 
 _FLIGHTS, _FLIGHT_PARTITIONS = "flights", 6
 _TEXTBOOK_TOPICS = {"Topic-A": 3, "Topic-B": 2}
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 60.0
 _CHECK_TIMEOUT_S = 300.0
+_TOPICS_TIMEOUT_S = 30.0
 _PROGRESS_STEP = 4096
 
 
@@ -184,13 +185,26 @@ async def _create_topics(bootstrap_servers: str, replication_factor: int) -> lis
     ]
     async with Admin(bootstrap_servers=bootstrap_servers) as admin:
         await admin.create_topics(wanted)
-        deadline_s = asyncio.get_running_loop().time() + 30
-        while True:
-            described = await admin.describe_topics([topic.name for topic in wanted])
-            ready = all(partition.leader >= 0 for topic in described for partition in topic.partitions)
-            if ready or asyncio.get_running_loop().time() > deadline_s:
+        return await _described_with_leaders(admin, [topic.name for topic in wanted])
+
+
+async def _described_with_leaders(admin: Admin, names: list[str]) -> list[TopicDescription]:
+    """The topics once all partitions have leaders: the broker that is asked may hear of them later than the controller."""
+    from kafkalite.client.errors import ClientError
+
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _TOPICS_TIMEOUT_S
+    while True:
+        try:
+            described = await admin.describe_topics(names)
+            if all(partition.leader >= 0 for topic in described for partition in topic.partitions):
                 return described
-            await asyncio.sleep(0.05)
+        except ClientError as problem:
+            if not problem.retriable or loop.time() > deadline_s:
+                raise
+        if loop.time() > deadline_s:
+            fail(f"not all partitions have a leader after {_TOPICS_TIMEOUT_S:g} s", Exit.UNREACHABLE)
+        await asyncio.sleep(0.05)
 
 
 def _show_topics(described: list[TopicDescription]) -> None:
