@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import CODEC_OF_NAME, Codec
+from kafkalite.protocol.legacy_messages import is_message_set, to_record_batch
 from kafkalite.protocol.produce_validation import validate_produced
 from kafkalite.protocol.records import (
     LOG_OVERHEAD,
@@ -47,6 +48,8 @@ from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
 logger = logging.getLogger(__name__)
 
 _LENGTH_END: Final = 12
+_BATCHES_ONLY_FROM: Final = 3
+"""Produce version from which records come as batches of format 2."""
 
 
 class AppendResult(NamedTuple):
@@ -180,6 +183,8 @@ class PartitionLog:
         config = self.config
         log_append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
         if from_client:
+            if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
+                records = to_record_batch(records)
             produced = validate_produced(records, config=config, now_ms=now_ms, request_version=request_version)
             header = produced.header
             if header.producer_id >= 0:

@@ -1,0 +1,152 @@
+"""Each fault of a produced batch and the error it earns (specification 2.1 and what Kafka 3.9 was seen to answer)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+from crc32c import crc32c
+
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol.compression import Codec
+from kafkalite.protocol.produce_validation import validate_produced
+from kafkalite.protocol.record_check import InvalidRecords
+from kafkalite.protocol.records import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, NewRecord, build_batch
+
+NOW_MS = 1_700_000_000_000
+RECORDS = [NewRecord(b"key", b"value", NOW_MS + n) for n in range(3)]
+
+
+def validate(batch, config=None, version=9):
+    return validate_produced(batch, config=config or TopicConfig(), now_ms=NOW_MS, request_version=version)
+
+
+def refusal(batch, config=None, version=9):
+    with pytest.raises(KafkaError) as refused:
+        validate(batch, config, version)
+    return refused.value.code
+
+
+def with_field(position, form, value, batch=None):
+    """A good batch with one field changed and the CRC made right again."""
+    changed = bytearray(batch or build_batch(RECORDS))
+    struct.pack_into(form, changed, position, value)
+    struct.pack_into(">I", changed, 17, crc32c(memoryview(changed)[21:]))
+    return changed
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_good_batch_passes(codec):
+    batch = build_batch(RECORDS, codec=codec, producer_id=1, producer_epoch=0, base_sequence=0)
+    produced = validate(memoryview(batch))
+    assert (produced.header.records_count, produced.max_timestamp) == (3, NOW_MS + 2)
+
+
+def test_no_producer_id_with_sequence_zero_is_what_some_clients_send():
+    assert validate(build_batch(RECORDS, base_sequence=0))
+
+
+def test_wrong_checksum():
+    batch = build_batch(RECORDS)
+    batch[-1] ^= 1
+    assert refusal(batch) == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize(("magic", "code"), [(0, 87), (1, 87), (3, 2), (-1, 2)])
+def test_other_magic(magic, code):
+    assert refusal(with_field(16, ">b", magic)) == code
+
+
+@pytest.mark.parametrize(("length", "code"), [(13, 2), (0, 2), (-5, 2), (48, 2), (0x7FFFFFFF, 87)])
+def test_impossible_lengths(length, code):
+    assert refusal(with_field(8, ">i", length)) == code
+
+
+def test_no_records_a_torn_batch_and_two_batches():
+    batch = build_batch(RECORDS)
+    assert refusal(b"") == ErrorCode.INVALID_RECORD
+    assert refusal(batch[:-1]) == ErrorCode.INVALID_RECORD
+    assert refusal(batch + batch) == ErrorCode.INVALID_RECORD
+    assert refusal(batch + b"x") == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    ("position", "form", "value"),
+    [
+        (57, ">i", 0),
+        (57, ">i", -1),
+        (57, ">i", 2),
+        (57, ">i", 4),
+        (23, ">i", 5),
+        (23, ">i", -1),
+        (0, ">q", 1),
+        (0, ">q", -1),
+    ],
+)
+def test_counts_and_offsets_that_do_not_fit(position, form, value):
+    assert refusal(with_field(position, form, value)) == ErrorCode.INVALID_RECORD
+
+
+def test_counts_that_fit_each_other_but_not_the_records():
+    assert refusal(with_field(57, ">i", 4, with_field(23, ">i", 3))) == ErrorCode.INVALID_RECORD
+    assert refusal(with_field(57, ">i", 2, with_field(23, ">i", 1))) == ErrorCode.INVALID_RECORD
+
+
+def test_clients_write_no_markers_and_no_append_times():
+    batch = build_batch(RECORDS, attributes=CONTROL | TRANSACTIONAL, producer_id=1, producer_epoch=0, base_sequence=0)
+    assert refusal(batch) == ErrorCode.INVALID_RECORD
+    assert refusal(build_batch(RECORDS, attributes=LOG_APPEND_TIME)) == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_producers_and_sequences_go_together():
+    assert refusal(build_batch(RECORDS, producer_id=5, producer_epoch=0)) == ErrorCode.INVALID_RECORD
+    assert refusal(build_batch(RECORDS, attributes=TRANSACTIONAL)) == ErrorCode.INVALID_RECORD
+
+
+def test_codecs():
+    zstd = build_batch(RECORDS, codec=Codec.ZSTD)
+    assert refusal(zstd, version=6) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert validate(zstd, version=7)
+    assert refusal(with_field(21, ">h", 6)) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        assert refusal(with_field(21, ">h", codec)) == ErrorCode.INVALID_RECORD
+
+
+def test_a_bomb_is_refused():
+    batch = build_batch([NewRecord(None, bytes(200_000_000))], codec=Codec.ZSTD)
+    assert len(batch) < 100_000
+    assert refusal(batch) == ErrorCode.INVALID_RECORD
+
+
+def test_sizes():
+    batch = build_batch(RECORDS)
+    assert validate(batch, TopicConfig(max_message_bytes=len(batch)))
+    assert refusal(batch, TopicConfig(max_message_bytes=len(batch) - 1)) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_compacted_topics_need_keys():
+    batch = build_batch([*RECORDS, NewRecord(None, b"v", NOW_MS)])
+    assert validate(batch)
+    with pytest.raises(InvalidRecords) as refused:
+        validate(batch, TopicConfig(cleanup_policy=("compact",)))
+    assert refused.value.code == ErrorCode.INVALID_RECORD
+    assert [number for number, _ in refused.value.record_errors] == [3]
+
+
+def test_timestamps_out_of_range():
+    hour = TopicConfig(message_timestamp_before_max_ms=3_600_000, message_timestamp_after_max_ms=3_600_000)
+    stamps = [NOW_MS - 3_600_001, NOW_MS, NOW_MS + 3_600_001, -1]
+    batch = build_batch([NewRecord(b"k", b"v", stamp) for stamp in stamps])
+    assert validate(batch)
+    with pytest.raises(InvalidRecords) as refused:
+        validate(batch, hour)
+    assert refused.value.code == ErrorCode.INVALID_TIMESTAMP
+    assert [number for number, _ in refused.value.record_errors] == [0, 2]
+    assert validate(batch, replace(hour, message_timestamp_type="LogAppendTime"))
+    assert validate(build_batch([NewRecord(b"k", b"v", -1)]), hour)
+
+
+def test_the_largest_timestamp_is_what_the_records_say():
+    assert validate(with_field(35, ">q", NOW_MS + 9)).max_timestamp == NOW_MS + 2
