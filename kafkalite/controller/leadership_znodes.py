@@ -24,6 +24,20 @@ def read_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[Topic
     return _decoded(partitions, znodes)
 
 
+def current_leaderships(
+    cluster: ClusterState, partitions: Collection[TopicPartition], *, fresh: bool = False
+) -> Steps[dict[TopicPartition, Leadership]]:
+    """The leaderships on which to decide: those in memory, or, when they may be out of date, those in ZooKeeper.
+
+    Since KIP-497 the controller alone writes them, so memory is right unless a write has just met another version
+    (`fresh`). Before, leaders write them too.
+    """
+    if fresh or cluster.settings.leaders_write_isr:
+        return (yield from read_leaderships(partitions))
+    known = ((partition, cluster.leadership(partition)) for partition in partitions)
+    return {partition: leadership for partition, leadership in known if leadership is not None}
+
+
 def watch_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
     """The same, and an event for the next change of each (only needed where leaders write ISRs themselves)."""
     znodes = yield from read([paths.partition_state(*partition) for partition in partitions], watch=True)

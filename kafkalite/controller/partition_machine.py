@@ -8,8 +8,9 @@
 | Offline      | New, Online, Offline| memory only                                                              |
 | NonExistent  | Offline             | memory only                                                              |
 
-An illegal transition is logged and skipped. A write that meets another version is decided again from a fresh read, for
-a leader may have changed its ISR meanwhile. No candidate means no write: the partition stays as it is.
+An illegal transition is logged and skipped. A write that meets another version, and an election without a candidate, is
+decided again from a fresh read, for a leader may have changed its ISR meanwhile. Still no candidate means no write: the
+partition stays as it is.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from enum import Enum
 from kafkalite.controller import state_change
 from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionStatus
 from kafkalite.controller.leadership_znodes import (
+    current_leaderships,
     leadership_creation,
     leadership_parents,
     leadership_write,
-    read_leaderships,
     read_unclean_allowed,
     written_version,
 )
@@ -156,28 +157,33 @@ def _elect(
     cluster: ClusterState, partitions: Sequence[TopicPartition], strategy: Strategy, batch: RequestBatch
 ) -> Steps[Failures]:
     failures: Failures = {}
+    fresh = cluster.settings.leaders_write_isr
     remaining = list(partitions)
     while remaining:
-        current = yield from read_leaderships(remaining)
+        current = yield from current_leaderships(cluster, remaining, fresh=fresh)
         unclean = yield from _unclean_allowed(cluster, current, strategy)
         chosen: dict[TopicPartition, tuple[Leadership, tuple[BrokerId, ...]]] = {}
+        again: list[TopicPartition] = []
         for partition in remaining:
             try:
                 chosen[partition] = _choose(
                     cluster, partition, current.get(partition), strategy, partition.topic in unclean
                 )
             except KafkaError as problem:
-                failures[partition] = problem
+                if fresh:
+                    failures[partition] = problem
+                else:
+                    again.append(partition)  # do not give up on the strength of what is only remembered
         results = yield from write([leadership_write(p, leadership) for p, (leadership, _) in chosen.items()])
-        remaining = []
         for (partition, (leadership, recipients)), result in zip(chosen.items(), results, strict=True):
             if isinstance(result, BadVersionError):
-                remaining.append(partition)
+                again.append(partition)
             elif isinstance(result, StoreError):
                 failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not written: {result!r}")
             else:
                 written = replace(leadership, partition_epoch=written_version(result))
                 _lead(cluster, partition, written, recipients, batch)
+        remaining, fresh = again, True
     return failures
 
 

@@ -20,8 +20,8 @@ from kafkalite.controller import topic_deletion
 from kafkalite.controller.assignment import Assignment
 from kafkalite.controller.cluster_state import ClusterState, Leadership, Replica, ReplicaStatus
 from kafkalite.controller.leadership_znodes import (
+    current_leaderships,
     leadership_write,
-    read_leaderships,
     watch_leaderships,
     written_version,
 )
@@ -179,8 +179,8 @@ def _write_topics(cluster: ClusterState, changed: Mapping[TopicPartition, Assign
 
 
 def _in_sync(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[list[TopicPartition]]:
-    """Partitions whose target is wholly in the ISR, by a fresh read; also those that only changed their order."""
-    current = yield from read_leaderships(partitions)
+    """Partitions whose target is wholly in the ISR; also those that only changed their order."""
+    current = yield from current_leaderships(cluster, partitions)
     ready = []
     for partition in partitions:
         assignment, leadership = cluster.partition(partition).assignment, current.get(partition)
@@ -244,8 +244,9 @@ def _renew_epochs(
         return
     batch = RequestBatch(cluster)
     remaining = list(partitions)
+    fresh = False
     while remaining:
-        current = yield from read_leaderships(remaining)
+        current = yield from current_leaderships(cluster, remaining, fresh=fresh)
         raised: dict[TopicPartition, Leadership] = {}
         for partition in remaining:
             known = current.get(partition)
@@ -254,7 +255,7 @@ def _renew_epochs(
             else:
                 raised[partition] = replace(known, leader_epoch=known.leader_epoch + 1, controller_epoch=cluster.epoch)
         results = yield from write([leadership_write(p, leadership) for p, leadership in raised.items()])
-        remaining = []
+        remaining, fresh = [], True
         for (partition, leadership), result in zip(raised.items(), results, strict=True):
             if isinstance(result, BadVersionError):
                 remaining.append(partition)

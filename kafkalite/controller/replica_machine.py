@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from kafkalite.controller import state_change
 from kafkalite.controller.cluster_state import ClusterState, Leadership, Replica, ReplicaStatus
-from kafkalite.controller.leadership_znodes import leadership_write, read_leaderships, written_version
+from kafkalite.controller.leadership_znodes import current_leaderships, leadership_write, written_version
 from kafkalite.controller.requests import RequestBatch
 from kafkalite.controller.steps import Steps, publish, write
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
@@ -144,9 +144,10 @@ def _remove_from_isr(
     """
     settled: dict[TopicPartition, Leadership] = {}
     remaining = list(partitions)
+    fresh = False
     while remaining:
         wanted: dict[TopicPartition, Leadership] = {}
-        current = yield from read_leaderships(remaining)
+        current = yield from current_leaderships(cluster, remaining, fresh=fresh)
         for partition in remaining:
             known = current.get(partition)
             if known is None or known.controller_epoch > cluster.epoch:
@@ -159,7 +160,7 @@ def _remove_from_isr(
             else:
                 wanted[partition] = _shrunk(cluster, broker, known)
         results = yield from write([leadership_write(p, leadership) for p, leadership in wanted.items()])
-        remaining = []
+        remaining, fresh = [], True
         for (partition, leadership), result in zip(wanted.items(), results, strict=True):
             if isinstance(result, BadVersionError):
                 remaining.append(partition)

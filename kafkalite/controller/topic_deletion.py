@@ -2,7 +2,8 @@
 
 A topic waits ("ineligible") while it is being reassigned or while a broker with a replica is down or failed to
 delete it. `resume` is called whenever something may have become possible; each call does what can be done and returns.
-The order of the last deletes makes a crash harmless: the marker goes last, so the next controller begins again.
+The order of the last deletes makes a crash harmless: config, assignment, marker. As long as there is an assignment the
+next controller deletes once more, and a marker alone is dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kafkalite.controller.steps import Steps, list_children, list_children_of_ea
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 from zk import paths
-from zk.store import Delete
+from zk.store import Delete, NotEmptyError
 
 logger = logging.getLogger(__name__)
 
@@ -157,14 +158,28 @@ def _complete(cluster: ClusterState, topics: list[str]) -> Steps[None]:
         return
     replicas = [replica for topic in topics for replica in cluster.replicas_of_topic(topic)]
     yield from move_replicas(cluster, replicas, ReplicaStatus.NON_EXISTENT)
-    for level in (yield from _znodes_below(topics)):
-        yield from write([Delete(path) for path in level])
     yield from write([Delete(paths.topic_config(topic)) for topic in topics])
+    yield from _delete_znodes(topics)
     yield from drop_markers(cluster, topics)
     for topic in topics:
         cluster.remove_topic(topic)
         cluster.deletions.forget(topic)
     logger.info("topics deleted: %s", ", ".join(topics))
+
+
+def _delete_znodes(topics: list[str]) -> Steps[None]:
+    """The topics' znodes and all below them, deepest first."""
+    indices = yield from list_children_of_each([paths.partitions(topic) for topic in topics])
+    partitions = [
+        (topic, int(name)) for topic, names in zip(topics, indices, strict=True) for name in names if name.isdecimal()
+    ]
+    yield from write([Delete(paths.partition_state(topic, index)) for topic, index in partitions])
+    yield from write([Delete(paths.partition(topic, index)) for topic, index in partitions])
+    yield from write([Delete(paths.partitions(topic)) for topic in topics])
+    results = yield from write([Delete(paths.topic(topic)) for topic in topics])
+    stubborn = [topic for topic, result in zip(topics, results, strict=True) if isinstance(result, NotEmptyError)]
+    for level in (yield from _znodes_below(stubborn)):  # somebody put other things there
+        yield from write([Delete(path) for path in level])
 
 
 def _znodes_below(topics: list[str]) -> Steps[list[list[str]]]:

@@ -11,7 +11,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 from tests.unit.controller.fake_cluster import FIRST_PORT, FakeCluster, run
 from zk import paths
-from zk.znodes import BrokerRegistration, LogDirEvent, RegisteredEndpoint
+from zk.znodes import BrokerRegistration, LogDirEvent, ProducerIdBlock, RegisteredEndpoint
 
 
 def test_a_failed_log_directory_loses_its_leaders_until_the_broker_returns() -> None:
@@ -66,7 +66,7 @@ def test_blocks_of_producer_ids() -> None:
         assert (first.first_producer_id, first.last_producer_id) == (0, 999)
         assert (second.first_producer_id, second.last_producer_id) == (1000, 1999)
         data, _ = await cluster.tool.read(paths.PRODUCER_ID_BLOCK)
-        assert data == b'{"version":1,"broker":2,"block_start":"1000","block_end":"1999"}'
+        assert ProducerIdBlock.decode(data) == second
         for broker_id, broker_epoch, code in (
             (2, epoch - 1, ErrorCode.STALE_BROKER_EPOCH),
             (9, 1, ErrorCode.BROKER_ID_NOT_REGISTERED),

@@ -254,7 +254,7 @@ def test_the_feature_znode() -> None:
     async def scenario() -> None:
         cluster = await FakeCluster().start(1)
         data, stat = await cluster.tool.read(paths.FEATURE)
-        assert (data, stat.version) == (b'{"version":2,"status":1,"features":{}}', 0)
+        assert (Feature.decode(data), stat.version) == (Feature(), 0)
         await cluster.tool.write(paths.FEATURE, b"garbage")
         await cluster.tool.delete(paths.CONTROLLER)
         await cluster.quiet()

@@ -1,0 +1,143 @@
+"""What a batch of changes becomes on the wire, and in which versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from kafkalite.controller.assignment import Assignment
+from kafkalite.controller.cluster_state import Broker, ClusterState, Leadership, ReplicaStatus
+from kafkalite.controller.requests import Command, RequestBatch
+from kafkalite.controller.settings import ControllerSettings, ProtocolVersion, RequestVersions
+from kafkalite.protocol import codec
+from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import Endpoint, TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def _cluster(version: str = "3.9") -> ClusterState:
+    settings = ControllerSettings(inter_broker_protocol_version=ProtocolVersion.parse(version))
+    cluster = ClusterState(1, 5, settings)
+    for broker in (1, 2, 3):
+        cluster.brokers[broker] = Broker(broker, 100 + broker, (Endpoint("PLAINTEXT", f"host{broker}", 9092),))
+    cluster.add_topic("t", b"t" * 16)
+    cluster.set_assignment(T0, Assignment((1, 2)))
+    cluster.set_assignment(T1, Assignment((2, 9)))
+    cluster.partition(T0).leadership = Leadership(1, 7, (1, 2), 4, 11)
+    return cluster
+
+
+def _by_broker(commands: Iterable[Command], key: ApiKey) -> dict[int, object]:
+    return {command.broker_id: command.message for command in commands if command.message.API.key == key}
+
+
+def test_order_and_recipients() -> None:
+    batch = RequestBatch(_cluster())
+    batch.stop_replica(2, T1, delete=False)
+    batch.leader_and_isr((1, 2, 9), T0)
+    commands = batch.commands()
+    assert [(c.broker_id, ApiKey(c.message.API.key).name) for c in commands] == [
+        (1, "LEADER_AND_ISR"),
+        (2, "LEADER_AND_ISR"),
+        (1, "UPDATE_METADATA"),
+        (2, "UPDATE_METADATA"),
+        (3, "UPDATE_METADATA"),
+        (2, "STOP_REPLICA"),
+    ]
+    assert [c.message.broker_epoch for c in commands[:2]] == [101, 102]
+    (leader,) = commands[0].message.live_leaders
+    assert (leader.broker_id, leader.host_name) == (1, "host1")
+    state = commands[0].message.topic_states[0].partition_states[0]
+    assert (state.controller_epoch, state.leader_epoch, state.partition_epoch) == (4, 7, 11)
+
+
+def test_a_replica_that_starts_is_new_on_its_own_broker_only() -> None:
+    cluster = _cluster()
+    cluster.partition(T0).replica_statuses[2] = ReplicaStatus.NEW
+    batch = RequestBatch(cluster)
+    batch.leader_and_isr((1, 2), T0)
+    states = {
+        broker: message.topic_states[0].partition_states[0].is_new  # type: ignore[attr-defined]
+        for broker, message in _by_broker(batch.commands(), ApiKey.LEADER_AND_ISR).items()
+    }
+    assert states == {1: False, 2: True}
+
+
+def test_metadata_leaves_out_partitions_without_a_leader_and_names_offline_replicas() -> None:
+    cluster = _cluster()
+    cluster.set_assignment(T0, Assignment((1, 9)))
+    batch = RequestBatch(cluster)
+    batch.update_metadata((T0, T1))
+    message = batch.commands()[0].message
+    (state,) = message.topic_states[0].partition_states
+    assert (state.partition_index, state.offline_replicas) == (0, [9])
+    assert [broker.id for broker in message.live_brokers] == [1, 2, 3]
+
+
+def test_a_topic_that_is_being_deleted() -> None:
+    cluster = _cluster()
+    cluster.deletions.queued.add("t")
+    batch = RequestBatch(cluster)
+    batch.update_metadata((T0,))
+    batch.stop_replica(1, T0, delete=True)
+    commands = batch.commands()
+    state = commands[0].message.topic_states[0].partition_states[0]
+    assert (state.leader, state.leader_epoch, state.zk_version) == (-2, 0, 0)
+    assert commands[-1].message.topic_states[0].partition_states[0].leader_epoch == -2
+
+
+def test_old_stop_requests_are_split_by_their_one_flag() -> None:
+    batch = RequestBatch(_cluster("2.3"))
+    batch.stop_replica(1, T0, delete=True)
+    batch.stop_replica(1, T1, delete=False)
+    commands = batch.commands()
+    assert [command.message.delete_partitions for command in commands] == [False, True]
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.2", "2.4-IV0", "2.4", "2.6", "2.8", "3.2", "3.9"])
+def test_every_version_can_be_written_and_read(version: str) -> None:
+    batch = RequestBatch(_cluster(version))
+    batch.leader_and_isr((1, 2), T0, is_new=True)
+    batch.stop_replica(3, T1, delete=True)
+    for command in batch.commands():
+        body = b"".join(bytes(part) for part in codec.encode_request(command.message, command.version))
+        read = codec.decode_request(command.message.API.key, command.version, body, 0)
+        assert (read.controller_id, read.controller_epoch) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [
+        ("0.10.2", (0, 3, 0)),
+        ("1.0", (1, 4, 0)),
+        ("2.1", (1, 4, 0)),
+        ("2.2-IV0", (2, 5, 1)),
+        ("2.3", (2, 5, 1)),
+        ("2.4-IV0", (3, 5, 1)),
+        ("2.4-IV1", (4, 6, 2)),
+        ("2.5", (4, 6, 2)),
+        ("2.6", (4, 6, 3)),
+        ("2.8-IV0", (4, 6, 3)),
+        ("2.8", (5, 7, 3)),
+        ("3.0-IV1", (5, 7, 3)),
+        ("3.2-IV0", (6, 7, 3)),
+        ("3.3", (6, 7, 3)),
+        ("3.4-IV0", (7, 8, 4)),
+        ("3.9-IV0", (7, 8, 4)),
+    ],
+)
+def test_versions_follow_the_inter_broker_protocol(text: str, versions: tuple[int, int, int]) -> None:
+    settings = ControllerSettings(inter_broker_protocol_version=ProtocolVersion.parse(text))
+    assert settings.request_versions == RequestVersions(*versions)
+
+
+def test_what_older_protocols_do_without() -> None:
+    old = ControllerSettings(inter_broker_protocol_version=ProtocolVersion.parse("2.7-IV1"))
+    assert (old.writes_features, old.leaders_write_isr, old.gives_topic_ids) == (True, True, False)
+    new = ControllerSettings(inter_broker_protocol_version=ProtocolVersion.parse("2.8"))
+    assert (new.writes_features, new.leaders_write_isr, new.gives_topic_ids) == (True, False, True)
+    assert not new.marks_recovering_leaders
+    with pytest.raises(ValueError, match="no form"):
+        ProtocolVersion.parse("latest")
