@@ -156,7 +156,7 @@ class Controller(ControllerApi):
         try:
             return await tenure.perform(HANDLERS[type(event)](tenure.cluster, event))
         except ControllerMovedError:
-            await self._contested(self._maybe_resign)
+            self._unseated()
             raise not_controller(event) from None
         except (SessionExpiredError, StoreClosedError, TenureEnded):
             raise not_controller(event) from None
@@ -218,7 +218,7 @@ class Controller(ControllerApi):
         try:
             await tenure.perform(take_over(cluster))
         except ControllerMovedError:
-            await self._maybe_resign()
+            self._unseated()
         except TenureEnded:
             self._resign()
         except (SessionExpiredError, StoreClosedError):
@@ -241,7 +241,12 @@ class Controller(ControllerApi):
             try:
                 await tenure.release()
             except ControllerMovedError:
-                await self._maybe_resign()
+                self._unseated()
+
+    def _unseated(self) -> None:
+        """A write was refused because of the epoch: resign, whatever /controller says, and look who has the seat."""
+        self._resign()
+        self._queue.put(events.Reelect())
 
     def _resign(self) -> None:
         for timer in self._timers.values():

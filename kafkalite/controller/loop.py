@@ -75,7 +75,9 @@ class EventQueue:
         self._wake.set()
 
     def ask(self, event: events.Event) -> asyncio.Future[Any]:
-        """Queue an event; the future gets the answer, or a KafkaError."""
+        """Queue an event; the future gets the answer, or a KafkaError. KafkaError at once when nobody consumes."""
+        if self._task is None or self._task.done():
+            raise not_controller(event)
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Queued(event, reply))
         self._wake.set()
@@ -108,6 +110,7 @@ class EventQueue:
             except InvariantBroken as problem:
                 logger.critical("the controller stops, an invariant is broken: %s", problem)
                 _refuse(queued, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+                self.clear()
                 if self._on_fatal is not None:
                     self._on_fatal(problem)
                 raise

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafkalite.controller.cluster_state import ClusterState, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, Partition, ReplicaStatus
 from kafkalite.controller.leader_elections import imbalance
-from kafkalite.types import NO_BROKER
+from kafkalite.types import TopicPartition
 
 
 def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
@@ -16,9 +16,7 @@ def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
             statuses = list(state.replica_statuses.values())
             replicas_to_delete += len(statuses) - statuses.count(ReplicaStatus.DELETION_SUCCESSFUL)
             ineligible_to_delete += statuses.count(ReplicaStatus.DELETION_INELIGIBLE)
-        elif state.leader in (None, NO_BROKER) or not cluster.is_online(
-            state.leader or 0, partition, with_shutting_down=True
-        ):
+        elif not _has_leader(cluster, partition, state):
             offline += 1
     return {
         "active_broker_count": len(cluster.brokers),
@@ -32,3 +30,8 @@ def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
         "replicas_to_delete_count": replicas_to_delete,
         "replicas_ineligible_to_delete_count": ineligible_to_delete,
     }
+
+
+def _has_leader(cluster: ClusterState, partition: TopicPartition, state: Partition) -> bool:
+    """No broker has the id -1, so a partition whose leader is "none" has none."""
+    return state.leader is not None and cluster.is_online(state.leader, partition, with_shutting_down=True)

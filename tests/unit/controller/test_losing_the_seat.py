@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from kafkalite.controller.events import ListPartitionReassignments
 from kafkalite.controller.failover import take_over
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.controller.handlers import HANDLERS
+from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
+from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from tests.unit.controller.fake_cluster import FakeCluster, run
 from zk import paths
@@ -104,6 +107,39 @@ def test_the_seat_is_vacated_by_hand() -> None:
         assert {member.controller.active_controller_id for member in cluster.members.values()} == {
             cluster.controller.broker_id
         }
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_an_epoch_raised_by_hand_is_overcome_by_a_new_election() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1)
+        await cluster.tool.write(paths.CONTROLLER_EPOCH, b"7")
+        await cluster.create_topic("t", [1])
+        assert cluster.controller.epoch == 8
+        assert await cluster.short_state("t-0") == (1, [1], 0)
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_a_broken_invariant_stops_the_controller_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(cluster: Any, event: Any) -> Any:
+        raise InvariantBroken("the sky fell")
+
+    monkeypatch.setitem(HANDLERS, ListPartitionReassignments, broken)
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1)
+        reported: list[BaseException] = []
+        controller = cluster.controller
+        controller._queue._on_fatal = reported.append
+        request = messages.list_partition_reassignments_request.ListPartitionReassignmentsRequest(topics=None)
+        for _ in range(2):
+            with pytest.raises(KafkaError):
+                await controller.list_partition_reassignments(request)
+        assert [str(problem) for problem in reported] == ["the sky fell"]
         await cluster.stop()
 
     run(scenario())
