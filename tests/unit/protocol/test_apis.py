@@ -1,0 +1,112 @@
+"""The table of APIs, header versions, and which versions brokers send to each other."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version, response_header_version
+from kafkalite.protocol.inter_broker import (
+    InterBrokerVersions,
+    allocates_producer_ids,
+    inter_broker_versions,
+    parse_version,
+    uses_alter_partition,
+)
+
+RANGES_OF_3_9 = {
+    ApiKey.FETCH: (17, 12),
+    ApiKey.LIST_OFFSETS: (9, 6),
+    ApiKey.LEADER_AND_ISR: (7, 4),
+    ApiKey.STOP_REPLICA: (4, 2),
+    ApiKey.UPDATE_METADATA: (8, 6),
+    ApiKey.CONTROLLED_SHUTDOWN: (3, 3),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (4, 4),
+    ApiKey.ALTER_PARTITION: (3, 0),
+    ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+}
+"""Highest version and first flexible one, as the specification of the control requests has them."""
+
+
+def test_every_key_has_one_row() -> None:
+    assert [api.key for api in APIS.values()] == list(ApiKey)
+    assert all(number == api.key for number, api in APIS.items())
+
+
+@pytest.mark.parametrize("key", RANGES_OF_3_9, ids=lambda key: key.name)
+def test_versions_between_brokers_are_those_of_3_9(key: ApiKey) -> None:
+    assert (APIS[key].max_version, APIS[key].flexible_from) == RANGES_OF_3_9[key]
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_shapes_are_versions_of_the_api_newest_first(api: Api) -> None:
+    assert list(api.shapes) == sorted(api.shapes, reverse=True)
+    assert not api.shapes or api.shapes[0] == api.max_version
+    assert all(api.min_version <= version <= api.max_version for version in api.shapes)
+
+
+def test_headers() -> None:
+    produce, versions = APIS[ApiKey.PRODUCE], APIS[ApiKey.API_VERSIONS]
+    assert [request_header_version(produce, version) for version in (8, 9)] == [1, 2]
+    assert [response_header_version(produce, version) for version in (8, 9)] == [0, 1]
+    assert [request_header_version(versions, version) for version in (2, 3)] == [1, 2]
+    assert [response_header_version(versions, version) for version in (2, 3)] == [0, 0]
+    shutdown = APIS[ApiKey.CONTROLLED_SHUTDOWN]
+    assert [request_header_version(shutdown, version) for version in range(4)] == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [
+        ("2.4", (4, 6, 2, 3, 11, 3, 5)),
+        ("2.4-IV1", (4, 6, 2, 3, 11, 3, 5)),
+        ("2.5", (4, 6, 2, 3, 11, 3, 5)),
+        ("2.6", (4, 6, 3, 3, 11, 3, 5)),
+        ("2.7-IV0", (4, 6, 3, 3, 11, 3, 5)),
+        ("2.7-IV1", (4, 6, 3, 3, 12, 3, 5)),
+        ("2.8-IV0", (4, 6, 3, 3, 12, 4, 6)),
+        ("2.8", (5, 7, 3, 3, 12, 4, 6)),
+        ("3.0", (5, 7, 3, 3, 12, 4, 7)),
+        ("3.1-IV0", (5, 7, 3, 3, 13, 4, 7)),
+        ("3.3", (6, 7, 3, 3, 13, 4, 7)),
+        ("3.4", (7, 8, 4, 3, 13, 4, 7)),
+        ("3.5-IV0", (7, 8, 4, 3, 14, 4, 8)),
+        ("3.6", (7, 8, 4, 3, 15, 4, 8)),
+        ("3.7", (7, 8, 4, 3, 16, 4, 8)),
+        ("3.9", (7, 8, 4, 3, 17, 4, 9)),
+        ("3.9.1", (7, 8, 4, 3, 17, 4, 9)),
+    ],
+)
+def test_versions_for_an_inter_broker_protocol_version(text: str, versions: tuple[int, ...]) -> None:
+    assert inter_broker_versions(text) == InterBrokerVersions(*versions)
+
+
+def test_no_version_is_newer_than_the_codec_or_goes_back() -> None:
+    keys = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.CONTROLLED_SHUTDOWN)
+    keys += (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS)
+    rows = [inter_broker_versions(f"{major}.{minor}") for major, minor in [(2, 4), (2, 8), (3, 0), (3, 4), (3, 9)]]
+    for older, newer in itertools.pairwise(rows):
+        assert all(a <= b for a, b in zip(older, newer, strict=True))
+    assert tuple(rows[-1]) == tuple(APIS[key].max_version for key in keys)
+
+
+@pytest.mark.parametrize("text", ["2.3", "2.4-IV0", "1.1"])
+def test_too_old_versions_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"older than 2\.4-IV1"):
+        inter_broker_versions(text)
+
+
+@pytest.mark.parametrize("text", ["", "three", "3", "3.x", "3.9-IVx"])
+def test_what_is_no_version_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a release"):
+        parse_version(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "alters", "allocates"),
+    [("2.7-IV1", False, False), ("2.7-IV2", True, False), ("2.8", True, False), ("3.0-IV0", True, True)],
+)
+def test_gates(text: str, alters: bool, allocates: bool) -> None:
+    assert uses_alter_partition(text) is alters
+    assert allocates_producer_ids(text) is allocates
