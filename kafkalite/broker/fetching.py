@@ -69,6 +69,7 @@ class PartitionReader:
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
+            records=b"",  # never null: librdkafka cannot parse an answer without records, and would ask for ever
         )
         item.is_drained = True
         try:

@@ -76,7 +76,10 @@ def _items(
         for asked in topic.partitions:
             if name is None:
                 data = messages.fetch_response.PartitionData(
-                    partition_index=asked.partition, error_code=ErrorCode.UNKNOWN_TOPIC_ID, high_watermark=-1
+                    partition_index=asked.partition,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+                    high_watermark=-1,
+                    records=b"",
                 )
                 unknown.append((topic.topic_id, data))
                 continue
