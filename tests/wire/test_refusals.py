@@ -5,7 +5,7 @@ from __future__ import annotations
 import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.wire.clients import CLIENTS, Client, Record
 from tests.wire.conftest import TopicMaker
@@ -47,12 +47,6 @@ def test_a_topic_is_made_once_and_deleted_once(admin: AdminClient, make_topic: T
     assert code_of(admin.create_topics([wanted], request_timeout=30)[topic]) == KafkaError.TOPIC_ALREADY_EXISTS
     admin.delete_topics([topic], request_timeout=30)[topic].result(30)
     assert code_of(admin.delete_topics([topic], request_timeout=30)[topic]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-
-
-def test_partitions_can_only_grow(admin: AdminClient, make_topic: TopicMaker) -> None:
-    topic = make_topic(partitions=2)
-    assert code_of(admin.create_partitions([NewPartitions(topic, 1)])[topic]) == KafkaError.INVALID_PARTITIONS
-    admin.create_partitions([NewPartitions(topic, 3)], request_timeout=30)[topic].result(30)
 
 
 @pytest.mark.parametrize("client", CLIENTS[:3], ids=lambda client: client.name)
