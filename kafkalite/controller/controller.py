@@ -170,6 +170,9 @@ class Controller(ControllerApi):
             await step()
         except (SessionExpiredError, StoreClosedError):
             logger.info("the ZooKeeper session ended during %s", step.__name__)
+        except StoreError as problem:
+            logger.error("%s failed and is tried again: %s", step.__name__, problem)
+            self._later(FAILED_FAILOVER_BACKOFF_S, events.Reelect())
 
     # -- the seat
 
