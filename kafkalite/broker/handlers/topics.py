@@ -1,4 +1,4 @@
-"""CreateTopics (19), DeleteTopics (20): carried out by the controller; the handler waits until this broker's metadata shows the outcome.
+"""CreateTopics (19), DeleteTopics (20), CreatePartitions (37): carried out by the controller; the handler waits until this broker's metadata shows the outcome.
 
 - CreateTopics 4 defaults for counts (KIP-464), 5 configs in the answer (KIP-525), 7 topic ids. DeleteTopics 5 error messages, 6 by id.
 - Asked of a broker that is not the controller: NOT_CONTROLLER, and the client finds the controller.
@@ -51,6 +51,23 @@ async def delete_topics(
         if not gone:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic is marked for deletion, but was not deleted in time."
+    return reply
+
+
+async def create_partitions(broker: Broker, request: Any, context: RequestContext) -> Any:
+    """Enlarge, then wait until the new partitions have a leader or the request's timeout has passed."""
+    deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
+    reply = await broker.controller.create_partitions(request)
+    if not request.validate_only:
+        counts = {topic.name: topic.count for topic in request.topics}
+        for result in reply.results:
+            if result.error_code:
+                continue
+            left_s = (deadline_ms - broker.clock.monotonic_ms()) / 1000
+            wanted = range(counts[result.name])
+            if not await broker.metadata.wait_until(partial(broker.metadata.has_leaders, result.name, wanted), left_s):
+                result.error_code = ErrorCode.REQUEST_TIMED_OUT
+                result.error_message = "The partitions were created, but not all of them had a leader in time."
     return reply
 
 
