@@ -43,7 +43,7 @@ class AdminWrites:
 
     # -- create
 
-    async def create_topics(self, request: Any, brokers: Racks) -> Any:
+    async def create_topics(self, request: Any, brokers: Racks) -> messages.create_topics_response.CreateTopicsResponse:
         """CreateTopicsResponse; the topics are in ZooKeeper, their leaders not yet elected.
 
         `brokers` are the live ones. Errors of single topics are in the response, messages as Kafka's.
@@ -118,7 +118,9 @@ class AdminWrites:
 
     # -- more partitions
 
-    async def create_partitions(self, request: Any, brokers: Racks) -> Any:
+    async def create_partitions(
+        self, request: Any, brokers: Racks
+    ) -> messages.create_partitions_response.CreatePartitionsResponse:
         """CreatePartitionsResponse; likewise."""
         repeated = _repeated(topic.name for topic in request.topics)
         marked = frozenset(await self._children(paths.DELETE_TOPICS))
@@ -166,7 +168,9 @@ class AdminWrites:
 
     # -- delete
 
-    async def delete_topics(self, request: Any, name_of: Callable[[bytes], str | None]) -> Any:
+    async def delete_topics(
+        self, request: Any, name_of: Callable[[bytes], str | None]
+    ) -> messages.delete_topics_response.DeleteTopicsResponse:
         """DeleteTopicsResponse; the topics are marked, and gone once the controller is done with them.
 
         `name_of` finds topics by id. TOPIC_DELETION_DISABLED is what versions below 3 call INVALID_REQUEST.

@@ -41,15 +41,21 @@ class ControllerApi(ABC):
     async def _governed(self) -> ClusterState:
         """What the active controller knows, as soon as it has read it. KafkaError NOT_CONTROLLER."""
 
-    async def create_topics(self, request: Any) -> Any:
+    async def create_topics(
+        self, request: messages.create_topics_request.CreateTopicsRequest
+    ) -> messages.create_topics_response.CreateTopicsResponse:
         """CreateTopicsResponse; the topics are in ZooKeeper, leaders are elected a moment later."""
         return await self._writes.create_topics(request, _racks(await self._governed()))
 
-    async def create_partitions(self, request: Any) -> Any:
+    async def create_partitions(
+        self, request: messages.create_partitions_request.CreatePartitionsRequest
+    ) -> messages.create_partitions_response.CreatePartitionsResponse:
         """CreatePartitionsResponse; likewise."""
         return await self._writes.create_partitions(request, _racks(await self._governed()))
 
-    async def delete_topics(self, request: Any) -> Any:
+    async def delete_topics(
+        self, request: messages.delete_topics_request.DeleteTopicsRequest
+    ) -> messages.delete_topics_response.DeleteTopicsResponse:
         """DeleteTopicsResponse; the topics are marked, their replicas go a moment later."""
         return await self._writes.delete_topics(request, (await self._governed()).topic_names.get)
 
@@ -67,7 +73,9 @@ class ControllerApi(ABC):
         remaining: list[TopicPartition] = await self._ask(events.ControlledShutdown(broker_id, broker_epoch))
         return remaining
 
-    async def elect_leaders(self, request: Any) -> Any:
+    async def elect_leaders(
+        self, request: messages.elect_leaders_request.ElectLeadersRequest
+    ) -> messages.elect_leaders_response.ElectLeadersResponse:
         """ElectLeadersResponse; the elections are done, the metadata of other brokers may lag."""
         if request.election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown election type {request.election_type}")
@@ -95,7 +103,9 @@ class ControllerApi(ABC):
             ]
         )
 
-    async def alter_partition_reassignments(self, request: Any) -> Any:
+    async def alter_partition_reassignments(
+        self, request: messages.alter_partition_reassignments_request.AlterPartitionReassignmentsRequest
+    ) -> messages.alter_partition_reassignments_response.AlterPartitionReassignmentsResponse:
         """AlterPartitionReassignmentsResponse (KIP-455); the moves have begun, not ended."""
         targets = {
             TopicPartition(topic.name, partition.partition_index): (
@@ -122,7 +132,9 @@ class ControllerApi(ABC):
             ]
         )
 
-    async def list_partition_reassignments(self, request: Any) -> Any:
+    async def list_partition_reassignments(
+        self, request: messages.list_partition_reassignments_request.ListPartitionReassignmentsRequest
+    ) -> messages.list_partition_reassignments_response.ListPartitionReassignmentsResponse:
         """ListPartitionReassignmentsResponse; partitions that do not move, or do not exist, are not in it."""
         partitions = None
         if request.topics is not None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
@@ -14,9 +14,12 @@ from kafkalite.types import TopicPartition
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
     from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.protocol import messages
 
 
-async def elect_leaders(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def elect_leaders(
+    broker: Broker, request: messages.elect_leaders_request.ElectLeadersRequest, context: RequestContext
+) -> messages.elect_leaders_response.ElectLeadersResponse:
     """Elect, then wait until the elected leaders are known here or the request's timeout has passed."""
     reply = await broker.controller.elect_leaders(request)
     elected = [
@@ -33,11 +36,19 @@ async def elect_leaders(broker: Broker, request: Any, context: RequestContext) -
     return reply
 
 
-async def alter_partition_reassignments(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def alter_partition_reassignments(
+    broker: Broker,
+    request: messages.alter_partition_reassignments_request.AlterPartitionReassignmentsRequest,
+    context: RequestContext,
+) -> messages.alter_partition_reassignments_response.AlterPartitionReassignmentsResponse:
     """Begin, replace or cancel moves of replicas."""
     return await broker.controller.alter_partition_reassignments(request)
 
 
-async def list_partition_reassignments(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def list_partition_reassignments(
+    broker: Broker,
+    request: messages.list_partition_reassignments_request.ListPartitionReassignmentsRequest,
+    context: RequestContext,
+) -> messages.list_partition_reassignments_response.ListPartitionReassignmentsResponse:
     """The moves that are going on."""
     return await broker.controller.list_partition_reassignments(request)

@@ -1,4 +1,6 @@
-"""CreateTopics (19), DeleteTopics (20), CreatePartitions (37): carried out by the controller; the handler waits until this broker's metadata shows the outcome.
+"""CreateTopics (19), DeleteTopics (20), CreatePartitions (37): carried out by the controller.
+
+The handler waits until this broker's metadata shows the outcome.
 
 - CreateTopics 4 defaults for counts (KIP-464), 5 configs in the answer (KIP-525), 7 topic ids. DeleteTopics 5 error messages, 6 by id.
 - Asked of a broker that is not the controller: NOT_CONTROLLER, and the client finds the controller.
@@ -54,7 +56,9 @@ async def delete_topics(
     return reply
 
 
-async def create_partitions(broker: Broker, request: Any, context: RequestContext) -> Any:
+async def create_partitions(
+    broker: Broker, request: messages.create_partitions_request.CreatePartitionsRequest, context: RequestContext
+) -> messages.create_partitions_response.CreatePartitionsResponse:
     """Enlarge, then wait until the new partitions have a leader or the request's timeout has passed."""
     deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
     reply = await broker.controller.create_partitions(request)
