@@ -1,0 +1,103 @@
+"""A partition's log for tests of the broker's rules: every record is one byte, and offsets are all that counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkalite.broker.partition import Assignment, Partition
+from kafkalite.config.topic import TopicConfig
+from kafkalite.storage.partition_log import AppendResult, LogRead
+from kafkalite.types import BrokerId, Buffer, TopicPartition
+
+TP = TopicPartition("t", 0)
+LAG_MAX_MS = 30_000.0
+
+
+@dataclass
+class FakeLog:
+    """The part of `PartitionLog` that the broker's rules use."""
+
+    config: TopicConfig = field(default_factory=TopicConfig)
+    topic_id: bytes = bytes(range(16))
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    high_watermark: int = 0
+    last_stable_offset: int = 0
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    reads: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.log_end_offset - self.log_start_offset
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self.epochs[-1][0] if self.epochs else None
+
+    def assign_epoch(self, epoch: int) -> None:
+        self.epochs.append((epoch, self.log_end_offset))
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        if not self.epochs or epoch < 0:
+            return -1, -1
+        if epoch == self.latest_epoch:
+            return epoch, self.log_end_offset
+        higher = [start for known, start in self.epochs if known > epoch]
+        lower = [known for known, _ in self.epochs if known <= epoch]
+        if not higher:
+            return -1, -1
+        return (lower[-1] if lower else epoch), higher[0]
+
+    def append_as_leader(
+        self, records: Buffer, *, leader_epoch: int, now_ms: int, request_version: int
+    ) -> AppendResult:
+        first = self.log_end_offset
+        self.log_end_offset += len(records)
+        return AppendResult(first, self.log_end_offset - 1, -1, self.log_start_offset)
+
+    def set_high_watermark(self, offset: int) -> None:
+        self.high_watermark = self.last_stable_offset = offset
+
+    def set_topic_id(self, topic_id: bytes) -> None:
+        self.topic_id = topic_id
+
+    def truncate_to(self, offset: int) -> None:
+        self.log_end_offset = min(self.log_end_offset, offset)
+        self.high_watermark = min(self.high_watermark, self.log_end_offset)
+
+    def read(self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool) -> LogRead:
+        """Every record is a batch of its own."""
+        self.reads.append((offset, max_bytes))
+        size = min(upper_bound - offset, max(max_bytes, 1 if min_one_batch else 0))
+        return LogRead(memoryview(bytes(size)), offset)
+
+
+def assignment(
+    leader: BrokerId = 1,
+    leader_epoch: int = 0,
+    isr: tuple[BrokerId, ...] = (1, 2, 3),
+    replicas: tuple[BrokerId, ...] = (1, 2, 3),
+    partition_epoch: int = 0,
+) -> Assignment:
+    """What LeaderAndIsr says."""
+    return Assignment(
+        controller_epoch=1,
+        leader=leader,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+        isr=isr,
+        replicas=replicas,
+    )
+
+
+def make_partition(
+    log: FakeLog | None = None, alive: set[BrokerId] | None = None, topic_partition: TopicPartition = TP
+) -> Partition:
+    """On broker 1; every broker is alive unless `alive` says who is."""
+    return Partition(
+        topic_partition,
+        1,
+        log or FakeLog(),  # type: ignore[arg-type]
+        LAG_MAX_MS,
+        lambda broker: alive is None or broker in alive,
+    )
