@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from kafkalite.testing.broker_process import BrokerDied, wait_until
 from kafkalite.testing.cluster_facts import ClusterFacts
+from kafkalite.testing.history import write_history
 from kafkalite.testing.judge import Verdict
 from kafkalite.testing.local_cluster import LocalCluster
 from kafkalite.testing.workload import Workload, longest_gap_s
@@ -98,7 +99,7 @@ class Scenario:
         """Let the cluster become whole, end the workload, and hold its history to all rules; no client may have met an error."""
         self.wait_replicated(workload.topic)
         workload.wait_flowing()
-        path = self._directory / f"history-{workload.topic}.msgpack"
+        path = self._history_path(workload)
         verdict = workload.finish(path)
         problems = workload.problems
         assert not problems, f"{len(problems)} problems, first {problems[:5]}; history in {path}"
@@ -107,6 +108,9 @@ class Scenario:
         assert not idle, f"nothing was held to {idle}: {verdict}"
         print(verdict)
         return verdict
+
+    def _history_path(self, workload: Workload) -> Path:
+        return self._directory / f"history-{workload.topic}.msgpack"
 
     @contextmanager
     def measured(self, workload: Workload, what: str, most_s: float | None = None) -> Iterator[None]:
@@ -121,6 +125,8 @@ class Scenario:
         """End what still runs, and repair the cluster for the next test."""
         for workload in self._workloads:
             workload.stop()
+            if not (path := self._history_path(workload)).exists():  # the test failed before its verdict
+                write_history(path, workload.recorder.events)
         try:
             for broker in self.cluster.brokers.values():
                 broker.resume()
