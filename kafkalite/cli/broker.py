@@ -24,12 +24,12 @@ def broker(config: Path | None, overrides: tuple[str, ...], log_level: str) -> N
 
     Prints "[KafkaServer id=N] started" when it is ready. Exits with 0 after a clean stop, with 1 when it could not start or go on.
     """
+    if config is None and not overrides:
+        raise click.UsageError("give --config FILE, or settings with -X")
     from kafkalite.broker.process import run
     from kafkalite.config.broker import ConfigError, load_broker_config
     from kafkalite.config.properties import parse_overrides
 
-    if config is None and not overrides:
-        raise click.UsageError("give --config FILE, or settings with -X")
     try:
         settings = load_broker_config(config, parse_overrides(overrides))
     except ConfigError as problem:

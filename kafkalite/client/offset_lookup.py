@@ -35,7 +35,8 @@ async def list_offsets(
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
     problem: Exception | None = None
     failures = 0
-    if cluster.watch_topics({each.topic for each in wanted}):
+    cluster.watch_topics({each.topic for each in wanted})
+    if any(cluster.view.partition(each) is None for each in wanted):
         await cluster.try_refresh()
     while True:
         missing = {each: timestamp for each, timestamp in wanted.items() if each not in found}

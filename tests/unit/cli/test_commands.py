@@ -1,0 +1,205 @@
+"""The commands against a scripted cluster: what they print where, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kafkalite.cli.main import main
+from kafkalite.client.cluster_client import ClusterClient
+from kafkalite.client.record_codec import BatchWriter
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import TopicPartition
+from tests.unit.client.fake_broker import TOPIC_ID, FakeCluster, values_in
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+    found = FakeCluster({"t": 2})
+    monkeypatch.setattr(ClusterClient, "_open", lambda _, host, port: found.open(host, port))
+    monkeypatch.setenv("KAFKALITE_BOOTSTRAP_SERVERS", "fake:9001")
+    yield found
+
+
+def call(*arguments: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, list(arguments), input=stdin)
+
+
+def put(cluster: FakeCluster, tp: TopicPartition, *records: tuple[Any, ...]) -> None:
+    writer = BatchWriter(1 << 20)
+    for timestamp, key, value, headers in records:
+        writer.append(timestamp, key, value, headers)
+    cluster.append(tp, writer.build(0))
+
+
+def test_help_lists_the_commands_and_imports_none() -> None:
+    program = "import sys; from kafkalite.cli.main import main\n"
+    program += "try: main(['--help'])\nexcept SystemExit: pass\n"
+    program += "heavy = {'aiokafka', 'kazoo', 'rich', 'uvloop', 'kafkalite.client', 'asyncio'} & set(sys.modules)\n"
+    program += "assert not heavy, heavy"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    for name in ("broker", "cluster", "consume", "demo", "produce", "topic", "zk"):
+        assert f"  {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", ["broker", "cluster", "consume", "demo", "produce", "topic", "zk"])
+def test_every_command_explains_itself(name: str) -> None:
+    result = call(name, "--help")
+    assert result.exit_code == 0 and "Usage:" in result.stdout
+
+
+def test_usage_errors_are_2() -> None:
+    assert call("nothing").exit_code == 2
+    assert call("topic", "create").exit_code == 2
+    assert call("topic", "create", "a", "-c", "novalue").exit_code == 2
+    assert call("broker").exit_code == 2
+
+
+def test_topics_in_every_shape(cluster: FakeCluster) -> None:
+    assert call("topic", "list").stdout == "t\n"
+    table = call("topic", "describe", "t").stdout.splitlines()
+    assert table[0].split() == ["TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR"]
+    assert table[2].split() == ["t", "1", "2", "1,2", "1,2"]
+    assert "LEADER EPOCH" in call("topic", "describe", "t", "-o", "wide").stdout
+    (described,) = json.loads(call("topic", "describe", "-o", "json").stdout)
+    assert described["name"] == "t" and [each["leader"] for each in described["partitions"]] == [1, 2]
+    assert json.loads(call("topic", "list", "-o", "jsonl").stdout)["partitions"] == 2
+    assert call("topic", "list", "-o", "csv").stdout.splitlines()[0].startswith("name,partitions,replication_factor")
+    assert '- name: "t"' in call("topic", "list", "-o", "yaml").stdout
+
+
+def test_exit_codes_tell_what_was_wrong(cluster: FakeCluster) -> None:
+    missing = call("topic", "describe", "nope")
+    assert missing.exit_code == 3 and missing.stdout == "" and "topic nope" in missing.stderr
+    m = messages.create_topics_response
+    exists = m.CreatableTopicResult(name="t", error_code=36, error_message="it is there")
+    cluster.script[ApiKey.CREATE_TOPICS].append(m.CreateTopicsResponse(topics=[exists]))
+    result = call("topic", "create", "t")
+    assert result.exit_code == 4 and "TOPIC_ALREADY_EXISTS" in result.stderr
+    cluster.script[ApiKey.CREATE_TOPICS].append(m.CreateTopicsResponse(topics=[exists]))
+    assert call("topic", "create", "t", "--if-not-exists").exit_code == 0
+    refused = m.CreatableTopicResult(name="u", error_code=29)
+    cluster.script[ApiKey.CREATE_TOPICS].append(m.CreateTopicsResponse(topics=[refused]))
+    assert call("topic", "create", "u").exit_code == 6
+    cluster.unreachable = {1, 2}
+    away = call("topic", "list")
+    assert away.exit_code == 5 and "fake:9001" in away.stderr
+
+
+def test_topics_are_created_and_deleted(cluster: FakeCluster) -> None:
+    m = messages.create_topics_response
+    made = m.CreatableTopicResult(name="n", topic_id=TOPIC_ID, num_partitions=3, replication_factor=2)
+    cluster.script[ApiKey.CREATE_TOPICS].append(m.CreateTopicsResponse(topics=[made]))
+    result = call("topic", "create", "n", "-p", "3", "-r", "2", "-c", "retention.ms=-1", "-o", "json")
+    assert json.loads(result.stdout)[0]["num_partitions"] == 3
+    (request,) = cluster.requests_of(ApiKey.CREATE_TOPICS)
+    assert request.topics[0].configs[0].name == "retention.ms"
+    d = messages.delete_topics_response
+    cluster.script[ApiKey.DELETE_TOPICS].append(d.DeleteTopicsResponse(responses=[d.DeletableTopicResult(name="n")]))
+    result = call("topic", "delete", "n")
+    assert result.exit_code == 0 and result.stdout == "" and "deleted n" in result.stderr
+
+
+def test_lines_become_records(cluster: FakeCluster) -> None:
+    result = call("produce", "t", "-p", "0", stdin=b"one\n\nthree\r\n\xff\n")
+    assert result.exit_code == 0 and result.stdout == "" and "4 records written" in result.stderr
+    assert values_in(cluster, T0) == [b"one", b"", b"three\r", b"\xff"]
+
+
+def test_keys_come_before_the_separator(cluster: FakeCluster) -> None:
+    call("produce", "t", "-p", "0", "-K", ":", stdin=b"k:v:w\n")
+    (line,) = call("consume", "t", "-e", "-o", "jsonl").stdout.splitlines()
+    found = json.loads(line)
+    assert (found["key"], found["value"]) == ("k", "v:w")
+    result = call("produce", "t", "-K", ":", stdin=b"k:v\nbad\n")
+    assert result.exit_code == 1 and "line 2" in result.stderr
+
+
+def test_consume_and_produce_lose_nothing(cluster: FakeCluster) -> None:
+    records: list[tuple[Any, ...]] = [
+        (1, b"k", b"v", [("h", b"1"), ("h", None), ("h", b""), ("g", b"\xff\x00")]),
+        (2, None, b"", []),
+        (3, b"", None, []),
+        (4, b"\xfe", b"\x00\xff", []),
+        (5, "ключ".encode(), b'{"base64": "no"}', []),
+        (6, b"k", b"two\nlines", []),
+    ]
+    put(cluster, T0, *records)
+    lines = call("consume", "t", "-e", "-o", "jsonl").stdout
+    cluster.topics["u"], cluster.leaders[TopicPartition("u", 0)] = 1, 1
+    assert call("produce", "u", "-i", "jsonl", stdin=lines.encode()).exit_code == 0
+    copied = [json.loads(line) for line in call("consume", "u", "-e", "-o", "jsonl").stdout.splitlines()]
+    original = [json.loads(line) for line in lines.splitlines()]
+    for old, new in zip(original, copied, strict=True):
+        assert {**old, "topic": "u"} == new
+    from kafkalite.client.record_codec import read_records
+    from kafkalite.protocol.records import BatchHeader
+
+    found = [
+        record
+        for batch in cluster.logs[TopicPartition("u", 0)]
+        for record in read_records(batch, BatchHeader.read(batch), "u", 0, 0)
+    ]
+    assert [(r.timestamp, r.key, r.value, list(r.headers)) for r in found] == [tuple(each) for each in records]
+
+
+def test_consume_shapes(cluster: FakeCluster) -> None:
+    put(cluster, T0, (1356998400000, b"k", b"v", [("h", b"1")]), (1356998401000, None, b"\xff", []))
+    assert call("consume", "t", "-e").stdout_bytes == b"v\n\xff\n"
+    assert call("consume", "t", "-e", "-o", "table").stdout.splitlines()[0] == "0:0\t2013-01-01T00:00:00.000Z\tk\tv"
+    assert len(json.loads(call("consume", "t", "-e", "-o", "json").stdout)) == 2
+    template = r"%t %p %o %T %k %v %h %% %x\n"
+    line = call("consume", "t", "-n", "1", "-f", template).stdout
+    assert line == "t 0 0 1356998400000 k v h=1 % %x\n"
+
+
+def test_consume_begins_and_ends_where_it_is_told(cluster: FakeCluster) -> None:
+    for number in range(10):
+        put(cluster, T0, (number * 1000, None, b"%d" % number, []))
+
+    def values(*arguments: str) -> str:
+        result = call("consume", "t", "-p", "0", *arguments)
+        assert result.exit_code == 0, result.stderr
+        return "".join(result.stdout.split())
+
+    assert values("-e") == "0123456789"
+    assert values("-n", "3") == "012"
+    assert values("-e", "-s", "7") == "789"
+    assert values("-e", "-s", "-2") == "89"
+    assert values("-e", "-s", "end") == ""
+    assert values("-e", "-s", "1970-01-01T00:00:08") == "89"
+    assert values("--idle-timeout", "0.05") == "0123456789"
+    assert call("consume", "t", "-s", "soon").exit_code == 2
+    assert call("consume", "t", "-p", "9").exit_code == 2
+    assert call("consume", "nope").exit_code == 3
+
+
+def test_produce_reports_what_was_not_delivered(cluster: FakeCluster) -> None:
+    result = call("produce", "nope", "--timeout", "0.1", stdin=b"x\n")
+    assert result.exit_code == 3 and "topic nope" in result.stderr
+
+
+def test_cluster_info(cluster: FakeCluster) -> None:
+    m = messages.describe_cluster_response
+
+    def answer(_: int, __: Any) -> Any:
+        broker = m.DescribeClusterBroker(broker_id=1, host="h", port=1)
+        return m.DescribeClusterResponse(cluster_id="c", controller_id=1, brokers=[broker])
+
+    cluster.script[ApiKey.DESCRIBE_CLUSTER].extend([answer, answer])
+    assert call("cluster", "info").stdout.splitlines()[1].split() == ["1", "h", "1", "-", "yes"]
+    assert json.loads(call("cluster", "info", "-o", "json").stdout)[0]["controller_id"] == 1
+
+
+def test_an_even_ensemble_is_refused_with_the_reason() -> None:
+    result = call("cluster", "up", "--zookeepers", "2", "-o", "json")
+    assert result.exit_code == 2 and "odd number" in result.stderr and result.stdout == ""
