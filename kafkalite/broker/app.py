@@ -36,7 +36,7 @@ from kafkalite.controller.topic_rules import check_name
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.lifecycle import Jobs
 from kafkalite.protocol import messages
-from kafkalite.protocol.inter_broker import allocates_producer_ids, inter_broker_versions, uses_alter_partition
+from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.log_store import LogStore
 from kafkalite.types import BrokerId, Endpoint, topic_id_to_text
@@ -50,6 +50,9 @@ from zk.watches import ChildrenChanged, ChildWatch
 from zk.znodes import BrokerRegistration, LogDirEvent, RegisteredEndpoint, TopicAssignment
 
 logger = logging.getLogger("kafkalite.broker")
+
+OLDEST_PROTOCOL = (2, 1, 1)
+"""The oldest inter.broker.protocol.version of which all requests between brokers are spoken."""
 
 _FIRST_METADATA_S = 10.0
 _STALE_MARGIN_S = 5.0
@@ -77,7 +80,12 @@ class Broker:
         self.features_epoch = -1
         self._fatal = fatal
         self.jobs = Jobs(fatal)
-        self.versions = inter_broker_versions(config.inter_broker_protocol_version)
+        self.protocol_version = ProtocolVersion.parse(config.inter_broker_protocol_version)
+        if self.protocol_version < OLDEST_PROTOCOL:
+            raise ConfigError(
+                f"inter.broker.protocol.version is {config.inter_broker_protocol_version}; this broker speaks 2.1-IV1 and newer"
+            )
+        self.versions = self.protocol_version.requests
         self.metadata = MetadataCache()
         self.traffic = Traffic()
         self.logs = LogStore(config, disk, clock, rng)
@@ -126,7 +134,7 @@ class Broker:
     def _make_parts(self) -> None:
         """What needs the broker's id."""
         config, clock, broker_id = self.config, self.clock, self.broker_id
-        if uses_alter_partition(config.inter_broker_protocol_version):
+        if self.protocol_version.alters_partitions:
             self.isr_changes: AlterPartitionSender | ZooKeeperIsrWriter = AlterPartitionSender(
                 broker_id, lambda: self.replicas.broker_epoch, self.controller_channel, clock.monotonic_ms
             )
@@ -286,7 +294,7 @@ class Broker:
         return (controller_id, endpoint) if endpoint is not None else None
 
     async def _allocate_producer_ids(self) -> tuple[int, int]:
-        if not allocates_producer_ids(self.config.inter_broker_protocol_version):
+        if not self.protocol_version.allocates_producer_ids:
             block = await allocate_block(self.store, self.broker_id)
             return block.first_producer_id, block.last_producer_id - block.first_producer_id + 1
         request = messages.allocate_producer_ids_request.AllocateProducerIdsRequest(

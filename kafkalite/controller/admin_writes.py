@@ -77,7 +77,7 @@ class AdminWrites:
     async def _write_topic(self, plan: TopicPlan) -> bytes:
         """The new topic's id. KafkaError TOPIC_ALREADY_EXISTS when somebody else was faster."""
         settings = ControllerSettings.from_config(self.config.broker_id, self.config)
-        topic_id = random_topic_id(self._rng) if settings.gives_topic_ids else NO_TOPIC_ID
+        topic_id = random_topic_id(self._rng) if settings.inter_broker_protocol_version.gives_topic_ids else NO_TOPIC_ID
         text = None if topic_id == NO_TOPIC_ID else topic_id_to_text(topic_id)
         assignment = TopicAssignment(plan.replicas, text).encode()
         await self._write_config(plan)

@@ -66,7 +66,7 @@ def _load(cluster: ClusterState) -> Steps[None]:
     partitions = yield from load_topics(cluster, names)
     for partition, leadership in (yield from read_leaderships(partitions)).items():
         cluster.partition(partition).leadership = leadership
-    if cluster.settings.leaders_write_isr:
+    if not cluster.settings.inter_broker_protocol_version.alters_partitions:
         yield from watch_leaderships(sorted(cluster.reassigning))
 
 

@@ -18,7 +18,7 @@ def manage_features(cluster: ClusterState) -> Steps[None]:
 
     Levels that are finalized already stay while features are enabled.
     """
-    enabled = cluster.settings.writes_features
+    enabled = cluster.settings.inter_broker_protocol_version.manages_features
     (znode,) = yield from read((paths.FEATURE,))
     status = FeatureStatus.ENABLED if enabled else FeatureStatus.DISABLED
     if znode is None:

@@ -32,7 +32,7 @@ def current_leaderships(
     Since KIP-497 the controller alone writes them, so memory is right unless a write has just met another version
     (`fresh`). Before, leaders write them too.
     """
-    if fresh or cluster.settings.leaders_write_isr:
+    if fresh or not cluster.settings.inter_broker_protocol_version.alters_partitions:
         return (yield from read_leaderships(partitions))
     known = ((partition, cluster.leadership(partition)) for partition in partitions)
     return {partition: leadership for partition, leadership in known if leadership is not None}

@@ -157,7 +157,7 @@ def _elect(
     cluster: ClusterState, partitions: Sequence[TopicPartition], strategy: Strategy, batch: RequestBatch
 ) -> Steps[Failures]:
     failures: Failures = {}
-    fresh = cluster.settings.leaders_write_isr
+    fresh = not cluster.settings.inter_broker_protocol_version.alters_partitions
     remaining = list(partitions)
     while remaining:
         current = yield from current_leaderships(cluster, remaining, fresh=fresh)
@@ -235,7 +235,8 @@ def _choose(
             isr=result.isr,
             leader_epoch=current.leader_epoch + 1,
             controller_epoch=cluster.epoch,
-            recovering=current.recovering or (result.recovering and cluster.settings.marks_recovering_leaders),
+            recovering=current.recovering
+            or (result.recovering and cluster.settings.inter_broker_protocol_version.marks_recovering_leaders),
         ),
         result.recipients,
     )

@@ -157,7 +157,7 @@ def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, Assignment]) -
         cluster.set_assignment(partition, after)
         unneeded += (Replica(partition, broker) for broker in before.replicas if broker not in after.replicas)
     yield from _delete_replicas(cluster, unneeded)
-    if cluster.settings.leaders_write_isr:
+    if not cluster.settings.inter_broker_protocol_version.alters_partitions:
         yield from watch_leaderships(accepted)
     yield from advance(cluster, accepted)
     return results

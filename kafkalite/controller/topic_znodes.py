@@ -29,7 +29,7 @@ def load_topics(cluster: ClusterState, names: Sequence[str]) -> Steps[list[Topic
             except MalformedZnodeError as problem:
                 logger.error("topic %s has no partitions until its znode is mended: %s", name, problem)
                 cluster.add_topic(name, NO_TOPIC_ID)
-    given = (yield from _give_ids(found)) if cluster.settings.gives_topic_ids else {}
+    given = (yield from _give_ids(found)) if cluster.settings.inter_broker_protocol_version.gives_topic_ids else {}
     loaded = []
     for name, assignment in found.items():
         cluster.add_topic(name, given.get(name) or _topic_id(name, assignment))

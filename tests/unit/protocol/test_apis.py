@@ -7,13 +7,7 @@ import itertools
 import pytest
 
 from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version, response_header_version
-from kafkalite.protocol.inter_broker import (
-    InterBrokerVersions,
-    allocates_producer_ids,
-    inter_broker_versions,
-    parse_version,
-    uses_alter_partition,
-)
+from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
 
 RANGES_OF_3_9 = {
     ApiKey.FETCH: (17, 12),
@@ -79,34 +73,40 @@ def test_headers() -> None:
     ],
 )
 def test_versions_for_an_inter_broker_protocol_version(text: str, versions: tuple[int, ...]) -> None:
-    assert inter_broker_versions(text) == InterBrokerVersions(*versions)
+    assert ProtocolVersion.parse(text).requests == InterBrokerVersions(*versions)
 
 
 def test_no_version_is_newer_than_the_codec_or_goes_back() -> None:
     keys = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.CONTROLLED_SHUTDOWN)
     keys += (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS)
-    rows = [inter_broker_versions(f"{major}.{minor}") for major, minor in [(2, 4), (2, 8), (3, 0), (3, 4), (3, 9)]]
+    rows = [
+        ProtocolVersion.parse(f"{major}.{minor}").requests for major, minor in [(2, 4), (2, 8), (3, 0), (3, 4), (3, 9)]
+    ]
     for older, newer in itertools.pairwise(rows):
         assert all(a <= b for a, b in zip(older, newer, strict=True))
     assert tuple(rows[-1]) == tuple(APIS[key].max_version for key in keys)
 
 
-@pytest.mark.parametrize("text", ["2.3", "2.4-IV0", "1.1"])
-def test_too_old_versions_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"older than 2\.4-IV1"):
-        inter_broker_versions(text)
-
-
 @pytest.mark.parametrize("text", ["", "three", "3", "3.x", "3.9-IVx"])
 def test_what_is_no_version_is_named(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a release"):
-        parse_version(text)
+    with pytest.raises(ValueError, match="has no form like"):
+        ProtocolVersion.parse(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "alters", "allocates"),
-    [("2.7-IV1", False, False), ("2.7-IV2", True, False), ("2.8", True, False), ("3.0-IV0", True, True)],
-)
-def test_gates(text: str, alters: bool, allocates: bool) -> None:
-    assert uses_alter_partition(text) is alters
-    assert allocates_producer_ids(text) is allocates
+def test_what_older_protocols_do_without() -> None:
+    def gates(text: str) -> tuple[bool, ...]:
+        version = ProtocolVersion.parse(text)
+        return (
+            version.manages_features,
+            version.alters_partitions,
+            version.gives_topic_ids,
+            version.allocates_producer_ids,
+            version.marks_recovering_leaders,
+        )
+
+    assert gates("2.6") == (False, False, False, False, False)
+    assert gates("2.7-IV1") == (True, False, False, False, False)
+    assert gates("2.7-IV2") == (True, True, False, False, False)
+    assert gates("2.8") == (True, True, True, False, False)
+    assert gates("3.0-IV0") == (True, True, True, True, False)
+    assert gates("3.2") == gates("3.9") == (True, True, True, True, True)
