@@ -23,7 +23,7 @@ from rich.table import Table
 
 from kafkalite.testing.broker_process import BROKER_COMMAND
 from kafkalite.testing.local_cluster import LocalCluster
-from tests.bench.cells import CELLS, Cell, Target
+from tests.bench.cells import CELLS, Cell, Target, wait_for_controller
 
 RESULTS: Final = Path(__file__).parent / "results"
 PROPERTIES: Final = {"log.retention.check.interval.ms": "3600000"}
@@ -37,6 +37,7 @@ def measure(command: tuple[str, ...], cells: list[Cell], seconds: float) -> dict
         began = time.perf_counter()
         cluster.add_broker(1)
         target = Target(cluster, time.perf_counter() - began, seconds)
+        wait_for_controller(target.servers)
         return {each.name: each.measure(target) for each in cells}
 
 

@@ -17,6 +17,7 @@ from typing import Final
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kafkalite.testing.broker_process import wait_until
 from kafkalite.testing.local_cluster import LocalCluster
 
 MB: Final = 1_000_000
@@ -62,6 +63,12 @@ def cell(
     return register
 
 
+def wait_for_controller(servers: str) -> None:
+    """Until metadata names a controller: a client that asks an Apache Kafka broker before waits long to ask again."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    wait_until(lambda: admin.list_topics(timeout=_TIMEOUT_S).controller_id >= 0, "a controller", _TIMEOUT_S)
+
+
 def new_topic(target: Target, partitions: int = 1) -> str:
     topic = f"bench-{next(_topics)}"
     admin = AdminClient({"bootstrap.servers": target.servers})
@@ -98,7 +105,21 @@ def fill(
             producer.poll(0.005)
     if left := producer.flush(_TIMEOUT_S):
         raise TimeoutError(f"{left} of {sent} records were not acknowledged")
-    return sent, time.perf_counter() - began
+    took_s = time.perf_counter() - began
+    check_end_offset(target, topic, sent + 1)  # `flush` also counts refused records as done
+    return sent, took_s
+
+
+def check_end_offset(target: Target, topic: str, expected: int) -> None:
+    """Raise RuntimeError unless partition 0 ends at that offset: a rate of records that were not kept is none."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": target.servers, "group.id": "bench"})
+    try:
+        asked = confluent_kafka.TopicPartition(topic, 0)
+        _, end = consumer.get_watermark_offsets(asked, timeout=_TIMEOUT_S, cached=False)
+    finally:
+        consumer.close()
+    if end != expected:
+        raise RuntimeError(f"{topic} ends at offset {end} where {expected} records were sent")
 
 
 def drain(target: Target, topic: str, count: int) -> float:
@@ -108,6 +129,11 @@ def drain(target: Target, topic: str, count: int) -> float:
         "group.id": "bench",
         "enable.auto.commit": False,
         "fetch.message.max.bytes": 4 * 1024 * 1024,
+        # By default the client stops fetching for a second whenever 100,000 records wait in it: then both sides are idle,
+        # and the pause is measured instead of the broker.
+        "queued.min.messages": 1_000_000,
+        "queued.max.messages.kbytes": 1_000_000,
+        "fetch.queue.backoff.ms": 1,
     }
     consumer = confluent_kafka.Consumer(settings)
     try:
@@ -182,6 +208,7 @@ def round_trips_ms(target: Target) -> list[float]:
             (error,) = struct.unpack_from(">h", reply, 4 + 4 + 2 + len(topic) + 4 + 4)
             if error:
                 raise RuntimeError(f"a produce request was refused with code {error}")
+    check_end_offset(target, topic, len(trips) + 1)
     return sorted(trips[len(trips) // 10 :])  # the first tenth warms up
 
 
