@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kafkalite.broker.partition import Assignment, Partition
 from kafkalite.config.topic import TopicConfig
 from kafkalite.storage.partition_log import AppendResult, LogRead
+from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import BrokerId, Buffer, TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -69,7 +70,10 @@ class FakeLog:
         """Every record is a batch of its own."""
         self.reads.append((offset, max_bytes))
         size = min(upper_bound - offset, max(max_bytes, 1 if min_one_batch else 0))
-        return LogRead(memoryview(bytes(size)), offset)
+        return LogRead(bytes(size))
+
+    def aborted_transactions(self, from_offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        return [AbortedTransaction(8, from_offset, upper_bound, upper_bound)]
 
 
 def assignment(
