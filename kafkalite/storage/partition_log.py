@@ -539,7 +539,7 @@ class PartitionLog:
             segment.remove()
         self._segments.replace_all([Segment.create(self.log_directory.files, self.directory, offset, self._now_ms)])
         self.epochs.clear()
-        self.log_start_offset = offset
+        self.log_start_offset = self.recovery_point = offset
         self._end_at(offset)
         self._save_epochs()
         self._snapshots.clear()

@@ -55,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES: Final = 1 << 20
 _CRC_FROM: Final = 21
+_OLD_HEADER_SIZE: Final = 16
+"""Offset, size and CRC-32 of a message of the formats before record batches."""
 
 
 class UnsupportedFormat(OSError):
@@ -311,10 +313,8 @@ def valid_batches(log_directory: LogDirectory, segment: Segment) -> Iterator[Bat
         if position + HEADER_SIZE > start + len(chunk):
             chunk, start = file.read_at(position, _CHUNK_BYTES), position
         header = BatchHeader.read(chunk, position - start)._replace(position=position)
-        if header.magic < MAGIC and header.magic >= 0:
-            _refuse_old_format(
-                segment, file.read_at(position, min(size - position, header.batch_length + LOG_OVERHEAD))
-            )
+        if 0 <= header.magic < MAGIC and _OLD_HEADER_SIZE < header.size <= size - position:
+            _refuse_old_format(segment, file.read_at(position, header.size))
         if (
             header.magic != MAGIC
             or header.batch_length < HEADER_SIZE - LOG_OVERHEAD
@@ -337,7 +337,8 @@ def valid_batches(log_directory: LogDirectory, segment: Segment) -> Iterator[Bat
 
 
 def _refuse_old_format(segment: Segment, message: bytes) -> None:
-    if len(message) > 16 and zlib.crc32(message[16:]) == int.from_bytes(message[12:16], "big"):
+    """Raise UnsupportedFormat when these bytes are a message of magic 0 or 1, by its CRC-32, and not just garbage."""
+    if zlib.crc32(message[_OLD_HEADER_SIZE:]) == int.from_bytes(message[LOG_OVERHEAD:_OLD_HEADER_SIZE], "big"):
         raise UnsupportedFormat(f"{segment.path} holds messages of a format before Kafka 0.11 (KIP-98)")
 
 
