@@ -173,6 +173,10 @@ class ClusterClient:
         )
         try:
             await connection.negotiate(self._connection_timeout_s)
+        except ConnectionError as problem:
+            connection.close()
+            hint = f"is it a Kafka broker's {self._security_protocol} port?"
+            raise ConnectionError(f"{problem} before it told its API versions; {hint}") from problem
         except BaseException:
             connection.close()
             raise
