@@ -55,6 +55,9 @@ OLDEST_PROTOCOL = (2, 1, 1)
 """The oldest inter.broker.protocol.version of which all requests between brokers are spoken."""
 
 _FIRST_METADATA_S = 10.0
+_HAND_OVER_S = 1.0
+"""How long a controller that stops waits for the brokers to hear its last decisions."""
+
 _STALE_MARGIN_S = 5.0
 """Added to two session timeouts: how long the znode of a killed predecessor may be in the way."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -247,6 +250,7 @@ class Broker:
         """A clean stop: leaders moved away, answers sent, logs flushed, registration removed."""
         if self.config.controlled_shutdown_enable:
             await controlled_shutdown(self)
+            await self.controller.hand_over(_HAND_OVER_S)
         await self.jobs.stop()
         await self.controller.stop()
         await self.fetchers.close()

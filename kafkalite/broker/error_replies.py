@@ -144,6 +144,24 @@ def _offset_for_leader_epoch(request: Any, code: ErrorCode, message: str | None)
     )
 
 
+def _elect_leaders(request: Any, code: ErrorCode, message: str | None) -> Any:
+    """Version 0 has no error of the whole request."""
+    m = messages.elect_leaders_response
+    return m.ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            m.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    m.PartitionResult(partition_id=index, error_code=code, error_message=message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or []
+        ],
+    )
+
+
 _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.LIST_OFFSETS: _list_offsets,
@@ -155,4 +173,5 @@ _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
+    ApiKey.ELECT_LEADERS: _elect_leaders,
 }

@@ -119,6 +119,15 @@ class Channels:
             if sender is not None:
                 sender.queue.put_nowait(command)
 
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until every request was answered; False when some were not in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.gather(*(sender.queue.join() for sender in self._senders.values()))
+            return True
+        except TimeoutError:
+            return False
+
     def stop(self) -> None:
         """Drop everything."""
         for broker_id in list(self._senders):
@@ -135,6 +144,7 @@ class Channels:
         while True:
             command = await sender.queue.get()
             response = await self._send_until_answered(broker_id, sender, command)
+            sender.queue.task_done()
             self._on_response(broker_id, sender.broker_epoch, command, response)
 
     async def _send_until_answered(self, broker_id: BrokerId, sender: _Sender, command: Command) -> Any:

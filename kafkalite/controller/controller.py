@@ -92,6 +92,11 @@ class Controller(ControllerApi):
         self._resign()
         await self._queue.stop()
 
+    async def hand_over(self, timeout_s: float) -> None:
+        """Before a clean stop: let the brokers hear what was decided, so that no partition waits for the next controller."""
+        if self._tenure is not None and not await self._tenure.channels.drain(timeout_s):
+            logger.warning("not all brokers answered within %g s; the next controller will tell them", timeout_s)
+
     def update_config(self, config: BrokerConfig) -> None:
         """Obey a changed dynamic configuration of this broker; newly allowed unclean elections are held."""
         before, self._settings = self._settings, ControllerSettings.from_config(self.broker_id, config)
