@@ -12,6 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from confluent_kafka.admin import AdminClient
+
+from kafkalite.testing.broker_process import wait_until
 from tests.conftest import foreign_program
 
 VERSION: Final = "3.9.1"
@@ -101,6 +104,13 @@ def java_command(main_class: str, *arguments: str, heap: str = "256m", level: st
 def broker_command() -> list[str]:
     """Runs an Apache Kafka broker when the path of a properties file is appended: a `command` for LocalCluster."""
     return java_command("kafka.Kafka", heap="512m", level="INFO")
+
+
+def wait_for_controller(bootstrap_servers: str, timeout_s: float = 60) -> None:
+    """Until metadata names a controller. Apache Kafka says "started" earlier, and librdkafka's admin client, told that
+    there is no controller, waits so long before it asks again that its calls time out."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    wait_until(lambda: admin.list_topics(timeout=timeout_s).controller_id >= 0, "a controller", timeout_s)
 
 
 def tool_command(name: str, *arguments: str) -> list[str]:

@@ -25,6 +25,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     settings = {"log.retention.hours": "100", "message.max.bytes": "2000000"}
     folder = tmp_path_factory.mktemp("apache")
     with LocalCluster(brokers=1, properties=settings, command=command, directory=folder) as running:
+        apache_kafka.wait_for_controller(running.bootstrap_servers)
         yield running
 
 

@@ -13,7 +13,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafkalite.testing.broker_process import BROKER_COMMAND, wait_until
+from kafkalite.testing.broker_process import BROKER_COMMAND
 from kafkalite.testing.local_cluster import LocalCluster
 
 TopicMaker = Callable[..., str]
@@ -34,8 +34,9 @@ def cluster(broker_command: Sequence[str]) -> Iterator[LocalCluster]:
     settings = {"auto.create.topics.enable": "false"}
     with LocalCluster(brokers=3, properties=settings, command=broker_command) as running:
         if broker_command != BROKER_COMMAND:  # ours have a controller when they say that they are started
-            admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
-            wait_until(lambda: admin.list_topics(timeout=30).controller_id >= 0, "a controller", 30)
+            from tests.peers import apache_kafka
+
+            apache_kafka.wait_for_controller(running.bootstrap_servers)
         yield running
 
 
