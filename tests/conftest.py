@@ -35,6 +35,7 @@ def foreign_program(name: str, package: str) -> str:
     pytest.skip(reason)
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def group(item: pytest.Item) -> tuple[int, str]:
         for rank, marker in enumerate(("system", "peer", "wire")):
