@@ -13,7 +13,7 @@ import itertools
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import confluent_kafka
 
@@ -71,6 +71,7 @@ class Workload:
         kinds: Sequence[str] = ("confluent", "kafkalite-idempotent"),
         acks: int = ACKS_ALL,
         records_per_s: int = 200,
+        request_timeout_ms: int = 30_000,
     ) -> None:
         self.recorder = Recorder()
         self.topic, self.partitions = topic, partitions
@@ -81,7 +82,7 @@ class Workload:
         for kind in kinds:
             writer, idempotent = WRITERS[kind]
             name = f"{kind}-{self._run}"
-            options = WriterOptions(name, topic, partitions, acks, idempotent, records_per_s)
+            options = WriterOptions(name, topic, partitions, acks, idempotent, records_per_s, request_timeout_ms)
             self.writers.append(writer(self.recorder, self._servers, options))
         readers: list[type[Reader]] = []
         if any(kind.startswith("confluent") for kind in kinds):
@@ -189,18 +190,30 @@ class Workload:
                     self.recorder.add(ReplicaLog(self.recorder.now_ns(), broker, *name, batches))
 
 
-def longest_gap_s(events: Iterable[Event], since_ns: int, until_ns: int) -> float:
-    """The longest time, within the two moments, in which a partition got no acknowledgement that a producer wanted."""
-    latest: dict[tuple[str, str, int], int] = {}
-    longest = 0
+class Gap(NamedTuple):
+    """A time without an acknowledgement that a producer waited for."""
+
+    duration_s: float
+    began_ns: int
+    producer: str
+    partition: TopicPartition
+
+    def __str__(self) -> str:
+        return f"{self.duration_s:.2f} s without an acknowledgement for {self.producer} on {self.partition}"
+
+
+def longest_gap(events: Iterable[Event], since_ns: int, until_ns: int) -> Gap:
+    """The longest time without acknowledgements of a producer's partition that ended between the two moments."""
+    latest: dict[tuple[str, TopicPartition], int] = {}
+    longest = Gap(0.0, since_ns, "nobody", TopicPartition("", 0))
     for event in events:
         if isinstance(event, SendAcknowledged) and event.at_ns <= until_ns:
-            key = event.producer, event.topic, event.partition
+            key = event.producer, TopicPartition(event.topic, event.partition)
             before = latest.get(key)
-            if before is not None and event.at_ns > since_ns:
-                longest = max(longest, event.at_ns - before)
+            if before is not None and event.at_ns > since_ns and event.at_ns - before > longest.duration_s * 1e9:
+                longest = Gap((event.at_ns - before) / 1e9, before, *key)
             latest[key] = event.at_ns
-    return longest / 1e9
+    return longest
 
 
 def _acknowledged_ends(events: Iterable[Event], topic: str, partitions: int) -> list[int]:

@@ -57,14 +57,18 @@ class Recorder:
 
 @dataclass(frozen=True)
 class WriterOptions:
-    """`acks` is -1 for all; `records_per_s` is the rate over all partitions."""
+    """`acks` is -1 for all; `records_per_s` is the rate over all partitions.
+
+    `request_timeout_ms` is for how long a leader that cannot replicate may keep a request.
+    """
 
     name: str
     topic: str
     partitions: int
     acks: int = -1
     idempotent: bool = True
-    records_per_s: int = 300
+    records_per_s: int = 200
+    request_timeout_ms: int = 30_000
 
     @property
     def unacknowledged_bursts(self) -> int:
@@ -166,6 +170,7 @@ class ConfluentWriter(Writer):
                 "enable.idempotence": options.idempotent,
                 "max.in.flight.requests.per.connection": 5 if options.idempotent else 1,
                 "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+                "request.timeout.ms": options.request_timeout_ms,
                 "retry.backoff.ms": _RETRY_BACKOFF_MS,
                 "reconnect.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,
@@ -209,6 +214,7 @@ class KafkaliteWriter(Writer):
             acks=options.acks,
             enable_idempotence=options.idempotent,
             delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            request_timeout_ms=options.request_timeout_ms,
             retry_backoff_ms=_RETRY_BACKOFF_MS,
             retry_backoff_max_ms=500,
             linger_ms=5,

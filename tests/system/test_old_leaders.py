@@ -85,8 +85,11 @@ def test_unreplicated_records_of_an_old_leader_are_truncated(scenario: Scenario,
 def test_leader_cut_off_from_zookeeper_acknowledges_nothing_that_the_new_leader_lacks(
     scenario: Scenario, links: dict[int, Link], role: str
 ) -> None:
-    """Clients still reach it, and it thinks that it leads; its followers have left it, and it cannot shrink the ISR."""
-    workload = scenario.start_workload(scenario.create_topic(6))
+    """Clients still reach it, and it thinks that it leads; its followers have left it, and it cannot shrink the ISR.
+
+    It keeps requests until they time out, and its metadata says what was so before: clients go on when they ask another.
+    """
+    workload = scenario.start_workload(scenario.create_topic(6), request_timeout_ms=2_000)
     topic, controller = workload.topic, scenario.facts.controller()
     partition, victim = next(
         (index, leader)
