@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import click
 
 from kafkalite.cli.calls import bootstrap_option, client_options, run
-from kafkalite.cli.output import Exit, fail, note
+from kafkalite.cli.output import fail, note
 from kafkalite.cli.record_lines import InputRecord, LineError, from_json_line, from_text_line
+from kafkalite.cli.stdin_lines import stdin_lines
 
 
 @click.command()
@@ -64,6 +63,7 @@ def produce(
 
     pairs = [(name, value.encode()) for name, _, value in (each.partition("=") for each in headers)]
     failures: list[Exception] = []
+    unreadable: list[LineError] = []
 
     def on_delivery(_: RecordMetadata | None, problem: Exception | None) -> None:
         if problem is not None:
@@ -76,19 +76,22 @@ def produce(
             **options, acks=acks, compression_type=compression, partitioner=partitioner, linger_ms=0
         ) as producer:
             count = 0
-            for record in _records(input_, key_separator, keep_partition):
-                await producer.send_bytes(
-                    topic,
-                    record.value,
-                    key.encode() if key is not None else record.key,
-                    record.partition if partition is None else partition,
-                    record.timestamp,
-                    [*record.headers, *pairs],
-                    on_delivery,
-                )
-                count += 1
-                if failures:
-                    break
+            try:
+                async for record in _records(input_, key_separator, keep_partition):
+                    await producer.send_bytes(
+                        topic,
+                        record.value,
+                        key.encode() if key is not None else record.key,
+                        record.partition if partition is None else partition,
+                        record.timestamp,
+                        [*record.headers, *pairs],
+                        on_delivery,
+                    )
+                    count += 1
+                    if failures:
+                        break
+            except LineError as problem:
+                unreadable.append(problem)  # what came before it is delivered
             await producer.flush()
             if failures:
                 raise failures[0]
@@ -96,16 +99,19 @@ def produce(
 
     count = run(send_all())
     note(f"{count} records written to {topic}")
+    if unreadable:
+        fail(str(unreadable[0]))
 
 
-def _records(input_: str, key_separator: str | None, keep_partition: bool) -> Iterator[InputRecord]:
-    lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape", newline="\n")
-    for number, line in enumerate(lines, start=1):
-        line = line.removesuffix("\n")
+async def _records(input_: str, key_separator: str | None, keep_partition: bool) -> AsyncIterator[InputRecord]:
+    separator = None if key_separator is None else key_separator.encode()
+    number = 0
+    async for line in stdin_lines():
+        number += 1
         try:
             if input_ == "lines":
-                yield from_text_line(line, key_separator)
+                yield from_text_line(line, separator)
             elif line.strip():
                 yield from_json_line(line, keep_partition)
         except LineError as problem:
-            fail(f"line {number}: {problem}", Exit.FAILED)
+            raise LineError(f"line {number}: {problem}") from None

@@ -65,7 +65,7 @@ def to_dict(record: Any) -> dict[str, Any]:
     }
 
 
-def from_json_line(line: str, with_partition: bool) -> InputRecord:
+def from_json_line(line: bytes, with_partition: bool) -> InputRecord:
     """The record of a JSON line. LineError."""
     try:
         found = json.loads(line)
@@ -90,11 +90,11 @@ def from_json_line(line: str, with_partition: bool) -> InputRecord:
     )
 
 
-def from_text_line(line: str, key_separator: str | None) -> InputRecord:
+def from_text_line(line: bytes, key_separator: bytes | None) -> InputRecord:
     """A line is a value, or key and value around `key_separator`. LineError when a separator is missing."""
     if key_separator is None:
-        return InputRecord(None, line.encode("utf-8", "surrogateescape"), [], None, None)
+        return InputRecord(None, line, [], None, None)
     key, found, value = line.partition(key_separator)
     if not found:
         raise LineError(f"no key separator {key_separator!r} in it")
-    return InputRecord(key.encode("utf-8", "surrogateescape"), value.encode("utf-8", "surrogateescape"), [], None, None)
+    return InputRecord(key, value, [], None, None)

@@ -120,8 +120,9 @@ def test_keys_come_before_the_separator(cluster: FakeCluster) -> None:
     (line,) = call("consume", "t", "-e", "-o", "jsonl").stdout.splitlines()
     found = json.loads(line)
     assert (found["key"], found["value"]) == ("k", "v:w")
-    result = call("produce", "t", "-K", ":", stdin=b"k:v\nbad\n")
+    result = call("produce", "t", "-p", "1", "-K", ":", stdin=b"k:v\nbad\n")
     assert result.exit_code == 1 and "line 2" in result.stderr
+    assert values_in(cluster, TopicPartition("t", 1)) == [b"v"], "what came before the bad line is delivered"
 
 
 def test_consume_and_produce_lose_nothing(cluster: FakeCluster) -> None:
