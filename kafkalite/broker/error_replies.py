@@ -42,6 +42,25 @@ def _produce(request: Any, code: ErrorCode, message: str | None) -> Any:
     )
 
 
+def _fetch(request: Any, code: ErrorCode, message: str | None) -> Any:
+    """Before version 7 there is no error of the whole request."""
+    m = messages.fetch_response
+    return m.FetchResponse(
+        error_code=code,
+        responses=[
+            m.FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    m.PartitionData(partition_index=p.partition, error_code=code, high_watermark=-1)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
 def _list_offsets(request: Any, code: ErrorCode, message: str | None) -> Any:
     m = messages.list_offsets_response
     return m.ListOffsetsResponse(
@@ -164,6 +183,7 @@ def _elect_leaders(request: Any, code: ErrorCode, message: str | None) -> Any:
 
 _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.PRODUCE: _produce,
+    ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,
     ApiKey.METADATA: _metadata,
     ApiKey.CREATE_TOPICS: _create_topics,
