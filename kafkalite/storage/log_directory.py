@@ -54,10 +54,17 @@ class LogDirectory:
         """Path of a file at the directory's root."""
         return os.path.join(self.path, name)
 
+    @property
+    def is_locked(self) -> bool:
+        """Is the directory ours?"""
+        return self._lock is not None
+
     # Start and stop
 
     def open(self) -> None:
-        """Make the directory if it is missing and lock it. Raises WrongDirectory when another process has it, OSError."""
+        """Make the directory if it is missing and lock it, once. Raises WrongDirectory when another process has it, OSError."""
+        if self._lock is not None:
+            return
         self.disk.make_directory(self.path)
         try:
             self._lock = self.disk.lock(self.file(LOCK))

@@ -96,17 +96,40 @@ class LogStore:
 
     # Opening
 
+    def acquire(self) -> None:
+        """Make and lock the directories, so that `read_identity` and `claim` can be asked before any log is opened.
+
+        Raises WrongDirectory when another process has one of them, KafkaError KAFKA_STORAGE_ERROR when none works.
+        """
+        for directory in self.directories:
+            try:
+                directory.open()
+            except OSError as problem:
+                directory.failure(problem)
+            except WrongDirectory:
+                self._release()
+                raise
+        self._require_a_directory()
+
+    def _require_a_directory(self) -> None:
+        if not self.online_directories:
+            self._release()
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "none of the directories in log.dirs works")
+
     async def open(self, topic_configs: Mapping[str, TopicConfig] | None = None) -> None:
-        """Lock the directories and open every log in them; those of `topic_configs` with the settings given there.
+        """Open every log in the directories, `acquire` first if need be; those of `topic_configs` with the settings given there.
 
         Raises WrongDirectory when a directory belongs to another process or holds what is no log, or when a partition lies
         in two directories; KafkaError KAFKA_STORAGE_ERROR when no directory works.
         """
         loop = asyncio.get_running_loop()
         configs = dict(topic_configs or {})
-        loads = [loop.run_in_executor(None, self._open_directory, directory, configs) for directory in self.directories]
+        if not any(directory.is_locked for directory in self.directories):
+            self.acquire()
+        directories = self.online_directories
+        loads = [loop.run_in_executor(None, self._open_logs, directory, configs) for directory in directories]
         results = await asyncio.gather(*loads, return_exceptions=True)
-        for directory, result in zip(self.directories, results, strict=True):
+        for directory, result in zip(directories, results, strict=True):
             if isinstance(result, OSError):
                 directory.failure(result)
             elif isinstance(result, BaseException):
@@ -114,13 +137,10 @@ class LogStore:
                 raise result
             else:
                 self._take_over(result)
-        if not self.online_directories:
-            self._release()
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "none of the directories in log.dirs works")
+        self._require_a_directory()
         self.purge_deleted(self.clock.now_ms())
 
-    def _open_directory(self, directory: LogDirectory, configs: Mapping[str, TopicConfig]) -> list[PartitionLog]:
-        directory.open()
+    def _open_logs(self, directory: LogDirectory, configs: Mapping[str, TopicConfig]) -> list[PartitionLog]:
         clean = directory.take_clean_marker()
         live, doomed = directory.scan()
         now_ms = self.clock.now_ms()
@@ -357,21 +377,30 @@ class LogStore:
     async def close(self) -> None:
         """Flush and close every log, write the checkpoints, and mark each directory that worked as left in good order."""
         loop = asyncio.get_running_loop()
-        await asyncio.gather(*(loop.run_in_executor(None, self._close_logs, each) for each in self.online_directories))
+        directories = self.online_directories
+        closed = await asyncio.gather(*(loop.run_in_executor(None, self._close_logs, each) for each in directories))
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()
-        for directory in self.online_directories:
-            try:
-                directory.leave_clean_marker()
-            except OSError as problem:
-                directory.failure(problem)
+        for directory, in_good_order in zip(directories, closed, strict=True):
+            if in_good_order and directory.offline_reason is None:
+                try:
+                    directory.leave_clean_marker()
+                except OSError as problem:
+                    directory.failure(problem)
         self._release()
 
-    def _close_logs(self, directory: LogDirectory) -> None:
+    def _close_logs(self, directory: LogDirectory) -> bool:
+        """Close the logs of one directory; False when one of them could not be."""
+        in_good_order = True
         for log in self.all_logs():
             if log.log_directory is directory:
-                self._attempt(log, log.close)
+                try:
+                    log.close()
+                except KafkaError as problem:
+                    logger.warning("%s was not closed in good order: %s", log.topic_partition, problem)
+                    in_good_order = False
+        return in_good_order
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         gone = [tp for tp, log in self._logs.items() if log.log_directory is directory]

@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compression import CODEC_OF_NAME, Codec
 from kafkalite.protocol.legacy_messages import is_message_set, to_record_batch
 from kafkalite.protocol.produce_validation import validate_produced
 from kafkalite.protocol.records import (
@@ -27,9 +26,7 @@ from kafkalite.protocol.records import (
     has_valid_crc,
     iter_batches,
     read_marker,
-    recompress,
     set_max_timestamp_in_place,
-    set_offset_and_epoch_in_place,
 )
 from kafkalite.storage import checkpoints, log_search
 from kafkalite.storage.disk import OUT_OF_SPACE, Disk
@@ -42,6 +39,7 @@ from kafkalite.storage.producer_state import ProducerState
 from kafkalite.storage.retention import count_deletable
 from kafkalite.storage.segment import RELATIVE_OFFSET_LIMIT, Segment
 from kafkalite.storage.segment_list import SegmentList
+from kafkalite.storage.stored_form import in_stored_form, put_in_place
 from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
 
@@ -194,29 +192,22 @@ class PartitionLog:
                     return AppendResult(
                         known.first_offset, known.last_offset, append_time, self.log_start_offset, duplicate=True
                     )
-            records, header = self._in_stored_form(records, header, produced.max_timestamp, log_append_time)
-            headers = [header]
+            records = in_stored_form(records, produced, config, log_append_time)
+            positions = [0]
         else:
-            headers = list(iter_batches(records))
-            if not headers or headers[-1].end != len(records):
-                raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no whole batches")
-            self._check_own(records, headers)
+            headers = self._check_own(records)
             if log_append_time >= 0:
                 for header in headers:
                     set_max_timestamp_in_place(records, header, log_append_time, log_append_time=True)
+            positions = [header.position for header in headers]
         if len(records) > config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"{len(records)} bytes where the topic's segment.bytes is {config.segment_bytes}",
             )
-        first_offset = offset = self.log_end_offset
-        placed = []
-        for header in headers:
-            set_offset_and_epoch_in_place(records, header.position, offset, leader_epoch)
-            placed.append(BatchHeader.read(records, header.position))
-            offset += header.last_offset_delta + 1
+        placed = put_in_place(records, positions, self.log_end_offset, leader_epoch)
         self._append(records, placed, now_ms)
-        return AppendResult(first_offset, offset - 1, log_append_time, self.log_start_offset)
+        return AppendResult(placed[0].base_offset, placed[-1].last_offset, log_append_time, self.log_start_offset)
 
     @uses_disk
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendResult:
@@ -245,30 +236,11 @@ class PartitionLog:
             first_offset = self.log_end_offset
         return AppendResult(first_offset, self.log_end_offset - 1, -1, self.log_start_offset)
 
-    def _in_stored_form(
-        self, records: bytearray | memoryview, header: BatchHeader, max_timestamp: int, log_append_time: int
-    ) -> tuple[bytearray | memoryview, BatchHeader]:
-        """The batch with the topic's codec and timestamps; header fields that changed are in the header returned."""
-        config = self.config
-        codec = CODEC_OF_NAME.get(config.compression_type)
-        if codec is not None and codec != header.codec:
-            records = recompress(records, header, codec, self._compression_level(codec))
-            header = BatchHeader.read(records)
-        if log_append_time >= 0:
-            set_max_timestamp_in_place(records, header, log_append_time, log_append_time=True)
-        elif max_timestamp != header.max_timestamp:
-            set_max_timestamp_in_place(records, header, max_timestamp, log_append_time=False)
-        return records, header
-
-    def _compression_level(self, codec: Codec) -> int | None:
-        config = self.config
-        return {
-            Codec.GZIP: config.compression_gzip_level,
-            Codec.LZ4: config.compression_lz4_level,
-            Codec.ZSTD: config.compression_zstd_level,
-        }.get(codec)
-
-    def _check_own(self, records: Buffer, headers: Sequence[BatchHeader]) -> None:
+    def _check_own(self, records: Buffer) -> list[BatchHeader]:
+        """The headers of batches that the broker made; raises KafkaError when their producer was fenced."""
+        headers = list(iter_batches(records))
+        if not headers or headers[-1].end != len(records):
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no whole batches")
         for header in headers:
             if header.producer_id >= 0:
                 marker = read_marker(records, header) if header.is_control else None
@@ -276,6 +248,7 @@ class PartitionLog:
                     self.producers.check_marker(header, marker)
                 else:
                     self.producers.check_epoch(header)
+        return headers
 
     def _append(self, records: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> None:
         """Write batches whose offsets are final. Raises OSError; then the log is as it was."""

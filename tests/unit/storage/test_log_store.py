@@ -1,0 +1,281 @@
+"""All logs of a broker: opening, placing, deleting, checkpoints, identity, directories that fail."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.storage.disk import OsDisk
+from kafkalite.storage.log_store import LogStore
+from kafkalite.storage.meta_properties import WrongDirectory
+from kafkalite.types import TopicPartition
+from tests.unit.storage.logs import DAY_MS, NOW_MS, FailingDisk, append, batch, produced
+
+TOPIC_ID = bytes(range(16))
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+class FixedClock:
+    now = NOW_MS
+
+    def now_ms(self):
+        return self.now
+
+    def monotonic_ms(self):
+        return float(self.now)
+
+
+def store_at(*paths, disk=None, defaults=None):
+    config = SimpleNamespace(
+        log_dirs=[str(path) for path in paths],
+        topic_defaults=defaults or TopicConfig(),
+        producer_id_expiration_ms=DAY_MS,
+    )
+    return LogStore(config, disk or OsDisk(), FixedClock(), Random(3))
+
+
+def opened(*paths, **options):
+    store = store_at(*paths, **options)
+    asyncio.run(store.open())
+    return store
+
+
+def close(store):
+    asyncio.run(store.close())
+
+
+def die(store):
+    """As kill -9 does: locks go, nothing is written."""
+    for directory in store.directories:
+        directory.close()
+
+
+def test_logs_are_there_again_after_a_stop(tmp_path):
+    store = opened(tmp_path)
+    log = store.create(A0, TOPIC_ID)
+    append(log, produced(7, 0, 3), epoch=2)
+    log.set_high_watermark(2)
+    close(store)
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\na 0 3\n"
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\na 0 2\n"
+    store = opened(tmp_path)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists(), "a crash from now on must be noticed"
+    log = store.get(A0)
+    assert (log.topic_id, log.log_end_offset, log.high_watermark, log.latest_epoch) == (TOPIC_ID, 3, 2, 2)
+    assert store.read_high_watermark(A0) == 2 and store.read_high_watermark(A1) == 0
+    assert log.recovery_point == 3
+    close(store)
+
+
+def test_logs_are_there_again_after_a_crash(tmp_path):
+    store = opened(tmp_path)
+    log = store.create(A0, TOPIC_ID)
+    for number in range(5):
+        append(log, produced(7, number))
+    die(store)
+    with open(log.segments.active.path, "ab") as file:
+        file.write(b"torn")
+    store = opened(tmp_path)
+    assert store.get(A0).log_end_offset == 5 and store.get(A0).high_watermark == 0
+    close(store)
+
+
+def test_the_log_start_is_remembered(tmp_path):
+    store = opened(tmp_path)
+    log = store.create(A0, TOPIC_ID)
+    append(log, batch(10))
+    log.set_high_watermark(10)
+    log.delete_records(4)
+    store.checkpoint_log_start_offsets()
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 0 4\n"
+    die(store)
+    assert opened(tmp_path).get(A0).log_start_offset == 4
+
+
+def test_new_logs_go_where_the_fewest_are(tmp_path):
+    store = opened(tmp_path / "x", tmp_path / "y")
+    places = [store.create(TopicPartition("t", n), TOPIC_ID).log_directory.path for n in range(4)]
+    assert sorted(places) == [str(tmp_path / "x")] * 2 + [str(tmp_path / "y")] * 2
+    assert store.create(TopicPartition("t", 0), TOPIC_ID) is store.get(TopicPartition("t", 0))
+    with pytest.raises(KafkaError) as refused:
+        store.create(TopicPartition("t", 0), bytes(16)[:-1] + b"\x05")
+    assert refused.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+    close(store)
+    assert len(opened(tmp_path / "x", tmp_path / "y").all_logs()) == 4
+
+
+def test_deletion_takes_two_steps(tmp_path):
+    store = opened(tmp_path)
+    append(store.create(A0, TOPIC_ID))
+    store.create(A1, TOPIC_ID)
+    store.delete(A0)
+    assert store.get(A0) is None
+    (doomed,) = tmp_path.glob("a-0.*-delete")
+    assert len(doomed.name) == len("a-0.") + 32 + len("-delete")
+    assert append(store.create(A0, bytes(15) + b"\x07")).first_offset == 0
+    store.purge_deleted(NOW_MS + 59_999)
+    assert doomed.exists()
+    store.purge_deleted(NOW_MS + 60_000)
+    assert not doomed.exists() and (tmp_path / "a-0").exists()
+    store.delete(B0)
+
+
+def test_a_deletion_goes_on_after_a_restart(tmp_path):
+    store = opened(tmp_path)
+    store.create(A0, TOPIC_ID)
+    store.delete(A0)
+    close(store)
+    store = opened(tmp_path)
+    assert store.get(A0) is None
+    store.purge_deleted(NOW_MS)
+    assert not list(tmp_path.glob("*-delete"))
+
+
+def test_strangers_in_a_directory(tmp_path):
+    for name in ("t-0.0123456789abcdef0123456789abcdef-stray", "remote-log-index-cache", "__cluster_metadata-0"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "plain file").write_text("")
+    close(opened(tmp_path))
+    (tmp_path / "lost+found").mkdir()
+    with pytest.raises(WrongDirectory, match=r"lost\+found"):
+        opened(tmp_path)
+
+
+def test_a_partition_in_two_directories_stops_the_start(tmp_path):
+    for name in ("x", "y"):
+        store = opened(tmp_path / name)
+        store.create(A0, TOPIC_ID)
+        close(store)
+    with pytest.raises(WrongDirectory, match="both"):
+        opened(tmp_path / "x", tmp_path / "y")
+
+
+def test_a_directory_has_one_owner(tmp_path):
+    """The lock is the process's: asked from a child, it is taken."""
+    import subprocess
+    import sys
+
+    store = opened(tmp_path)
+    code = f"from kafkalite.storage.disk import OsDisk; OsDisk().lock({str(tmp_path / '.lock')!r})"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert child.returncode and "BlockingIOError" in child.stderr
+    close(store)
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60).returncode == 0
+
+
+def test_identity(tmp_path):
+    store = opened(tmp_path / "x", tmp_path / "y")
+    assert store.read_identity() == (None, None)
+    store.claim(5, "cluster")
+    assert "broker.id=5\ncluster.id=cluster\nversion=0\n" in (tmp_path / "y" / "meta.properties").read_text()
+    store.claim(5, "cluster")
+    for broker_id, cluster_id, hint in ((6, "cluster", "broker.id"), (5, "other", "zookeeper.connect")):
+        with pytest.raises(WrongDirectory, match=hint):
+            store.claim(broker_id, cluster_id)
+    close(store)
+    (tmp_path / "y" / "meta.properties").write_text("version=0\nbroker.id=9\ncluster.id=cluster\n")
+    with pytest.raises(WrongDirectory, match="5 and 9"):
+        store_at(tmp_path / "x", tmp_path / "y").read_identity()
+
+
+def test_a_directory_that_fails_takes_only_its_own_logs_along(tmp_path):
+    store = opened(tmp_path / "x", tmp_path / "y")
+    failed = []
+    store.on_directory_failure = failed.append
+    one, other = store.create(A0, TOPIC_ID), store.create(A1, TOPIC_ID)
+    one.log_directory.failure(OSError(5, "broken"))
+    assert failed == store.offline_directories == [one.log_directory]
+    assert store.get(A0) is None and store.is_offline(A0) and not store.is_offline(A1)
+    append(other)
+    with pytest.raises(KafkaError) as refused:
+        store.create(A0, TOPIC_ID)
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert store.create(B0, TOPIC_ID).log_directory is other.log_directory
+    close(store)
+    assert (Path(other.log_directory.path) / ".kafka_cleanshutdown").exists()
+    assert not (Path(one.log_directory.path) / ".kafka_cleanshutdown").exists()
+
+
+def test_without_any_directory_that_works_there_is_no_start(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(KafkaError) as refused:
+        opened(tmp_path / "file" / "below")
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    store = opened(tmp_path / "file" / "below", tmp_path / "good")
+    assert [each.path for each in store.online_directories] == [str(tmp_path / "good")]
+
+
+def test_a_full_disk_at_the_end_leaves_no_marker_of_a_clean_stop(tmp_path):
+    disk = FailingDisk()
+    store = opened(tmp_path, disk=disk)
+    append(store.create(A0, TOPIC_ID), batch(3))
+    disk.room = 0
+    close(store)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    disk.room = None
+    assert opened(tmp_path).get(A0).log_end_offset == 3
+
+
+def test_one_log_that_cannot_be_closed_keeps_the_marker_away(tmp_path):
+    disk = FailingDisk()
+    store = opened(tmp_path, disk=disk)
+    append(store.create(A0, TOPIC_ID), batch(3))
+    store.create(A1, TOPIC_ID)
+    disk.room = 5  # for the checkpoints of the directory, not for the snapshot and index of a-0
+    disk.check = lambda path, size, check=disk.check: check(path, size if "a-0" in path else 0)
+    close(store)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "replication-offset-checkpoint").exists()
+
+
+def test_identity_is_known_before_any_log_is_opened(tmp_path):
+    store = opened(tmp_path)
+    store.claim(5, "cluster")
+    close(store)
+    store = store_at(tmp_path)
+    store.acquire()
+    with pytest.raises(WrongDirectory):
+        store.claim(6, "cluster")
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    asyncio.run(store.open())
+    close(store)
+
+
+def test_upkeep(tmp_path):
+    async def life():
+        store = store_at(tmp_path, defaults=TopicConfig(segment_bytes=200, retention_bytes=200))
+        await store.open({"b": TopicConfig(flush_ms=100)})
+        log, other = store.create(A0, TOPIC_ID), store.create(B0, TOPIC_ID, TopicConfig(flush_ms=100))
+        for number in range(9):
+            append(log, produced(7, number))
+        append(other)
+        await store.flush_sealed()
+        assert log.recovery_point == 9 and other.recovery_point == 0
+        await store.flush_overdue(NOW_MS)
+        await store.flush_overdue(NOW_MS + 100)
+        assert other.recovery_point == 1
+        log.set_high_watermark(9)
+        assert store.delete_old_segments(NOW_MS) > 0
+        store.expire_producers(NOW_MS + 2 * DAY_MS)
+        assert not log.producers.producers
+        store.checkpoint_recovery_points()
+        assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n2\na 0 9\nb 0 1\n"
+        await store.close()
+
+    asyncio.run(life())
+
+
+def test_an_unreadable_checkpoint_is_only_warned_about(tmp_path):
+    store = opened(tmp_path)
+    append(store.create(A0, TOPIC_ID), batch(3))
+    close(store)
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("garbage")
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n5\n")
+    assert opened(tmp_path).get(A0).log_end_offset == 3
