@@ -39,6 +39,9 @@ _RETRY_BACKOFF_MS: Final = 100
 _EARLIEST_RETRY_MS: Final = 75
 """Both clients shorten their backoff by a random part of at most a quarter."""
 
+_METADATA_REFRESH_MS: Final = 1_000
+"""librdkafka's default is 5 minutes; it asks nobody else as long as a broker answers that it cannot replicate."""
+
 _NEVER_APPENDED: Final = frozenset({"MSG_SIZE_TOO_LARGE", "_QUEUE_FULL", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 
 
@@ -174,6 +177,7 @@ class ConfluentWriter(Writer):
                 "retry.backoff.ms": _RETRY_BACKOFF_MS,
                 "reconnect.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,
+                "topic.metadata.refresh.interval.ms": _METADATA_REFRESH_MS,
                 "linger.ms": 5,
                 "log_level": 0,
             }
@@ -217,6 +221,7 @@ class KafkaliteWriter(Writer):
             request_timeout_ms=options.request_timeout_ms,
             retry_backoff_ms=_RETRY_BACKOFF_MS,
             retry_backoff_max_ms=500,
+            metadata_max_age_ms=_METADATA_REFRESH_MS,
             linger_ms=5,
         ) as producer:
             began = loop.time()
@@ -296,6 +301,7 @@ class ConfluentReader(Reader):
                 "check.crcs": True,
                 "fetch.wait.max.ms": 100,
                 "reconnect.backoff.max.ms": 500,
+                "topic.metadata.refresh.interval.ms": _METADATA_REFRESH_MS,
                 "log_level": 0,
             }
         )
@@ -321,7 +327,11 @@ class KafkaliteReader(Reader):
 
     async def _consume(self) -> None:
         async with Consumer(
-            bootstrap_servers=self._servers, client_id=self.name, auto_offset_reset="none", fetch_max_wait_ms=100
+            bootstrap_servers=self._servers,
+            client_id=self.name,
+            auto_offset_reset="none",
+            fetch_max_wait_ms=100,
+            metadata_max_age_ms=_METADATA_REFRESH_MS,
         ) as consumer:
             consumer.assign(TopicPartition(self._topic, partition) for partition in range(len(self.positions)))
             for name in consumer.assignment():
