@@ -1,0 +1,354 @@
+"""Followers: where a log is cut (KIP-101, KIP-279, KIP-595), and the loop that fetches from a leader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafkalite.broker import follower
+from kafkalite.broker.follower import ReplicaFetchers, truncation_offset
+from kafkalite.broker.follower_session import FetchSessionState
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.protocol.inter_broker import ProtocolVersion
+from kafkalite.types import Endpoint, TopicPartition
+from tests import virtual_time
+from tests.unit.broker.fake_log import TP, FakeLog, assignment, make_partition
+
+OWN = FakeLog(log_end_offset=20, epochs=[(1, 0), (3, 8), (5, 15)])
+"""Epoch 1 at 0 to 7, 3 at 8 to 14, 5 at 15 to 19."""
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "leader_end", "wanted"),
+    [
+        (-1, -1, 6),  # the leader knows nothing: the fallback, which is the high watermark
+        (5, -1, 6),
+        (-1, 12, 12),  # an old leader names no epoch
+        (-1, 99, 20),
+        (5, 17, 17),  # the leader has less of our epoch
+        (5, 99, 20),  # and more
+        (3, 12, 12),
+        (3, 14, 14),
+        (3, 99, 15),  # our epoch 3 ends at 15
+        (2, 12, 8),  # epoch 2 we do not have: cut behind epoch 1, and ask again
+        (4, 12, 15),
+        (7, 18, 18),  # an epoch that is newer than all of ours
+        (0, 4, 0),
+    ],
+)
+def test_where_a_log_is_cut(leader_epoch: int, leader_end: int, wanted: int) -> None:
+    assert truncation_offset(OWN.end_offset_for_epoch, leader_epoch, leader_end, 20, 6) == wanted
+
+
+def test_a_log_without_epochs_is_cut_where_the_leader_says() -> None:
+    assert truncation_offset(FakeLog().end_offset_for_epoch, 3, 12, 20, 6) == 12
+    assert truncation_offset(FakeLog().end_offset_for_epoch, -1, -1, 4, 6) == 4
+
+
+# The session
+
+
+def test_a_session_goes_on_and_begins_anew() -> None:
+    session = FetchSessionState()
+    session.reset([TP])
+    assert (list(session.changed), session.session_id, session.epoch) == ([TP], 0, 0)
+    session.changed.clear()
+    session.sent.add(TP)
+    session.answered(7)
+    assert (session.session_id, session.epoch) == (7, 1)
+    session.epoch = 0x7FFFFFFF
+    session.answered(7)
+    assert session.epoch == 1
+    session.answered(0)
+    assert (session.session_id, session.epoch, list(session.changed)) == (0, 0, [TP])
+
+
+def test_what_is_forgotten_is_said_once_and_not_when_it_is_sent_again() -> None:
+    session = FetchSessionState()
+    other = TopicPartition("t", 1)
+    session.sent |= {TP, other}
+    session.forget(TP, b"id")
+    session.forget(other, b"id")
+    session.sent.add(other)
+    assert session.take_forgotten() == {TP: b"id"}
+    assert session.take_forgotten() == {}
+    session.forget(TopicPartition("never", 0), b"id")
+    assert session.take_forgotten() == {}
+
+
+# The loop
+
+
+class FakeLeader:
+    """Stands where `Connection` is: notes the requests, and answers as the test says."""
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self.answer = answer
+        self.requests: list[Any] = []
+        self.opened = 0
+        self.is_down = False
+
+    async def open(self, host: str, port: int, **options: Any) -> FakeConnection:
+        self.opened += 1
+        if self.is_down:
+            raise ConnectionError("refused")
+        return FakeConnection(self)
+
+
+class FakeConnection:
+    """One connection to the fake leader; an answer that is None waits for the end of the long poll."""
+
+    def __init__(self, leader: FakeLeader) -> None:
+        self.leader = leader
+        self.closed = False
+        self.in_flight = 0
+        self._ended = asyncio.Event()
+
+    async def request(self, message: Any, version: int, timeout_s: float = 30.0) -> Any:
+        self.leader.requests.append(message)
+        self.in_flight += 1
+        try:
+            reply = self.leader.answer(message)
+            if asyncio.isfuture(reply):
+                reply = await reply
+            if reply is not None:
+                await asyncio.sleep(0.001)
+                return reply
+            async with asyncio.timeout(message.max_wait_ms / 1000):
+                await self._ended.wait()
+            raise ConnectionError("closed")
+        except TimeoutError:
+            return messages.fetch_response.FetchResponse(session_id=5)
+        finally:
+            self.in_flight -= 1
+
+    def close(self) -> None:
+        self.closed = True
+        self._ended.set()
+
+
+def partition_answer(**fields: Any) -> Any:
+    m = messages.fetch_response
+    data = m.PartitionData(**{"high_watermark": 0, "records": b"", **fields})
+    topic = m.FetchableTopicResponse(topic="t", topic_id=bytes(range(16)), partitions=[data])
+    return m.FetchResponse(session_id=5, responses=[topic])
+
+
+class Following:
+    """The fetchers of broker 1, which follow broker 2."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: Callable[[Any], Any]) -> None:
+        self.leader = FakeLeader(answer)
+        monkeypatch.setattr(follower.Connection, "open", self.leader.open)
+        self.endpoint: Endpoint | None = Endpoint("L", "h", 1)
+        loop = asyncio.get_running_loop()
+        config = BrokerConfig.from_properties(
+            {"broker.id": "1", "zookeeper.connect": "localhost:2181", "log.dirs": "unused"}
+        )
+        self.fetchers = ReplicaFetchers(
+            1,
+            lambda: 9,
+            replace(config, replica_fetch_backoff_ms=1000),
+            ProtocolVersion.parse("3.9").requests,
+            lambda leader: self.endpoint,
+            lambda: loop.time() * 1000,
+            lambda: 0,
+        )
+
+    def follow(self, log: FakeLog, leader_epoch: int = 1) -> Any:
+        partition = make_partition(log)
+        partition.become_follower(assignment(leader=2, leader_epoch=leader_epoch))
+        self.fetchers.follow(partition, log.topic_id)
+        return partition
+
+
+def run(monkeypatch: pytest.MonkeyPatch, answer: Callable[[Any], Any], act: Callable[[Following], Any]) -> Following:
+    async def scenario() -> Following:
+        following = Following(monkeypatch, answer)
+        await act(following)
+        await following.fetchers.close()
+        return following
+
+    return virtual_time.run(scenario())
+
+
+def test_an_idle_partition_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(log_end_offset=4, epochs=[(0, 0)]))
+        await asyncio.sleep(2.2)
+
+    first, *later = run(monkeypatch, lambda request: None, act).leader.requests
+    (topic,) = first.topics
+    (asked,) = topic.partitions
+    assert (asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch) == (4, 0, 1)
+    assert (first.session_id, first.session_epoch, first.replica_state.replica_id) == (0, 0, 1)
+    assert [(each.session_id, each.session_epoch, each.topics) for each in later] == [(5, n + 1, []) for n in range(4)]
+
+
+def test_a_diverging_epoch_cuts_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = FakeLog(log_end_offset=20, epochs=[(1, 0), (3, 8)])
+    diverging = messages.fetch_response.EpochEndOffset(epoch=1, end_offset=6)
+
+    async def act(following: Following) -> None:
+        following.follow(log, leader_epoch=4)
+        await asyncio.sleep(0.1)
+
+    answers = iter([partition_answer(diverging_epoch=diverging)])
+    following = run(monkeypatch, lambda request: next(answers, None), act)
+    assert log.log_end_offset == 6
+    assert following.leader.requests[1].topics[0].partitions[0].fetch_offset == 6
+
+
+def test_a_partition_with_an_error_is_left_out_while_it_backs_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left in the session it would have every fetch answered at once, thousands of times a second."""
+
+    def answer(request: Any) -> Any:
+        return partition_answer(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) if request.topics else None
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(10)
+
+    requests = run(monkeypatch, answer, act).leader.requests
+    assert 10 <= len(requests) <= 40
+    named = [each for each in requests if each.topics]
+    assert len(named) <= 20
+
+
+def test_with_other_partitions_a_failing_one_is_forgotten_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = TopicPartition("t", 1)
+    state = {"errors": 1}
+
+    def answer(request: Any) -> Any:
+        if request.topics and state["errors"]:
+            state["errors"] -= 1
+            return partition_answer(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return None
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        partition = make_partition(FakeLog(epochs=[(0, 0)]), topic_partition=other)
+        partition.become_follower(assignment(leader=2, leader_epoch=1))
+        following.fetchers.follow(partition, partition.topic_id)
+        await asyncio.sleep(3)
+
+    requests = run(monkeypatch, answer, act).leader.requests
+    assert [p.partition for t in requests[0].topics for p in t.partitions] == [0, 1]
+    assert [index for t in requests[1].forgotten_topics_data for index in t.partitions] == [0]
+    assert [p.partition for each in requests[2:4] for t in each.topics for p in t.partitions] == [0]
+
+
+@pytest.mark.parametrize("how", ["no endpoint", "refused"])
+def test_a_leader_that_is_gone_is_tried_at_intervals(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Also right after a connection was renewed on purpose: without a pause the loop would never come to rest."""
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(0.2)
+        partition = make_partition(FakeLog(epochs=[(0, 0)]), topic_partition=TopicPartition("t", 1))
+        partition.become_follower(assignment(leader=2, leader_epoch=1))
+        following.fetchers.follow(partition, partition.topic_id)  # closes the long poll, to fetch anew
+        following.endpoint = None if how == "no endpoint" else following.endpoint
+        following.leader.is_down = True
+        await asyncio.sleep(10)
+        assert 1 <= following.leader.opened <= 25
+        following.leader.is_down = False
+        following.endpoint = Endpoint("L", "h", 1)
+        before = len(following.leader.requests)
+        await asyncio.sleep(1.5)
+        assert len(following.leader.requests) > before
+
+    run(monkeypatch, lambda request: None, act)
+
+
+def test_a_new_partition_does_not_wait_for_the_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(0.1)
+        partition = make_partition(FakeLog(epochs=[(0, 0)]), topic_partition=TopicPartition("t", 1))
+        partition.become_follower(assignment(leader=2, leader_epoch=1))
+        following.fetchers.follow(partition, partition.topic_id)
+        await asyncio.sleep(0.06)
+        assert [p.partition for t in following.leader.requests[-1].topics for p in t.partitions] == [0, 1]
+
+    run(monkeypatch, lambda request: None, act)
+
+
+def test_an_answer_about_the_past_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. A fetch is on its way. 2. The partition is stopped and followed again. 3. The answer to 1 comes."""
+    log = FakeLog(log_end_offset=9, high_watermark=0, epochs=[(0, 0)])
+
+    async def act(following: Following) -> None:
+        held = asyncio.get_running_loop().create_future()
+        following.leader.answer = lambda request: held if len(following.leader.requests) == 1 else None
+        partition = following.follow(log)
+        await asyncio.sleep(0.01)
+        following.fetchers.stop([TP])
+        partition.become_follower(assignment(leader=2, leader_epoch=2, partition_epoch=1))
+        held.set_result(partition_answer(high_watermark=7))
+        following.fetchers.follow(partition, log.topic_id)
+        await asyncio.sleep(0.01)
+        assert log.high_watermark == 0
+
+    run(monkeypatch, lambda request: None, act)
+
+
+def test_a_log_is_not_cut_once_this_broker_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. Our offset is out of range. 2. We ask where the leader ends. 3. We become leader. 4. The answer comes."""
+    log = FakeLog(log_end_offset=9, epochs=[(0, 0)])
+    r = messages.list_offsets_response
+
+    async def act(following: Following) -> None:
+        held = asyncio.get_running_loop().create_future()
+
+        def answer(request: Any) -> Any:
+            if isinstance(request, messages.list_offsets_request.ListOffsetsRequest):
+                return held
+            return partition_answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE) if request.topics else None
+
+        following.leader.answer = answer
+        partition = following.follow(log)
+        await asyncio.sleep(0.1)
+        following.fetchers.stop([TP])
+        partition.become_leader(assignment(leader_epoch=2, partition_epoch=1), 0.0)
+        found = r.ListOffsetsPartitionResponse(offset=3)
+        held.set_result(r.ListOffsetsResponse(topics=[r.ListOffsetsTopicResponse(name="t", partitions=[found])]))
+        await asyncio.sleep(1)
+        assert log.log_end_offset == 9
+
+    run(monkeypatch, lambda request: None, act)
+
+
+def test_a_log_that_is_longer_than_the_leaders_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = FakeLog(log_end_offset=9, epochs=[(0, 0)])
+    r = messages.list_offsets_response
+
+    def answer(request: Any) -> Any:
+        if isinstance(request, messages.list_offsets_request.ListOffsetsRequest):
+            found = r.ListOffsetsPartitionResponse(offset=3)
+            return r.ListOffsetsResponse(topics=[r.ListOffsetsTopicResponse(name="t", partitions=[found])])
+        too_long = request.topics and request.topics[0].partitions[0].fetch_offset > 3
+        return partition_answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE) if too_long else None
+
+    async def act(following: Following) -> None:
+        following.follow(log)
+        await asyncio.sleep(1)
+        assert log.log_end_offset == 3
+        assert following.leader.requests[-1].topics or len(following.leader.requests) > 3
+
+    run(monkeypatch, answer, act)
+
+
+def test_an_epoch_that_is_over_ends_the_fetching(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(5)
+        assert len(following.leader.requests) == 1
+
+    run(monkeypatch, lambda request: partition_answer(error_code=ErrorCode.FENCED_LEADER_EPOCH), act)

@@ -1,0 +1,115 @@
+"""What UpdateMetadata requests leave behind: brokers replaced, partitions merged, waiters woken."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kafkalite.broker.metadata_cache import DELETED_LEADER, MetadataCache
+from kafkalite.errors import ProtocolViolation
+from kafkalite.protocol import messages
+from kafkalite.types import NO_TOPIC_ID, Endpoint, TopicPartition
+from tests import virtual_time
+
+m = messages.update_metadata_request
+ID = bytes(range(16))
+
+
+def update(*topics: Any, brokers: tuple[int, ...] = (1,), controller_id: int = 1) -> Any:
+    live = [
+        m.LiveBroker(id=each, endpoints=[m.Endpoint(port=9092, host=f"h{each}", listener="INSIDE")], rack="r")
+        for each in brokers
+    ]
+    return m.UpdateMetadataRequest(
+        controller_id=controller_id, controller_epoch=3, topic_states=list(topics), live_brokers=live
+    )
+
+
+def topic(name: str, leaders: dict[int, int], topic_id: bytes = NO_TOPIC_ID) -> Any:
+    states = [
+        m.PartitionState(partition_index=index, leader=leader, leader_epoch=4, isr=[1], replicas=[1, 2], zk_version=6)
+        for index, leader in leaders.items()
+    ]
+    return m.TopicState(topic_name=name, topic_id=topic_id, partition_states=states)
+
+
+def cache_of(*requests: Any) -> MetadataCache:
+    cache = MetadataCache()
+    for request in requests:
+        cache.apply(request)
+    return cache
+
+
+def test_brokers_and_controller_are_replaced_even_without_partitions() -> None:
+    cache = cache_of(update(brokers=(1, 2)), update(brokers=(2, 3), controller_id=2))
+    assert cache.brokers.keys() == {2, 3}
+    assert (cache.controller_id, cache.controller_epoch, cache.version) == (2, 3, 2)
+    assert cache.is_alive(3)
+    assert not cache.is_alive(1)
+    assert cache.endpoint(2, "INSIDE") == Endpoint("INSIDE", "h2", 9092, "PLAINTEXT")
+    assert cache.endpoint(2, "OUTSIDE") is None
+    assert cache.endpoint(1, "INSIDE") is None
+    assert cache.brokers[2].rack == "r"
+
+
+def test_partitions_are_merged() -> None:
+    cache = cache_of(update(topic("t", {0: 1, 1: 1})), update(topic("t", {1: 2}), topic("u", {0: -1})))
+    leaders = {(name, index): p.leader for name, t in cache.topics.items() for index, p in t.partitions.items()}
+    assert leaders == {("t", 0): 1, ("t", 1): 2, ("u", 0): -1}
+    known = cache.partition(TopicPartition("t", 1))
+    assert known is not None
+    assert (known.leader_epoch, known.partition_epoch, known.isr, known.replicas) == (4, 6, [1], [1, 2])
+    assert cache.partition(TopicPartition("t", 9)) is None
+    assert cache.partition(TopicPartition("x", 0)) is None
+    assert cache.has_leaders("t", [0, 1])
+    assert not cache.has_leaders("t", [0, 1, 2])
+    assert not cache.has_leaders("u", [0])
+    assert not cache.has_leaders("x", [])
+
+
+def test_a_topic_leaves_with_its_last_partition() -> None:
+    cache = cache_of(update(topic("t", {0: 1, 1: 1}, ID)))
+    assert cache.apply(update(topic("t", {0: DELETED_LEADER}, ID))) == [TopicPartition("t", 0)]
+    assert cache.topic_name(ID) == "t"
+    assert cache.apply(update(topic("t", {0: DELETED_LEADER, 1: DELETED_LEADER}, ID))) == [TopicPartition("t", 1)]
+    assert cache.topics == {}
+    assert cache.topic_name(ID) is None
+
+
+def test_topic_ids_are_learnt_changed_and_forgotten() -> None:
+    other = b"another topic id"
+    cache = cache_of(update(topic("t", {0: 1})))
+    assert cache.topic_name(NO_TOPIC_ID) is None
+    cache.apply(update(topic("t", {0: 1}, ID)))
+    assert cache.topic_name(ID) == "t"
+    cache.apply(update(topic("t", {0: 1}, other)))
+    assert (cache.topic_name(ID), cache.topic_name(other)) == (None, "t")
+    cache.apply(update(topic("t", {0: 1})))
+    assert cache.topic_name(other) is None
+    assert cache.topics["t"].topic_id == NO_TOPIC_ID
+
+
+def test_a_bad_request_changes_nothing() -> None:
+    cache = cache_of(update(topic("t", {0: 1})))
+    bad = update(brokers=(5,), controller_id=5)
+    bad.live_brokers[0].endpoints[0].security_protocol = 9
+    with pytest.raises(ProtocolViolation):
+        cache.apply(bad)
+    assert (cache.controller_id, cache.version, cache.brokers.keys()) == (1, 1, {1})
+
+
+def test_waiting_for_a_change() -> None:
+    async def scenario() -> None:
+        loop, cache = asyncio.get_running_loop(), MetadataCache()
+        loop.call_later(1, cache.apply, update())
+        loop.call_later(2, cache.apply, update(topic("t", {0: 1})))
+        assert await cache.wait_until(lambda: cache.has_leaders("t", [0]), 30)
+        assert loop.time() == 2
+        assert await cache.wait_until(lambda: True, 0)
+        assert not await cache.wait_until(lambda: "u" in cache.topics, 0)
+        assert not await cache.wait_until(lambda: "u" in cache.topics, 5)
+        assert loop.time() == 7
+
+    virtual_time.run(scenario())
