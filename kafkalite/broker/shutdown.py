@@ -19,28 +19,36 @@ logger = logging.getLogger("kafkalite.broker.shutdown")
 
 
 async def controlled_shutdown(broker: Broker) -> bool:
-    """True when no partition with other replicas is led here any more."""
-    config = broker.config
-    for attempt in range(config.controlled_shutdown_max_retries + 1):
-        others = [each for each in broker.metadata.brokers if each != broker.broker_id]
-        if not others:
+    """True when no partition with other replicas is led here any more.
+
+    Leaders that cannot be moved yet are tried again whenever the cluster changes, for as long as Kafka would: retries times backoff.
+    """
+    config, metadata = broker.config, broker.metadata
+    loop = asyncio.get_running_loop()
+    backoff_s = config.controlled_shutdown_retry_backoff_ms / 1000
+    give_up_s = loop.time() + config.controlled_shutdown_max_retries * backoff_s
+    while any(other != broker.broker_id for other in metadata.brokers):
+        seen = metadata.version
+        remaining = await _ask(broker, backoff_s)
+        if remaining is None:
             return False
-        remaining = await _ask(broker)
-        if not remaining:
-            return remaining is not None
+        if remaining == 0:
+            return True
         logger.info("controlled shutdown: %d partitions are still led here", remaining)
-        if attempt < config.controlled_shutdown_max_retries:
-            await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
-    logger.warning("controlled shutdown did not succeed; stopping all the same")
+        left_s = give_up_s - loop.time()
+        if left_s <= 0:
+            logger.warning("controlled shutdown did not succeed; stopping all the same")
+            return False
+        await metadata.wait_until(lambda seen=seen: metadata.version != seen, min(left_s, backoff_s))  # type: ignore[misc]
     return False
 
 
-async def _ask(broker: Broker) -> int | None:
+async def _ask(broker: Broker, timeout_s: float) -> int | None:
     """Partitions that remain, 0 when all moved; None when no controller can be asked."""
     request = messages.controlled_shutdown_request.ControlledShutdownRequest(
         broker_id=broker.broker_id, broker_epoch=broker.replicas.broker_epoch
     )
-    deadline_s = asyncio.get_running_loop().time() + broker.config.controlled_shutdown_retry_backoff_ms / 1000
+    deadline_s = asyncio.get_running_loop().time() + timeout_s
     try:
         reply = await broker.controller_channel.request(
             request, deadline_s, max_version=broker.versions.controlled_shutdown
