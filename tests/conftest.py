@@ -1,8 +1,4 @@
-"""What all tests share: order and grouping for parallel runs, foreign programs, and broker logs in reports of failures.
-
-With pytest-xdist (`--dist loadgroup`) the tests that run many processes form one group each and come first, so that they
-share no more than one processor with each other; every other file is a group of its own and keeps its fixtures to itself.
-"""
+"""What all tests share: foreign programs, and broker logs in the reports of failures."""
 
 from __future__ import annotations
 
@@ -33,20 +29,6 @@ def foreign_program(name: str, package: str) -> str:
     if REQUIRE_PEERS:
         pytest.fail(reason)
     pytest.skip(reason)
-
-
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def group(item: pytest.Item) -> tuple[int, str]:
-        for rank, marker in enumerate(("system", "peer", "wire")):
-            if item.get_closest_marker(marker) is not None:
-                return rank, "processes" if marker == "system" else marker
-        return 9, item.path.as_posix()
-
-    items.sort(key=lambda item: group(item)[0])
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(group(item)[1]))
 
 
 @pytest.hookimpl(wrapper=True)
