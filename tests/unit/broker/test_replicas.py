@@ -1,0 +1,316 @@
+"""The controller's orders: LeaderAndIsr and StopReplica, partition by partition (spec-control-rpcs 0.4, 1.1, 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kafkalite.broker.metadata_cache import Broker, MetadataCache, PartitionMetadata, TopicMetadata
+from kafkalite.broker.partition import IsrChange, Partition
+from kafkalite.broker.replicas import STOP_BY_DELETION, Replicas
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from kafkalite.types import NO_TOPIC_ID, TopicPartition
+from tests import virtual_time
+from tests.unit.broker.fake_log import TP, FakeLog
+
+ID, OTHER_ID = bytes(range(16)), b"another topic id"
+orders, stops = messages.leader_and_isr_request, messages.stop_replica_request
+
+
+class FakeLogs:
+    """The part of `LogStore` that replicas use."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, FakeLog] = {}
+        self.offline: set[TopicPartition] = set()
+        self.offline_directories: list[str] = []
+        self.deleted: list[TopicPartition] = []
+        self.high_watermarks: dict[TopicPartition, int] = {}
+
+    def get(self, topic_partition: TopicPartition) -> FakeLog | None:
+        return self.logs.get(topic_partition)
+
+    def create(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> FakeLog:
+        self.logs[topic_partition] = FakeLog(config, topic_id)
+        return self.logs[topic_partition]
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        self.deleted.append(topic_partition)
+        self.logs.pop(topic_partition, None)
+
+    def is_offline(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self.offline
+
+    def read_high_watermark(self, topic_partition: TopicPartition) -> int:
+        return self.high_watermarks.get(topic_partition, 0)
+
+
+class FakeFetchers:
+    """Notes who is followed."""
+
+    def __init__(self) -> None:
+        self.followed: dict[TopicPartition, int] = {}
+
+    def follow(self, partition: Partition, topic_id: bytes) -> None:
+        self.followed[partition.topic_partition] = partition.leader
+
+    def stop(self, topic_partitions: Any) -> None:
+        for topic_partition in topic_partitions:
+            self.followed.pop(topic_partition, None)
+
+
+class Clock:
+    """Stands still."""
+
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic_ms(self) -> float:
+        return 0.0
+
+
+class Watch:
+    """Counts what it is told."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def appended(self, partition: Partition) -> None:
+        self.told += 1
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        self.told += 1
+
+
+class Node:
+    """Broker 1 with brokers 2 and 3 alive."""
+
+    def __init__(self) -> None:
+        self.logs, self.metadata, self.fetchers = FakeLogs(), MetadataCache(), FakeFetchers()
+        self.metadata.brokers = {each: Broker(each, {}) for each in (1, 2, 3)}
+        self.proposed: list[IsrChange] = []
+        self.replicas = Replicas(
+            1,
+            self.logs,  # type: ignore[arg-type]
+            self.metadata,
+            Clock(),
+            30_000,
+            self._config,
+            lambda partition, change: self.proposed.append(change),
+        )
+        self.replicas.followers = self.fetchers
+        self.roles: list[tuple[list[TopicPartition], list[TopicPartition]]] = []
+        self.replicas.on_roles = lambda leading, following: self.roles.append(
+            ([p.topic_partition for p in leading], [p.topic_partition for p in following])
+        )
+
+    async def _config(self, topic: str) -> TopicConfig:
+        return TopicConfig()
+
+    async def order(self, leader: int = 1, epoch: int = 0, topic_id: bytes = ID, **more: Any) -> ErrorCode:
+        """LeaderAndIsr for the one partition."""
+        head = {name: more.pop(name) for name in ("controller_epoch", "broker_epoch") if name in more}
+        state = orders.PartitionState(
+            **{"leader": leader, "leader_epoch": epoch, "isr": [1, 2], "replicas": [1, 2, 3], "is_new": True, **more}
+        )
+        topic = orders.TopicState(topic_name="t", topic_id=topic_id, partition_states=[state])
+        outcome = await self.replicas.apply_leader_and_isr(
+            orders.LeaderAndIsrRequest(**{"controller_epoch": 1, **head}, topic_states=[topic])
+        )
+        return outcome[TP]
+
+    async def stop(self, epoch: int = -1, delete: bool = False) -> ErrorCode:
+        state = stops.PartitionState(leader_epoch=epoch, delete_partition=delete)
+        topic = stops.TopicState(topic_name="t", partition_states=[state])
+        outcome = await self.replicas.stop_replicas(stops.StopReplicaRequest(controller_epoch=1, topic_states=[topic]))
+        return outcome[TP]
+
+
+def on_node(act: Callable[[Node], Awaitable[None]]) -> Node:
+    async def scenario() -> Node:
+        node = Node()
+        await act(node)
+        return node
+
+    return virtual_time.run(scenario())
+
+
+def test_roles_are_taken_and_changed() -> None:
+    async def act(node: Node) -> None:
+        assert await node.order(leader=2) == ErrorCode.NONE
+        assert node.fetchers.followed == {TP: 2}
+        assert await node.order(leader=1, epoch=1) == ErrorCode.NONE
+        assert node.fetchers.followed == {}
+        assert node.replicas.require(TP).is_leader
+        assert node.replicas.topic_name(ID) == "t"
+        assert node.roles == [([], [TP]), ([TP], [])]
+
+    on_node(act)
+
+
+def test_the_same_order_twice_changes_nothing() -> None:
+    async def act(node: Node) -> None:
+        await node.order(epoch=3)
+        assert await node.order(epoch=3, isr=[1]) == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert await node.order(epoch=2) == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert node.replicas.require(TP).isr == (1, 2)
+
+    on_node(act)
+
+
+def test_stale_controllers_and_earlier_lives_are_refused() -> None:
+    async def act(node: Node) -> None:
+        node.replicas.broker_epoch = 100
+        await node.order(controller_epoch=7, broker_epoch=100)
+        for fields, code in [
+            ({"controller_epoch": 6}, ErrorCode.STALE_CONTROLLER_EPOCH),
+            ({"controller_epoch": 7, "broker_epoch": 99}, ErrorCode.STALE_BROKER_EPOCH),
+        ]:
+            with pytest.raises(KafkaError) as raised:
+                await node.order(epoch=1, **fields)
+            assert raised.value.code == code
+        assert await node.order(epoch=1, controller_epoch=7, broker_epoch=101) == ErrorCode.NONE
+
+    on_node(act)
+
+
+def test_topic_ids() -> None:
+    async def act(node: Node) -> None:
+        await node.order(topic_id=NO_TOPIC_ID)
+        assert await node.order(topic_id=ID) == ErrorCode.NONE, "the same epoch, but now with an id"
+        assert node.replicas.require(TP).topic_id == ID
+        assert await node.order(epoch=1, topic_id=OTHER_ID) == ErrorCode.INCONSISTENT_TOPIC_ID
+        assert await node.order(epoch=1, topic_id=NO_TOPIC_ID) == ErrorCode.NONE
+
+    on_node(act)
+
+
+def test_orders_that_cannot_be_followed() -> None:
+    async def act(node: Node) -> None:
+        assert await node.order(replicas=[2, 3]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        node.logs.offline_directories = ["d"]
+        assert await node.order(is_new=False) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert TP not in node.replicas.partitions
+        assert await node.order(is_new=True) == ErrorCode.NONE
+
+    on_node(act)
+
+
+def test_a_leader_that_is_not_alive_is_followed_once_it_is() -> None:
+    """The leader epoch is not taken over before, so that the same order counts when it comes again."""
+
+    async def act(node: Node) -> None:
+        assert await node.order(leader=9, epoch=4) == ErrorCode.NONE
+        assert (node.fetchers.followed, node.replicas.require(TP).leader_epoch) == ({}, -1)
+        node.metadata.brokers[9] = Broker(9, {})
+        assert await node.order(leader=9, epoch=4) == ErrorCode.NONE
+        assert node.fetchers.followed == {TP: 9}
+
+    on_node(act)
+
+
+def test_an_existing_log_keeps_its_checkpointed_high_watermark() -> None:
+    async def act(node: Node) -> None:
+        node.logs.logs[TP] = FakeLog(log_end_offset=10)
+        node.logs.high_watermarks[TP] = 6
+        await node.order(leader=2)
+        assert node.replicas.require(TP).high_watermark == 6
+
+    on_node(act)
+
+
+def test_stopping_and_deleting() -> None:
+    async def act(node: Node) -> None:
+        await node.order(leader=2, epoch=5)
+        assert await node.stop(epoch=4) == ErrorCode.FENCED_LEADER_EPOCH
+        assert node.fetchers.followed == {TP: 2}
+        assert await node.stop(epoch=5) == ErrorCode.NONE
+        assert (node.fetchers.followed, node.logs.deleted) == ({}, [])
+        assert TP in node.replicas.partitions
+        assert await node.stop(epoch=STOP_BY_DELETION, delete=True) == ErrorCode.NONE
+        assert (node.replicas.partitions, node.logs.deleted) == ({}, [TP])
+        assert node.replicas.topic_name(ID) is None
+        assert await node.stop(delete=True) == ErrorCode.NONE, "a log that is not hosted is deleted all the same"
+
+    on_node(act)
+
+
+def test_what_is_not_here_is_told_apart() -> None:
+    node = Node()
+    codes = []
+    for _ in range(3):
+        with pytest.raises(KafkaError) as raised:
+            node.replicas.require(TP)
+        codes.append(raised.value.code)
+        if len(codes) == 1:
+            known = PartitionMetadata(2, 0, [2], [2], [], 0, 1)
+            node.metadata.topics["t"] = TopicMetadata("t", ID, {0: known})
+        else:
+            node.logs.offline.add(TP)
+    assert codes == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ]
+
+
+def test_a_failed_directory_takes_its_partitions_along() -> None:
+    async def act(node: Node) -> None:
+        await node.order()
+        node.logs.offline.add(TP)
+        assert node.replicas.directory_failed() == [TP]
+        assert node.replicas.directory_failed() == []
+        assert await node.order(epoch=1) == ErrorCode.KAFKA_STORAGE_ERROR
+
+    on_node(act)
+
+
+def test_who_watches_a_partition_before_it_exists_hears_of_it() -> None:
+    """1. A follower fetches from a broker that does not lead yet, in a session. 2. LeaderAndIsr comes. 3. Records come."""
+
+    async def act(node: Node) -> None:
+        watch = Watch()
+        node.replicas.watch(TP, watch)
+        await node.order()
+        before = watch.told
+        node.replicas.require(TP).append(bytearray(1), 1, 0.0, 0, 9)
+        assert watch.told > before
+
+    on_node(act)
+
+
+def test_who_watches_hears_of_a_partition_that_is_created_again() -> None:
+    async def act(node: Node) -> None:
+        watch = Watch()
+        await node.order()
+        node.replicas.watch(TP, watch)
+        await node.stop(epoch=STOP_BY_DELETION, delete=True)
+        assert watch.told == 1
+        await node.order(epoch=0, topic_id=OTHER_ID)
+        before = watch.told
+        node.replicas.require(TP).append(bytearray(1), 1, 0.0, 0, 9)
+        assert watch.told > before
+        node.replicas.unwatch(TP, watch)
+        assert node.replicas.require(TP).watchers == set()
+        await node.stop(delete=True)
+        assert node.replicas._watchers == {}, "nothing is kept of what nobody watches or hosts"
+
+    on_node(act)
+
+
+def test_laggards_are_proposed_to_be_left_out() -> None:
+    async def act(node: Node) -> None:
+        await node.order()
+        partition = node.replicas.require(TP)
+        partition.append(bytearray(1), 1, 0.0, 0, 9)
+        partition.followers[2].last_caught_up_ms = -30_001.0
+        node.replicas.shrink_isrs()
+        node.replicas.shrink_isrs()
+        assert [change.isr for change in node.proposed] == [(1,)]
+        assert node.replicas.statistics() == {"partitions": 1, "leaders": 1, "under_replicated": 1, "under_min_isr": 0}
+
+    on_node(act)
