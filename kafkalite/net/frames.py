@@ -16,6 +16,9 @@ from kafkalite.types import Buffer
 LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
 _SHORT = struct.Struct(">h")
+_FIRST_ROOM_BYTES = 256 * 1024
+_GROWTH = 4
+"""Each copy of a growing frame is paid for by three times as many new bytes."""
 
 
 class RequestHeader(NamedTuple):
@@ -116,17 +119,19 @@ class FrameReader:
     """Cuts a stream of bytes into frames for `asyncio.BufferedProtocol`, with as few copies as can be.
 
     Small frames are read many at a time into a buffer that all connections of a loop share (a read is taken out before the
-    next one begins); what is left of a cut frame goes to a buffer of the frame's own size, into which the rest is then received
-    directly. Frames are handed out as writable memoryviews, valid until the next `get_buffer` unless `owned`.
+    next one begins); what is left of a cut frame goes to a buffer of its own, into which the rest is then received directly. That
+    buffer grows with what arrives: a length is only a promise, and a thousand connections may promise 100 MiB each. Frames are handed
+    out as writable memoryviews, valid until the next `get_buffer` unless `owned`.
     """
 
-    __slots__ = ("_filled", "_frame", "_head", "_max_bytes", "_shared", "violation")
+    __slots__ = ("_filled", "_frame", "_head", "_max_bytes", "_shared", "_size", "violation")
 
     def __init__(self, shared: bytearray, max_bytes: int) -> None:
         self._shared, self._max_bytes = memoryview(shared), max_bytes
         self._head = b""
         self._frame: memoryview | None = None
         self._filled = 0
+        self._size = 0
         self.violation: str | None = None
         """Set at a length that is not in 1..max_bytes: nothing more can be read, the frames before it are good."""
 
@@ -150,6 +155,9 @@ class FrameReader:
             self._filled += count
             if self._filled < len(self._frame):
                 return []
+            if self._filled < self._size:
+                self._grow(self._frame)
+                return []
             frame, self._frame = self._frame, None
             return [(frame, True)]
         frames: list[tuple[memoryview, bool]] = []
@@ -163,11 +171,16 @@ class FrameReader:
                 return frames
             begin = position + 4
             if begin + size > end:
-                self._frame = memoryview(bytearray(size))
-                self._filled = end - begin
-                self._frame[: self._filled] = shared[begin:end]
+                self._size, self._filled = size, end - begin
+                self._grow(shared[begin:end])
                 return frames
             frames.append((shared[begin : begin + size], False))
             position = begin + size
         self._head = bytes(shared[position:end])
         return frames
+
+    def _grow(self, so_far: memoryview) -> None:
+        """Make room for as much again as has arrived, three times over, but never more than the frame."""
+        room = min(self._size, max(_FIRST_ROOM_BYTES, _GROWTH * len(so_far)))
+        self._frame = memoryview(bytearray(room))
+        self._frame[: len(so_far)] = so_far

@@ -8,6 +8,7 @@ The handler waits until this broker's metadata shows the outcome.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ from kafkalite.protocol import messages
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
     from kafkalite.broker.dispatch import RequestContext
+
+_DELETION_DISABLED_FROM = 3
+_DELETION_S = 1.0
+_DELETION_POLL_S = 0.005
 
 
 async def create_topics(
@@ -42,18 +47,35 @@ async def create_topics(
 async def delete_topics(
     broker: Broker, request: messages.delete_topics_request.DeleteTopicsRequest, context: RequestContext
 ) -> messages.delete_topics_response.DeleteTopicsResponse:
-    """Mark for deletion, then wait until the topics are gone from this broker's metadata."""
+    """Mark for deletion, then wait until the topics are gone from this broker's metadata, and shortly for their znodes.
+
+    Kafka answers when metadata shows them gone; whoever then makes a topic of that name is refused for a moment.
+    """
     deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
     reply: messages.delete_topics_response.DeleteTopicsResponse = await broker.controller.delete_topics(request)
     for result in reply.responses:
+        if result.error_code == ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < _DELETION_DISABLED_FROM:
+            result.error_code = ErrorCode.INVALID_REQUEST
         if result.error_code:
             continue
         left_s = (deadline_ms - broker.clock.monotonic_ms()) / 1000
-        gone = await broker.metadata.wait_until(partial(_is_gone, broker, result.name), left_s)
-        if not gone:
+        if await broker.metadata.wait_until(partial(_is_gone, broker, result.name), left_s):
+            await _wait_deleted(broker, result.name)
+        else:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic is marked for deletion, but was not deleted in time."
     return reply
+
+
+async def _wait_deleted(broker: Broker, topic: str | None) -> None:
+    """Until the controller is done with a topic; with a dead replica that may take for ever, so not for long."""
+    loop = asyncio.get_running_loop()
+    give_up_s = loop.time() + _DELETION_S
+    while loop.time() < give_up_s:
+        cluster = broker.controller.cluster
+        if cluster is None or topic not in cluster.topics:
+            return
+        await asyncio.sleep(_DELETION_POLL_S)
 
 
 async def create_partitions(
