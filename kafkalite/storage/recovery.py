@@ -18,6 +18,7 @@ import logging
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from random import Random
 from typing import Final, NamedTuple
 
@@ -190,8 +191,7 @@ class _Loader:
             if options.clean
             else max(log_start_offset, min(recovery_point, log_end_offset)),
         )
-        if not options.clean:
-            log.flush()
+        self._sync_below(recovery_point)
         return log
 
     # Segments
@@ -262,6 +262,13 @@ class _Loader:
             logger.warning("%s: %s does not end with a whole batch", self.topic_partition, active)
             self._rebuild(active)
         return 0
+
+    def _sync_below(self, recovery_point: int) -> None:
+        """Make new indexes durable where the next recovery would not look; those behind it would write anew."""
+        for segment, following in pairwise(self.segments):
+            if segment.base_offset in self.rebuilt and following.base_offset <= recovery_point:
+                for path in segment.paths():
+                    self.log_directory.disk.sync(path)
 
     # Epochs and producers
 
