@@ -46,7 +46,7 @@ class VirtualTimeLoop(base_events.BaseEventLoop):
         """The same in milliseconds, for code that takes a clock."""
         return self.time() * 1000
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         future = self.create_future()
         try:
             future.set_result(func(*args))

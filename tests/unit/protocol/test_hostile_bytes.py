@@ -10,6 +10,7 @@ import pytest
 
 from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol import codec, messages
+from kafkalite.protocol.compiler import compile_reader, compile_writer
 from kafkalite.protocol.schema import FIXED_FORMATS, Field, Struct
 from tests.unit.protocol.kio_oracle import MessageVersion, all_versions
 
@@ -52,7 +53,7 @@ def _item(field: Field, classes: dict[str, Any], rng: random.Random) -> Any:
 
 def encoded(each: MessageVersion, seed: int = 0) -> bytes:
     """A full message's bytes, without the adapters: the structure of the version itself."""
-    write = codec.compile_writer(messages.schema(each.api, each.direction, each.version), each.classes)
+    write = compile_writer(messages.schema(each.api, each.direction, each.version), each.classes)
     return b"".join(write(full_message(each, random.Random(seed))))
 
 
@@ -164,7 +165,7 @@ def test_a_huge_count_of_items_allocates_next_to_nothing(
 
 def test_a_list_of_ids_that_cannot_be_there_is_not_built() -> None:
     """Ids are 16 bytes each; a claim of one for every byte would cost forty times the frame."""
-    kio = codec.compile_reader(
+    kio = compile_reader(
         Struct("Ids", (Field("ids", "uuid", is_array=True),), True), {"Ids": _class_with("Ids", "ids")}
     )
     body = b"\xc1\x84\x3d" + bytes(1_000_000)
