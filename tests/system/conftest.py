@@ -24,8 +24,11 @@ def apache(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="module")
-def new_cluster(apache: bool) -> Callable[..., Any]:
-    """`with new_cluster(zookeepers=3, properties={...}) as cluster`: a cluster with the settings of these tests."""
+def new_cluster(apache: bool, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """`with new_cluster(zookeepers=3, properties={...}) as cluster`: a cluster with the settings of these tests.
+
+    Its logs and data stay in pytest's temporary directory for as long as that keeps them.
+    """
 
     @contextmanager
     def make(*, zookeepers: int = 1, properties: dict[str, str] | None = None) -> Iterator[LocalCluster]:
@@ -34,8 +37,10 @@ def new_cluster(apache: bool) -> Callable[..., Any]:
             from tests.peers import apache_kafka
 
             more["command"] = apache_kafka.broker_command()
+        settings = PROPERTIES | (properties or {})
+        directory = tmp_path_factory.mktemp("cluster")
         with LocalCluster(
-            brokers=3, zookeepers=zookeepers, properties=PROPERTIES | (properties or {}), **more
+            brokers=3, zookeepers=zookeepers, properties=settings, directory=directory, **more
         ) as cluster:
             yield cluster
 
