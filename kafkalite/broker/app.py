@@ -139,7 +139,11 @@ class Broker:
         config, clock, broker_id = self.config, self.clock, self.broker_id
         if self.protocol_version.alters_partitions:
             self.isr_changes: AlterPartitionSender | ZooKeeperIsrWriter = AlterPartitionSender(
-                broker_id, lambda: self.replicas.broker_epoch, self.controller_channel, clock.monotonic_ms
+                broker_id,
+                lambda: self.replicas.broker_epoch,
+                self.controller_channel,
+                clock.monotonic_ms,
+                self.jobs.spawn,
             )
         else:
             self.isr_changes = ZooKeeperIsrWriter(broker_id, self.store, clock.monotonic_ms)
@@ -305,7 +309,10 @@ class Broker:
             broker_id=self.broker_id, broker_epoch=self.replicas.broker_epoch
         )
         deadline_s = asyncio.get_running_loop().time() + self.config.request_timeout_ms / 1000
-        reply = await self.controller_channel.request(request, deadline_s)
+        try:
+            reply = await self.controller_channel.request(request, deadline_s)
+        except TimeoutError as problem:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {problem}") from None
         if reply.error_code:
             raise KafkaError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {ErrorCode(reply.error_code).name}"

@@ -27,6 +27,7 @@ logger = logging.getLogger("kafkalite.broker.connection")
 
 _WAITING_BYTES_MAX = 4 * 1024 * 1024
 _PIPELINED_MAX = 128
+_FETCH = b"\x00\x01"
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 _PRODUCE = ApiKey.PRODUCE.to_bytes(2, "big")
 
@@ -38,11 +39,12 @@ def _is_produce(frame: memoryview) -> bool:
 class Slot:
     """The place of one request in the order of answers."""
 
-    __slots__ = ("done", "frame")
+    __slots__ = ("done", "frame", "parked_fetch")
 
     def __init__(self) -> None:
         self.done = False
         self.frame: list[Buffer] | None = None
+        self.parked_fetch: asyncio.Future[Any] | None = None
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -81,6 +83,9 @@ class ServerConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._waiting.clear()
+        for slot in self._slots:
+            if slot.parked_fetch is not None:  # nobody is left to answer; other requests run to their end
+                slot.parked_fetch.cancel()
         self._slots.clear()
         self.server.gone(self)
 
@@ -139,6 +144,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._violation(str(problem))
             return
         if isinstance(reply, asyncio.Future):
+            if frame[:2] == _FETCH:
+                slot.parked_fetch = reply
             reply.add_done_callback(lambda future: self._finish_later(slot, future))
         else:
             self._finish(slot, reply)

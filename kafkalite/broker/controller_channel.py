@@ -49,6 +49,8 @@ class ControllerChannel:
                     return response
             except (OSError, TimeoutError) as problem:
                 logger.debug("asking the controller: %s", problem)
+            except ValueError as problem:  # no common version: the controller is to be replaced by a newer one
+                logger.warning("asking the controller: %s", problem)
             self._forget()
             if deadline_s is not None and loop.time() + _RETRY_S >= deadline_s:
                 raise TimeoutError("no controller answered in time")

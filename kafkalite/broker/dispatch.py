@@ -78,17 +78,13 @@ class Dispatcher:
             )
         try:
             reply = handler(self._broker, request, context)
+            if isinstance(reply, asyncio.Future):
+                return self._later(self._awaited(reply, api, request, version, correlation_id))
+            return _frame(api, version, correlation_id, reply)
         except ProtocolViolation:
             raise
         except Exception as problem:
-            reply = self._failed(api, request, version, problem)
-        if isinstance(reply, asyncio.Future):
-            return self._later(self._awaited(reply, api, request, version, correlation_id))
-        return (
-            None
-            if reply is None
-            else response_frame(api, version, correlation_id, codec.encode_response(reply, version))
-        )
+            return _frame(api, version, correlation_id, self._failed(api, request, version, problem))
 
     def _later(self, coroutine: Any) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -100,16 +96,11 @@ class Dispatcher:
         self, awaitable: Any, api: Api, request: Any, version: int, correlation_id: int
     ) -> list[Buffer] | None:
         try:
-            reply = await awaitable
+            return _frame(api, version, correlation_id, await awaitable)
         except ProtocolViolation:
             raise
         except Exception as problem:
-            reply = self._failed(api, request, version, problem)
-        return (
-            None
-            if reply is None
-            else response_frame(api, version, correlation_id, codec.encode_response(reply, version))
-        )
+            return _frame(api, version, correlation_id, self._failed(api, request, version, problem))
 
     def _failed(self, api: Api, request: Any, version: int, problem: Exception) -> Reply:
         if isinstance(problem, InvariantBroken):
@@ -131,3 +122,10 @@ class Dispatcher:
         """Give up requests in progress, at shutdown."""
         for task in tuple(self._tasks):
             task.cancel()
+
+
+def _frame(api: Api, version: int, correlation_id: int, reply: Reply) -> list[Buffer] | None:
+    """The reply's frame; None where there is no answer."""
+    if reply is None:
+        return None
+    return response_frame(api, version, correlation_id, codec.encode_response(reply, version))

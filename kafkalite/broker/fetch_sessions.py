@@ -58,7 +58,7 @@ class FetchSession:
         self.next_epoch = 1
         self.items: dict[TopicPartition, FetchItem] = {}
         self.ready: dict[TopicPartition, None] = {}
-        self.last_fetch_ms = now_ms
+        self.created_ms = self.last_fetch_ms = now_ms
         self.on_ready: Callable[[Partition, bool], None] | None = None
         """Set while a fetch of the session is parked: called with the partition and whether records were appended."""
 
@@ -146,7 +146,12 @@ class FetchSessionCache:
             return True
         victims = [s for s in self.sessions.values() if s.on_ready is None]
         stale = [s for s in victims if now_ms - s.last_fetch_ms > EVICTABLE_AFTER_MS]
-        lesser = [s for s in victims if (s.is_follower, len(s.items)) < (is_follower, size)]
+        lesser = [
+            s
+            for s in victims
+            if s.is_follower < is_follower
+            or (now_ms - s.created_ms > EVICTABLE_AFTER_MS and (s.is_follower, len(s.items)) < (is_follower, size))
+        ]
         if not (stale or lesser):
             return False
         victim = min(stale or lesser, key=lambda s: (s.is_follower, s.last_fetch_ms))

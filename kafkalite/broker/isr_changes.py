@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.partition import IsrChange, Partition
@@ -60,6 +60,14 @@ def _trace(broker_id: BrokerId, change: IsrChange, isr: tuple[BrokerId, ...], pa
     )
 
 
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[Any]"]
+"""Runs a named background task; the broker's `Jobs.spawn`, which stops the broker when an invariant is broken."""
+
+
+def _bare_task(coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[Any]:
+    return asyncio.get_running_loop().create_task(coroutine, name=name)
+
+
 class AlterPartitionSender:
     """See the module."""
 
@@ -69,15 +77,17 @@ class AlterPartitionSender:
         broker_epoch: Callable[[], int],
         channel: ControllerChannel,
         now_ms: Callable[[], float],
+        spawn: Spawn = _bare_task,
     ) -> None:
         self._broker_id, self._broker_epoch, self._channel, self._now_ms = broker_id, broker_epoch, channel, now_ms
+        self._spawn = spawn
         self._waiting: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
         self._waiting[change.topic_partition] = (partition, change)
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="alter partition")
+            self._task = self._spawn(self._run(), "alter partition")
 
     async def close(self) -> None:
         if self._task is not None:

@@ -118,15 +118,22 @@ def test_when_the_cache_is_full_newcomers_go_without() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_follower", "partitions", "gets_in"),
-    [(False, 1, False), (False, 2, True), (True, 1, True)],
-    ids=["no bigger", "bigger", "a follower"],
+    ("is_follower", "partitions", "age_ms", "gets_in"),
+    [
+        (False, 1, EVICTABLE_AFTER_MS + 1, False),
+        (False, 2, EVICTABLE_AFTER_MS + 1, True),
+        (False, 2, 1.0, False),
+        (True, 1, 1.0, True),
+    ],
+    ids=["no bigger", "bigger", "bigger, but too soon", "a follower"],
 )
-def test_a_greater_session_takes_the_place_of_a_lesser(is_follower: bool, partitions: int, gets_in: bool) -> None:
+def test_a_greater_session_takes_the_place_of_a_lesser(
+    is_follower: bool, partitions: int, age_ms: float, gets_in: bool
+) -> None:
     cache = Sessions(slots=1)
-    cache.opened()
+    cache.opened(now_ms=0.0).last_fetch_ms = age_ms
     items = [item(TopicPartition("t", number)) for number in range(partitions)]
-    assert (cache.open(items, is_follower, True, 1.0) is not None) is gets_in
+    assert (cache.open(items, is_follower, True, age_ms) is not None) is gets_in
 
 
 def test_a_session_with_a_parked_fetch_is_not_thrown_out() -> None:
