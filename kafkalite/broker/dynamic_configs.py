@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.dynamic import BrokerSources
 from kafkalite.config.keys import InvalidValue
 from kafkalite.config.topic import TopicConfig
-from kafkalite.errors import KafkaError
+from kafkalite.errors import ErrorCode, KafkaError
 from zk import paths
-from zk.store import NoNodeError, Store, StoreError
+from zk.store import BadVersionError, NodeExistsError, NoNodeError, Store, StoreError
 from zk.znodes import ConfigChange, ConfigEntity, MalformedZnodeError
 
 logger = logging.getLogger("kafkalite.broker.dynamic_configs")
@@ -43,6 +43,48 @@ class DynamicConfigs:
         except MalformedZnodeError as problem:
             logger.error("%s: %s; going on without it", path, problem)
             return {}
+
+    async def change(
+        self,
+        entity_path: str,
+        change: Callable[[Mapping[str, str]], dict[str, str]],
+        check: Callable[[dict[str, str]], None],
+        validate_only: bool,
+    ) -> None:
+        """Replace the overrides of `topics/…` or `brokers/…` by `change(current)` if `check` takes them, and announce it.
+
+        The write is conditional and repeated when somebody else wrote in between. Raises KafkaError from `change` and `check`.
+        """
+        path = paths.config(entity_path)
+        while True:
+            current, version = await self._current(path)
+            wanted = change(current)
+            check(wanted)
+            if validate_only:
+                return
+            try:
+                data = ConfigEntity(wanted).encode()
+                if version is None:
+                    await self._store.create(path, data, parents=True)
+                else:
+                    await self._store.write(path, data, version)
+                break
+            except (BadVersionError, NodeExistsError, NoNodeError):
+                continue
+        await self._store.create(paths.CONFIG_CHANGE_PREFIX, ConfigChange(entity_path).encode(), sequence=True)
+
+    async def _current(self, path: str) -> tuple[dict[str, str], int | None]:
+        """(overrides, version of the znode or None where there is none)."""
+        try:
+            data, stat = await self._store.read(path)
+        except NoNodeError:
+            return {}, None
+        try:
+            return dict(ConfigEntity.decode(data).config), stat.version
+        except MalformedZnodeError as problem:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"{path} cannot be read: {problem}; mend or delete it"
+            ) from problem
 
     async def topic(self, topic: str) -> TopicConfig:
         """A topic's configuration: its overrides over this broker's defaults. Bad overrides are logged and left out."""

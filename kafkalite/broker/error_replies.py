@@ -181,6 +181,41 @@ def _elect_leaders(request: Any, code: ErrorCode, message: str | None) -> Any:
     )
 
 
+def _alter_configs(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = getattr(messages, f"{request.API.name}_response")
+    return m.ROOT(
+        responses=[
+            m.AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=r.resource_type, resource_name=r.resource_name
+            )
+            for r in request.resources
+        ]
+    )
+
+
+def _describe_producers(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.describe_producers_response
+    return m.DescribeProducersResponse(
+        topics=[
+            m.TopicResponse(
+                name=topic.name,
+                partitions=[
+                    m.PartitionResponse(partition_index=index, error_code=code, error_message=message)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe_topic_partitions(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.describe_topic_partitions_response
+    return m.DescribeTopicPartitionsResponse(
+        topics=[m.DescribeTopicPartitionsResponseTopic(name=t.name, error_code=code) for t in request.topics]
+    )
+
+
 _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -191,6 +226,10 @@ _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.DELETE_RECORDS: _delete_records,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
+    ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
     ApiKey.ELECT_LEADERS: _elect_leaders,

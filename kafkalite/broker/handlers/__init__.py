@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from kafkalite.broker.dispatch import Handler
 from kafkalite.broker.handlers import (
+    alter_configs,
     api_versions,
     cluster,
     control,
     delete_records,
     describe_configs,
+    describe_producers,
     elections,
     fetch,
     list_offsets,
@@ -16,6 +18,7 @@ from kafkalite.broker.handlers import (
     offset_for_leader_epoch,
     produce,
     producer_ids,
+    topic_partitions,
     topics,
 )
 from kafkalite.protocol.apis import ApiKey
@@ -41,6 +44,10 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.ELECT_LEADERS: elections.elect_leaders,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: elections.alter_partition_reassignments,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: elections.list_partition_reassignments,
+    ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental_alter_configs,
+    ApiKey.DESCRIBE_PRODUCERS: describe_producers.describe_producers,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: topic_partitions.describe_topic_partitions,
     ApiKey.ALTER_PARTITION: control.alter_partition,
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
     ApiKey.ALLOCATE_PRODUCER_IDS: producer_ids.allocate_producer_ids,

@@ -1,0 +1,46 @@
+"""DescribeProducers (61): the producers that partitions led here know (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalite.errors import KafkaError
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+
+def describe_producers(
+    broker: Broker, request: messages.describe_producers_request.DescribeProducersRequest, context: RequestContext
+) -> messages.describe_producers_response.DescribeProducersResponse:
+    """Id, epoch, last sequence and open transaction of each active producer."""
+    m = messages.describe_producers_response
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for index in topic.partition_indexes:
+            answer = m.PartitionResponse(partition_index=index)
+            try:
+                partition = broker.replicas.require(TopicPartition(topic.name, index))
+                partition.require_leader()
+                producers = partition.log.producers
+                open_from = producers.open_transactions
+                answer.active_producers = [
+                    m.ProducerState(
+                        producer_id=each.producer_id,
+                        producer_epoch=each.epoch,
+                        last_sequence=each.last_sequence,
+                        last_timestamp=each.last_timestamp,
+                        coordinator_epoch=each.coordinator_epoch,
+                        current_txn_start_offset=open_from.get(each.producer_id, -1),
+                    )
+                    for each in producers.producers.values()
+                ]
+            except KafkaError as problem:
+                answer.error_code, answer.error_message = problem.code, problem.message
+            answers.append(answer)
+        topics.append(m.TopicResponse(name=topic.name, partitions=answers))
+    return m.DescribeProducersResponse(topics=topics)
