@@ -209,13 +209,6 @@ def _describe_producers(request: Any, code: ErrorCode, message: str | None) -> A
     )
 
 
-def _describe_topic_partitions(request: Any, code: ErrorCode, message: str | None) -> Any:
-    m = messages.describe_topic_partitions_response
-    return m.DescribeTopicPartitionsResponse(
-        topics=[m.DescribeTopicPartitionsResponseTopic(name=t.name, error_code=code) for t in request.topics]
-    )
-
-
 _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -229,7 +222,6 @@ _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
     ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
     ApiKey.ELECT_LEADERS: _elect_leaders,

@@ -1,4 +1,8 @@
-"""One module for each API, or for a few that belong together; `HANDLERS` is the table that dispatch and ApiVersions are derived from."""
+"""One module for each API, or for a few that belong together; `HANDLERS` is the table that dispatch and ApiVersions are derived from.
+
+DescribeTopicPartitions (75) is left out on purpose: Apache Kafka serves it only without ZooKeeper, and its tools print what they print
+for a ZooKeeper cluster only when it is absent.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,6 @@ from kafkalite.broker.handlers import (
     offset_for_leader_epoch,
     produce,
     producer_ids,
-    topic_partitions,
     topics,
 )
 from kafkalite.protocol.apis import ApiKey
@@ -47,7 +50,6 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental_alter_configs,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.describe_producers,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: topic_partitions.describe_topic_partitions,
     ApiKey.ALTER_PARTITION: control.alter_partition,
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
     ApiKey.ALLOCATE_PRODUCER_IDS: producer_ids.allocate_producer_ids,
