@@ -252,6 +252,7 @@ class Broker:
 
     async def stop(self) -> None:
         """A clean stop: leaders moved away, answers sent, logs flushed, registration removed."""
+        self.fetchers.follow_no_more()
         if self.config.controlled_shutdown_enable:
             await controlled_shutdown(self)
             await self.controller.hand_over(_HAND_OVER_S)
@@ -270,7 +271,10 @@ class Broker:
 
     def take_metadata(self, request: Any) -> None:
         """An UpdateMetadata from a controller that is not stale."""
+        alive_before = self.metadata.brokers.keys()
         self.metadata.apply(request)
+        if alive_before - self.metadata.brokers.keys():
+            self.replicas.brokers_died()
 
     async def wait_for_first_metadata(self) -> None:
         """Until some controller has told of the cluster, so that nobody is shown an empty one; not for ever."""

@@ -100,10 +100,21 @@ class ReplicaFetchers:
         self.endpoint_of, self.now_ms, self.wall_ms = endpoint_of, now_ms, wall_ms
         self._loops: dict[tuple[BrokerId, int], LeaderFetcher] = {}
         self._of: dict[TopicPartition, LeaderFetcher] = {}
+        self._follows_no_more = False
+
+    def follow_no_more(self) -> None:
+        """The broker is about to stop: what it led until now it does not begin to follow.
+
+        1. It hands over a partition, and is out of its ISR. 2. It would fetch from the new leader, which then takes it for a replica about
+        to join the ISR and lets the high watermark wait for it. 3. It stops, and acks=all would wait for a broker that is gone.
+        """
+        self._follows_no_more = True
 
     def follow(self, partition: Partition, topic_id: bytes) -> None:
         """Fetch `partition` from its leader, in its leader epoch."""
         self.stop([partition.topic_partition])
+        if self._follows_no_more:
+            return
         key = (partition.leader, self._index(partition.topic_partition))
         loop = self._loops.get(key)
         if loop is None:

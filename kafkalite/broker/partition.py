@@ -333,6 +333,14 @@ class Partition:
             return max(follower.last_caught_up_ms, follower.clock.last_fetch_ms)
         return follower.last_caught_up_ms
 
+    def stop_waiting(self, now_ms: float) -> None:
+        """Time has passed or a broker died: a replica outside the ISR may be no longer waited for.
+
+        Nothing else would notice when it was the last thing that the high watermark waited for.
+        """
+        if self.log.high_watermark < self.log.log_end_offset:
+            self._advance_high_watermark(now_ms)
+
     def _advance_high_watermark(self, now_ms: float) -> None:
         if not self.is_leader or len(self.isr) < self.effective_min_isr:
             return

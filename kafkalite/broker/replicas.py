@@ -298,12 +298,19 @@ class Replicas:
     # Upkeep
 
     def shrink_isrs(self) -> None:
-        """Propose ISRs without the replicas that lag; every replica.lag.time.max.ms / 2."""
+        """Propose ISRs without the replicas that lag, and wait for no others; every replica.lag.time.max.ms / 2."""
         now_ms = self.clock.monotonic_ms()
         for partition in self.leading():
+            partition.stop_waiting(now_ms)
             change = partition.shrink(now_ms)
             if change is not None:
                 self.propose_isr(partition, change)
+
+    def brokers_died(self) -> None:
+        """Replicas on brokers that are gone are not waited for, unless they are in the ISR."""
+        now_ms = self.clock.monotonic_ms()
+        for partition in self.leading():
+            partition.stop_waiting(now_ms)
 
     def checkpoint_high_watermarks(self) -> None:
         """Every replica.high.watermark.checkpoint.interval.ms, once roles are known."""

@@ -352,3 +352,14 @@ def test_an_epoch_that_is_over_ends_the_fetching(monkeypatch: pytest.MonkeyPatch
         assert len(following.leader.requests) == 1
 
     run(monkeypatch, lambda request: partition_answer(error_code=ErrorCode.FENCED_LEADER_EPOCH), act)
+
+
+def test_a_broker_that_is_about_to_stop_begins_to_follow_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new leader would take it for a replica that is about to join the ISR, and wait for it."""
+
+    async def act(following: Following) -> None:
+        following.fetchers.follow_no_more()
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(1)
+
+    assert run(monkeypatch, lambda request: None, act).leader.requests == []

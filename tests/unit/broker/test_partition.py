@@ -113,6 +113,23 @@ def test_one_that_fell_behind_for_too_long_is_not_waited_for() -> None:
     assert partition.high_watermark == 20
 
 
+@pytest.mark.parametrize("event", ["death", "time"])
+def test_a_wait_ends_when_the_last_one_waited_for_is_gone(event: str) -> None:
+    """1. A broker that is about to stop fetches once more. 2. It is gone. 3. Nothing is appended and nobody else moves."""
+    alive = {1, 2, 3}
+    partition = lead(isr=(1, 2), alive=alive)
+    append(partition, 10)
+    refused(partition, fetch(partition, 3, 10))
+    append(partition, 10)
+    fetch(partition, 2, 20)
+    partition.stop_waiting(1)
+    assert partition.high_watermark == 10
+    if event == "death":
+        alive.discard(3)
+    partition.stop_waiting(2 if event == "death" else LAG_MAX_MS + 1)
+    assert partition.high_watermark == 20
+
+
 def test_a_follower_that_never_fetched_is_not_caught_up_even_at_time_zero() -> None:
     partition = lead(isr=(1, 2), now_ms=0.0)
     append(partition, 10)
