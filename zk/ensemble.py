@@ -165,7 +165,7 @@ class Ensemble:
                 return
             except _PortTakenError as problem:
                 await self.stop()
-                if self._client_ports is not None or attempt == _BIND_ATTEMPTS:
+                if attempt == _BIND_ATTEMPTS or not all(_is_free(port) for port in self._client_ports or ()):
                     raise
                 logger.info("starting ZooKeeper on other ports: %s", problem)
             except BaseException:
@@ -289,7 +289,7 @@ class Ensemble:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=None if self._outlive_parent else _end_with_parent(),
+                preexec_fn=None if self._outlive_parent else end_with_parent(),
             )
         member.paused = False
         if not self._outlive_parent:
@@ -389,6 +389,16 @@ def free_ports(count: int) -> list[int]:
         return [found.getsockname()[1] for found in sockets]
 
 
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does: a recent connection is no owner
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
 async def _serves(member: Member) -> bool:
     """Does this member serve, and not some other server that has its port?"""
     if await server_role(HOST, member.ports.client) is None:
@@ -417,9 +427,9 @@ def _kill_running() -> None:
             process.kill()
 
 
-def _end_with_parent() -> Callable[[], object] | None:
-    """For Popen: on Linux the kernel kills the server when this process is killed."""
+def end_with_parent(signal_number: int = signal.SIGKILL) -> Callable[[], object] | None:
+    """`preexec_fn` for Popen: on Linux the kernel signals the child when the thread that starts it ends; elsewhere None."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
-    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return lambda: prctl(_PR_SET_PDEATHSIG, signal_number)

@@ -18,6 +18,12 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 
 logger = logging.getLogger(__name__)
 
+_FIRST_PATIENCE_S = 0.25
+"""Doubled before each attempt to open the first session."""
+
+_SELECT_ARGUMENTS = 4
+"""Of `select`: sockets to read, to write, with errors, and the timeout."""
+
 
 class Mailbox:
     """Calls from any thread, made on the loop in the order posted; one wake-up of the loop serves many."""
@@ -99,7 +105,11 @@ class Answer:
 
 
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's handler without worker threads; `connect_timeout_s` bounds the attempt to reach one server."""
+    """kazoo's handler without worker threads; `connect_timeout_s` bounds the attempt to reach one server.
+
+    A server that is just starting may take a connection and never answer on it (ZooKeeper 3.9, before its database is
+    there), so the answer to a first session's request is awaited for half a second, then twice as long with each attempt.
+    """
 
     name = "loop_handler"
 
@@ -107,6 +117,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         super().__init__()
         self._mailbox = mailbox
         self._connect_timeout_s = connect_timeout_s
+        self._patience_s: float | None = _FIRST_PATIENCE_S
 
     def start(self) -> None:
         self._running = True
@@ -122,7 +133,20 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["timeout"] = min(kwargs.get("timeout", self._connect_timeout_s), self._connect_timeout_s)
-        return super().create_connection(*args, **kwargs)
+        connection = super().create_connection(*args, **kwargs)
+        if self._patience_s is not None:
+            self._patience_s *= 2
+        return connection
+
+    def select(self, *args: Any, **kwargs: Any) -> Any:
+        if self._patience_s is not None and len(args) == _SELECT_ARGUMENTS:
+            *sockets, timeout_s = args
+            args = (*sockets, min(timeout_s, self._patience_s))
+        return super().select(*args, **kwargs)
+
+    def session_opened(self) -> None:
+        """From now on kazoo's own timeouts are kept."""
+        self._patience_s = None
 
     def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
         """A daemon thread, so that no server that hangs can keep the process from ending."""

@@ -338,6 +338,8 @@ class KazooStore:
         client = self._client
         if client is None:
             return
+        if state == KazooState.CONNECTED:
+            client.handler.session_opened()
         client_id = client.client_id
         session_id = client_id[0] if client_id else 0
         self._mailbox.post(self._on_state, state, client.client_state, session_id, client.last_zxid)

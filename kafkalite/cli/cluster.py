@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
-import tempfile
-from contextlib import ExitStack
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -16,8 +14,8 @@ from kafkalite.cli.calls import admin_options, bootstrap_option, run
 from kafkalite.cli.output import Exit, fail, flush, note, output_option, write_line, write_rows
 
 if TYPE_CHECKING:
-    from kafkalite.cli.cluster_processes import ClusterLayout, ClusterProcesses
     from kafkalite.client.admin import ClusterDescription
+    from kafkalite.testing.local_cluster import LocalCluster
 
 _WATCH_S = 0.25
 
@@ -37,6 +35,12 @@ def cluster() -> None:
 )
 @click.option("--base-port", type=click.IntRange(1, 65000), help="Port of the first broker. Without it: free ports.")
 @click.option("--first-broker-id", type=click.IntRange(0), default=101, show_default=True)
+@click.option(
+    "--restart-after",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Start a broker that died again, this long after its death. Without it: it stays away.",
+)
 @click.option("-X", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting of every broker.")
 @output_option("table", ("table", "json"))
 def up(
@@ -45,6 +49,7 @@ def up(
     data_dir: Path | None,
     base_port: int | None,
     first_broker_id: int,
+    restart_after: float | None,
     overrides: tuple[str, ...],
     output: str,
 ) -> None:
@@ -52,64 +57,80 @@ def up(
 
     Brokers are stopped cleanly, then ZooKeeper. With -o json one line on stdout tells, once all is ready, addresses and processes.
     """
-    from kafkalite.cli.cluster_processes import ClusterLayout, ClusterStartError
     from kafkalite.config.keys import ConfigError
     from kafkalite.config.properties import parse_overrides
+    from kafkalite.testing.broker_process import BrokerDied
+    from kafkalite.testing.local_cluster import LocalCluster
     from zk.ensemble import EnsembleError
     from zk.server_classes import MissingRequirementError
 
-    with ExitStack() as stack:
-        if data_dir is None:
-            data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafkalite-")))
-        try:
-            settings = parse_overrides(overrides)
-            layout = ClusterLayout(data_dir.resolve(), brokers, zookeepers, base_port, first_broker_id, settings)
-            asyncio.run(_run(layout, output))
-        except (ConfigError, ValueError) as problem:
-            fail(str(problem), Exit.USAGE)
-        except (ClusterStartError, EnsembleError, MissingRequirementError, OSError) as problem:
-            fail(str(problem))
-
-
-async def _run(layout: ClusterLayout, output: str) -> None:
-    from kafkalite.cli.cluster_processes import ClusterProcesses
-
-    loop = asyncio.get_running_loop()
-    stop_asked = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop_asked.set)
-    processes = ClusterProcesses(layout)
-    starting = loop.create_task(processes.start())
-    stopping = loop.create_task(stop_asked.wait())
-    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if not starting.done():
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        return
-    stopping.cancel()
-    await starting
+        signal.signal(number, _stop)
+    begun_s = time.monotonic()
     try:
-        _show(processes, output)
-        await _watch(processes, stop_asked)
+        running = LocalCluster(
+            brokers=brokers,
+            zookeepers=zookeepers,
+            properties=parse_overrides(overrides),
+            directory=data_dir.resolve() if data_dir is not None else None,
+            first_broker_id=first_broker_id,
+            base_port=base_port,
+        )
+    except (ConfigError, ValueError) as problem:
+        fail(str(problem), Exit.USAGE)
+    try:
+        running.start()
+        _show(running, time.monotonic() - begun_s, output)
+        _supervise(running, restart_after)
+    except _StopAsked:
         note("stopping")
+    except (BrokerDied, TimeoutError, EnsembleError, MissingRequirementError, OSError) as problem:
+        fail(str(problem))
     finally:
-        await processes.stop()
+        unclean = running.close()
+    if unclean:
+        fail(f"brokers that did not stop cleanly, with their exit statuses: {unclean}")
 
 
-async def _watch(processes: ClusterProcesses, stop_asked: asyncio.Event) -> None:
-    """Until asked to stop; children that die are reported, the others run on."""
-    while not stop_asked.is_set():
-        for line in processes.deaths():
+class _StopAsked(KeyboardInterrupt):
+    """SIGTERM or SIGINT came. A KeyboardInterrupt, so that an event loop that runs lets it through."""
+
+
+def _stop(*_: object) -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # nothing may interrupt the stop
+    raise _StopAsked
+
+
+def _supervise(running: LocalCluster, restart_after_s: float | None) -> NoReturn:
+    from kafkalite.cli.supervisor import Supervisor
+
+    supervisor = Supervisor(running, restart_after_s)
+    while True:
+        for line in supervisor.look(time.monotonic()):
             note(line)
-        try:
-            async with asyncio.timeout(_WATCH_S):
-                await stop_asked.wait()
-        except TimeoutError:
-            continue
+        time.sleep(_WATCH_S)
 
 
-def _show(processes: ClusterProcesses, output: str) -> None:
-    facts = processes.to_dict()
+def _facts(running: LocalCluster, ready_s: float) -> dict[str, Any]:
+    """What `cluster up -o json` prints."""
+    return {
+        "bootstrap_servers": running.bootstrap_servers,
+        "zookeeper_connect": running.zookeeper_connect,
+        "brokers": [
+            {"id": each.id, "host": each.host, "port": each.port, "pid": each.pid, "log_dir": str(each.log_dir)}
+            for each in running.brokers.values()
+        ],
+        "zookeepers": [
+            {"id": each.number, "client_port": each.ports.client, "pid": each.process.pid if each.process else None}
+            for each in (running.ensemble.members if running.ensemble else ())
+        ],
+        "ready_s": round(ready_s, 3),
+    }
+
+
+def _show(running: LocalCluster, ready_s: float, output: str) -> None:
+    facts = _facts(running, ready_s)
     if output == "json":
         write_line(json.dumps(facts))
         flush()
@@ -119,10 +140,10 @@ def _show(processes: ClusterProcesses, output: str) -> None:
             f"broker {broker['id']}  {broker['host']}:{broker['port']}  pid {broker['pid']}  {broker['log_dir']}"
         )
     for server in facts["zookeepers"]:
-        write_line(f"zookeeper {server['id']}  127.0.0.1:{server['client_port']}  pid {server['pid']}")
+        write_line(f"zookeeper {server['id']}  port {server['client_port']}  pid {server['pid']}")
     write_line(f"ready after {facts['ready_s']} s; reach it with")
     write_line(f"  export KAFKALITE_BOOTSTRAP_SERVERS={facts['bootstrap_servers']}")
-    write_line(f"  zookeeper.connect={facts['zookeeper_connect']}")
+    write_line(f"  export KAFKALITE_ZOOKEEPER={facts['zookeeper_connect']}")
     flush()
 
 

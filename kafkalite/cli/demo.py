@@ -1,7 +1,8 @@
 """`kafkalite demo`: a cluster of three ZooKeeper servers and three brokers, and the flights of 2013 through it.
 
-The cluster is `kafkalite cluster up` as a process of its own, so that `--keep` can leave it. Exit code 0 when all that was published was
-read back, each key in order; 7 when not.
+In the middle of the stream the leader of a partition is killed. The cluster is `kafkalite cluster up` as a process of its own, so that
+`--keep` can leave it; it starts the killed broker again. Exit code 0 when all that was published was read back, nothing twice, each key
+in order; 7 when not.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from kafkalite.cli.output import Exit, fail, flush, note, write_line, write_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkalite.cli.flight_publisher import LeaderKill, Published
     from kafkalite.client.admin import Admin, TopicDescription
 
 _FLIGHTS, _FLIGHT_PARTITIONS = "flights", 6
@@ -37,43 +37,43 @@ _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 60.0
 _CHECK_TIMEOUT_S = 300.0
 _TOPICS_TIMEOUT_S = 30.0
-_PROGRESS_STEP = 4096
+_IN_SYNC_TIMEOUT_S = 60.0
+_SESSION_TIMEOUT_MS = 3000
+_RESTART_AFTER_S = 4.0
+"""Longer than a session, so that a new leader is elected before the killed broker is back."""
 
+_KILL_AT = 1 / 3
+"""The leader is killed when this part of the stream is sent."""
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What was sent, to be compared with what is read back."""
-
-    records: int
-    bytes: int
-    checksum: int
-    keys: int
-    null_keys: int
-    seconds: float
+_REPLICAS = 3
 
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the cluster up, and say how to reach it.")
-@click.option("-r", "--replication-factor", type=click.IntRange(1, 3), default=1, show_default=True)
+@click.option("-r", "--replication-factor", type=click.IntRange(1, 3), default=_REPLICAS, show_default=True)
+@click.option("--kill/--no-kill", default=True, show_default=True, help="Kill a leader in the middle of the stream.")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     help="For the cluster's files. Without it: a temporary one that goes with the cluster.",
 )
-def demo(keep: bool, replication_factor: int, data_dir: Path | None) -> None:
-    """Start a cluster, publish the flights of 2013, read them back in another process, check, stop."""
+def demo(keep: bool, replication_factor: int, kill: bool, data_dir: Path | None) -> None:
+    """Start a cluster, publish the flights of 2013, kill a leader meanwhile, read all back in another process, check, stop.
+
+    A leader is only killed where others can take over: with replication factor 3.
+    """
     from kafkalite.cli.flights import FlightsMissingError, load_flights
 
     begun_s = time.monotonic()
     folder = data_dir.resolve() if data_dir is not None else Path(tempfile.mkdtemp(prefix="kafkalite-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
-    cluster = _DemoCluster(folder)
+    cluster = _DemoCluster(folder, keep)
     try:
         cluster.launch()
         note("starting 3 ZooKeeper servers and brokers 101, 102 and 103")
         table = load_flights()  # while the cluster starts
         facts = cluster.wait_ready()
-        _run(facts, table, replication_factor)
+        _run(facts, table, replication_factor, kill and replication_factor == _REPLICAS)
         if keep:
             cluster.leave()
             _say_how_to_reach(facts, cluster, folder)
@@ -94,8 +94,9 @@ def demo(keep: bool, replication_factor: int, data_dir: Path | None) -> None:
 class _DemoCluster:
     """The process of `kafkalite cluster up`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, may_be_left: bool) -> None:
         self._folder = folder
+        self._may_be_left = may_be_left
         self._log_path = folder / "cluster.log"
         self._process: subprocess.Popen[str] | None = None
         self.left = False
@@ -105,8 +106,16 @@ class _DemoCluster:
         return self._process.pid if self._process is not None else 0
 
     def launch(self) -> None:
+        from zk.ensemble import end_with_parent
+
         command = [sys.executable, "-m", "kafkalite", "cluster", "up", "--brokers", "3", "--zookeepers", "3"]
         command += ["--first-broker-id", "101", "--data-dir", str(self._folder), "-o", "json"]
+        command += [
+            "--restart-after",
+            str(_RESTART_AFTER_S),
+            "-X",
+            f"zookeeper.session.timeout.ms={_SESSION_TIMEOUT_MS}",
+        ]
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -115,6 +124,7 @@ class _DemoCluster:
                 stderr=log,
                 text=True,
                 start_new_session=True,  # an interrupt is for the demo, which then stops the cluster
+                preexec_fn=None if self._may_be_left else end_with_parent(signal.SIGTERM),
             )
 
     def wait_ready(self) -> dict[str, Any]:
@@ -163,24 +173,47 @@ def _alarm(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _run(facts: dict[str, Any], table: Any, replication_factor: int) -> None:
+def _run(facts: dict[str, Any], table: Any, replication_factor: int, kill_leader: bool) -> None:
+    from kafkalite.cli.flight_publisher import LeaderKill
+    from kafkalite.types import TopicPartition
+
     bootstrap_servers = facts["bootstrap_servers"]
     note(f"ready after {facts['ready_s']:.2f} s: {bootstrap_servers}")
     _show_topics(run(_create_topics(bootstrap_servers, replication_factor)))
-    published = run(_publish(bootstrap_servers, table))
+    kill = None
+    if kill_leader:
+        pids = {broker["id"]: broker["pid"] for broker in facts["brokers"]}
+        kill = LeaderKill(bootstrap_servers, TopicPartition(_FLIGHTS, 0), int(len(table) * _KILL_AT), pids)
+    published = run(_publish(bootstrap_servers, table, kill))
+    if kill is not None:
+        write_line(
+            f"killed broker {kill.killed}, the leader of {kill.partition}, with kill -9 after {kill.after_records:,} records: "
+            f"broker {run(kill.leader())} leads it now; writing to it paused for {kill.pause_s:.2f} s"
+        )
     _say("published", published.records, published.bytes, published.seconds)
     found = _read_back(bootstrap_servers)
     _say("read back", found["records"], found["bytes"], found["seconds"])
     _compare(published, found)
+    if kill is not None:
+        _await_in_sync(bootstrap_servers, kill)
     _say_disk(facts)
+
+
+def _await_in_sync(bootstrap_servers: str, kill: LeaderKill) -> None:
+    from kafkalite.cli.flight_publisher import wait_in_sync
+
+    if not run(wait_in_sync(bootstrap_servers, [_FLIGHTS, *_TEXTBOOK_TOPICS], _IN_SYNC_TIMEOUT_S)):
+        fail(f"not all replicas are in sync after {_IN_SYNC_TIMEOUT_S:g} s", Exit.CHECK_FAILED)
+    write_line(f"broker {kill.killed} is back: all replicas of all partitions are in sync again")
 
 
 async def _create_topics(bootstrap_servers: str, replication_factor: int) -> list[TopicDescription]:
     from kafkalite.client.admin import Admin, NewTopic
 
+    # The flights are years old by their timestamps: a retention by time would delete them at once.
+    settings = {"retention.ms": "-1", "min.insync.replicas": str(min(2, replication_factor))}
     wanted = [
-        # The flights are years old by their timestamps: a retention by time would delete them at once.
-        NewTopic(_FLIGHTS, _FLIGHT_PARTITIONS, replication_factor, topic_configs={"retention.ms": "-1"}),
+        NewTopic(_FLIGHTS, _FLIGHT_PARTITIONS, replication_factor, topic_configs=settings),
         *(NewTopic(name, count, replication_factor) for name, count in _TEXTBOOK_TOPICS.items()),
     ]
     async with Admin(bootstrap_servers=bootstrap_servers) as admin:
@@ -213,42 +246,11 @@ def _show_topics(described: list[TopicDescription]) -> None:
     write_rows(partition_rows(described), "table", columns=PARTITION_COLUMNS, name="topic")
 
 
-async def _publish(bootstrap_servers: str, table: Any) -> Published:
-    """Send every row, keyed by tail number, with its number among its key's rows in a header."""
-    from kafkalite.cli.flight_check import SEQUENCE, SEQUENCE_HEADER, record_checksum
-    from kafkalite.cli.flights import flight_records
-    from kafkalite.client.producer import Producer
-    from kafkalite.client.records import RecordMetadata
+async def _publish(bootstrap_servers: str, table: Any, kill: LeaderKill | None) -> Published:
+    from kafkalite.cli.flight_publisher import publish
 
-    failures: list[Exception] = []
-
-    def on_delivery(_: RecordMetadata | None, problem: Exception | None) -> None:
-        if problem is not None:
-            failures.append(problem)
-
-    numbers: defaultdict[bytes | None, int] = defaultdict(int)
-    sent = size = checksum = 0
-    loop = asyncio.get_running_loop()
-    async with Producer(bootstrap_servers=bootstrap_servers, compression_type="zstd", linger_ms=20) as producer:
-        with _progress("publishing flights", len(table)) as advance:
-            begun_s = loop.time()
-            for key, value, timestamp in flight_records(table):
-                number = numbers[key]
-                numbers[key] = number + 1
-                headers: list[tuple[str, bytes | None]] = [(SEQUENCE_HEADER, SEQUENCE.pack(number))]
-                await producer.send_bytes(_FLIGHTS, value, key, None, timestamp, headers, on_delivery)
-                sent += 1
-                size += len(value) + len(key or b"")
-                checksum += record_checksum(key, value)
-                if not sent % _PROGRESS_STEP:
-                    advance(_PROGRESS_STEP)
-            await producer.flush()
-            seconds = loop.time() - begun_s
-            advance(sent % _PROGRESS_STEP)
-    if failures:
-        raise failures[0]
-    null_keys = numbers.pop(None, 0)
-    return Published(sent, size, checksum, len(numbers), null_keys, seconds)
+    with _progress("publishing flights", len(table)) as advance:
+        return await publish(bootstrap_servers, _FLIGHTS, table, advance, kill)
 
 
 @contextmanager
@@ -286,7 +288,7 @@ def _compare(published: Published, found: dict[str, Any]) -> None:
     if problems:
         fail("what was read is not what was published:\n  " + "\n  ".join(problems), Exit.CHECK_FAILED)
     write_line(
-        f"checked: all {published.records:,} records are there, of {published.keys:,} tail numbers each in order, "
+        f"checked: all {published.records:,} records are there and none twice, of {published.keys:,} tail numbers each in order, "
         f"{published.null_keys:,} without one"
     )
 

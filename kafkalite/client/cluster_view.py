@@ -41,6 +41,11 @@ class PartitionView:
     offline_replicas: tuple[int, ...] = ()
     error_code: int = 0
 
+    @property
+    def under_replicated(self) -> bool:
+        """Is some replica not in sync with the leader, or is there no leader?"""
+        return self.leader == NO_BROKER or len(self.isr) < len(self.replicas)
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "partition": self.partition,
@@ -49,6 +54,7 @@ class PartitionView:
             "replicas": list(self.replicas),
             "isr": list(self.isr),
             "offline_replicas": list(self.offline_replicas),
+            "under_replicated": self.under_replicated,
         }
 
 

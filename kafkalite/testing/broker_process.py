@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kafkalite.testing.ports import ReservedPort
+from zk.ensemble import HOST, end_with_parent
 
 BROKER_COMMAND: Final = (sys.executable, "-m", "kafkalite", "broker", "--config")
 """Runs a broker when the path of its properties file is appended."""
@@ -36,31 +37,35 @@ class BrokerProcess:
     """A broker that keeps its id, port and log directory over restarts.
 
     `directory` receives `broker-<id>.properties`, `broker-<id>.log` (all output) and the log directory `broker-<id>`.
+    Without `port` one is reserved. The broker is killed when the thread that started it ends, so that no orphan keeps a port.
     """
 
     def __init__(
-        self, broker_id: int, directory: Path, properties: Mapping[str, str], command: Sequence[str] = BROKER_COMMAND
+        self,
+        broker_id: int,
+        directory: Path,
+        properties: Mapping[str, str],
+        command: Sequence[str] = BROKER_COMMAND,
+        port: int | None = None,
     ) -> None:
         self.id = broker_id
-        self._port = ReservedPort()
+        self._reserved = ReservedPort() if port is None else None
+        self.host: Final = HOST
+        self.port: Final = port or (self._reserved.number if self._reserved else 0)
         self._command = command
         self.log_path = directory / f"broker-{broker_id}.log"
         self.properties_path = directory / f"broker-{broker_id}.properties"
         self.properties = {
             "broker.id": str(broker_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "log.dirs": str(directory / f"broker-{broker_id}"),
         } | dict(properties)
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
     @property
-    def port(self) -> int:
-        return self._port.number
-
-    @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def log_dir(self) -> Path:
@@ -77,6 +82,16 @@ class BrokerProcess:
             raise BrokerDied(f"broker {self.id} does not run")
         return self._process.pid
 
+    @property
+    def exit_status(self) -> int | None:
+        """Of a broker that was started and has ended, negative for the signal that killed it; None otherwise."""
+        return None if self._process is None else self._process.poll()
+
+    def check_running(self) -> None:
+        """Raises BrokerDied, with its last log lines, when it does not run."""
+        if not self.running:
+            raise BrokerDied(f"broker {self.id} ended with status {self.exit_status}:\n{self.log_tail()}")
+
     def start(self) -> None:
         """Start the process; `wait_started` tells when it serves. Does nothing while it runs."""
         if self.running:
@@ -89,23 +104,25 @@ class BrokerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # an interrupt at the terminal is for the tests, which then stop the brokers
+                start_new_session=True,  # an interrupt at the terminal is for the parent, which then stops the brokers
+                preexec_fn=end_with_parent(),
             )
+
+    def started(self) -> bool:
+        """Has it said that it serves? Raises BrokerDied, with its last log lines, when it has ended."""
+        ended = not self.running  # before the log is read, so that its last words are seen
+        if f"[KafkaServer id={self.id}] started".encode() in self._output():
+            return True
+        if ended:
+            raise BrokerDied(
+                f"broker {self.id} ended with status {self.exit_status} before it had started:\n{self.log_tail()}"
+            )
+        return False
 
     def wait_started(self, timeout_s: float = 60) -> None:
         """Until the broker says that it serves. Raises BrokerDied or TimeoutError, with its last log lines."""
-        line = f"[KafkaServer id={self.id}] started".encode()
-
-        def started() -> bool:
-            ended = not self.running
-            if line in self._output():
-                return True
-            if ended:
-                raise BrokerDied(f"broker {self.id} ended before it had started:\n{self.log_tail()}")
-            return False
-
         try:
-            wait_until(started, f"start of broker {self.id}", timeout_s)
+            wait_until(self.started, f"start of broker {self.id}", timeout_s)
         except TimeoutError as problem:
             raise TimeoutError(f"{problem}\n{self.log_tail()}") from None
 
@@ -151,7 +168,8 @@ class BrokerProcess:
     def close(self) -> None:
         """Kill what still runs and give up the port."""
         self.kill()
-        self._port.release()
+        if self._reserved is not None:
+            self._reserved.release()
 
     def _output(self) -> bytes:
         """What the broker printed since its latest start."""
