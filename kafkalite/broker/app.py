@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkalite.broker.controller_channel import ControllerChannel
+from kafkalite.broker.coordinators import Coordinators
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.dynamic_configs import ConfigChanges, DynamicConfigs
 from kafkalite.broker.fetch_sessions import FetchSessionCache
@@ -166,6 +167,8 @@ class Broker:
             clock.now_ms,
         )
         self.replicas.followers = self.fetchers
+        self.coordinators = Coordinators(config, self.metadata, clock, self.jobs.spawn, self._fatal)
+        self.replicas.on_roles = self.coordinators.take_roles
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,
             self._new_session_id,
@@ -260,6 +263,7 @@ class Broker:
         await self.controller.stop()
         await self.fetchers.close()
         await self.isr_changes.close()
+        self.coordinators.close()
         await self.server.close()
         self.dispatcher.cancel_all()
         await self.controller_channel.close()
@@ -272,7 +276,7 @@ class Broker:
     def take_metadata(self, request: Any) -> None:
         """An UpdateMetadata from a controller that is not stale."""
         alive_before = self.metadata.brokers.keys()
-        self.metadata.apply(request)
+        self.coordinators.forget_partitions(self.metadata.apply(request))
         if alive_before - self.metadata.brokers.keys():
             self.replicas.brokers_died()
 

@@ -209,6 +209,41 @@ def _describe_producers(request: Any, code: ErrorCode, message: str | None) -> A
     )
 
 
+def _offset_commit(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.offset_commit_response
+    return m.OffsetCommitResponse(
+        topics=[
+            m.OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    m.OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _offset_fetch(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.offset_fetch_response
+    return m.OffsetFetchResponse(
+        groups=[m.OffsetFetchResponseGroup(group_id=g.group_id, error_code=code) for g in request.groups]
+    )
+
+
+def _describe_groups(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.describe_groups_response
+    return m.DescribeGroupsResponse(groups=[m.DescribedGroup(group_id=g, error_code=code) for g in request.groups])
+
+
+def _delete_groups(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.delete_groups_response
+    return m.DeleteGroupsResponse(
+        results=[m.DeletableGroupResult(group_id=g, error_code=code) for g in request.groups_names]
+    )
+
+
 _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -223,6 +258,10 @@ _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
     ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.DESCRIBE_GROUPS: _describe_groups,
+    ApiKey.DELETE_GROUPS: _delete_groups,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
     ApiKey.ELECT_LEADERS: _elect_leaders,
 }

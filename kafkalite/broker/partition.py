@@ -258,17 +258,28 @@ class Partition:
 
         NOT_ENOUGH_REPLICAS before anything is written when acks=all cannot hold.
         """
-        if acks == -1 and len(self.isr) < self.effective_min_isr:
-            raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.topic_partition} has {len(self.isr)} replicas in sync, min.insync.replicas is {self.effective_min_isr}",
-            )
+        self._require_replicas(acks)
         end_before = self.log.log_end_offset
         result = self.log.append_as_leader(
             records, leader_epoch=self.leader_epoch, now_ms=wall_ms, request_version=request_version
         )
         self.after_append(end_before, now_ms)
         return result
+
+    def append_own(self, batch: bytearray, acks: int, now_ms: float, wall_ms: int) -> AppendResult:
+        """A batch that this broker made, as a coordinator; else as `append`."""
+        self._require_replicas(acks)
+        end_before = self.log.log_end_offset
+        result = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=wall_ms, from_client=False)
+        self.after_append(end_before, now_ms)
+        return result
+
+    def _require_replicas(self, acks: int) -> None:
+        if acks == -1 and len(self.isr) < self.effective_min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition} has {len(self.isr)} replicas in sync, min.insync.replicas is {self.effective_min_isr}",
+            )
 
     def after_append(self, end_before: int, now_ms: float) -> None:
         """To be called after the leader's log grew: who followed to `end_before` was caught up until its last fetch."""

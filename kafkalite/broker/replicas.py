@@ -160,7 +160,7 @@ class Replicas:
     def _take_role(
         self, topic_partition: TopicPartition, topic_id: bytes, state: Any, config: TopicConfig
     ) -> Partition | None:
-        """The partition when its leader epoch is new, else None."""
+        """The partition when it changed hands, else None."""
         partition = self.partitions.get(topic_partition)
         if partition is None and self.logs.is_offline(topic_partition):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -223,9 +223,9 @@ class Replicas:
             # The leader epoch is not taken over, so that the same LeaderAndIsr works once the leader is known.
             if followers is not None:
                 followers.stop([topic_partition])
-            if partition.is_leader:
+            changed = partition.is_leader
+            if changed:
                 partition.resign()
-            changed = False
         else:
             changed = partition.become_follower(assignment)
             if changed and followers is not None:
@@ -286,8 +286,10 @@ class Replicas:
         gone = [tp for tp in self.partitions if self.logs.is_offline(tp)]
         if self.followers is not None:
             self.followers.stop(gone)
+        dropped = [self.partitions[topic_partition] for topic_partition in gone]
         for topic_partition in gone:
             self._drop(topic_partition)
+        self.on_roles([], dropped)
         return gone
 
     def _drop(self, topic_partition: TopicPartition) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.broker.controller_channel import ControllerChannel
+from kafkalite.broker.coordinators import OFFSETS_TOPIC
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -54,6 +55,10 @@ class TopicCreation:
             codes[name] = await asyncio.shield(task)
         return codes
 
+    async def create_internal(self, name: str) -> ErrorCode:
+        """Make an internal topic, whatever auto.create.topics.enable says."""
+        return await asyncio.shield(self._begin(name))
+
     def _begin(self, name: str) -> asyncio.Task[ErrorCode]:
         task = self._in_flight.get(name)
         if task is None:
@@ -64,7 +69,7 @@ class TopicCreation:
     async def _create(self, name: str) -> ErrorCode:
         m = messages.create_topics_request
         request = m.CreateTopicsRequest(
-            topics=[m.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)],
+            topics=[self._wanted(name)],
             timeout_ms=int(_WAIT_S * 1000),
         )
         loop = asyncio.get_running_loop()
@@ -76,3 +81,24 @@ class TopicCreation:
             return ErrorCode.LEADER_NOT_AVAILABLE
         code = ErrorCode(reply.topics[0].error_code)
         return ErrorCode.LEADER_NOT_AVAILABLE if code in _STILL_ELECTING else code
+
+    def _wanted(self, name: str) -> Any:
+        """An ordinary topic has the cluster's defaults, an internal one settings of its own.
+
+        Offsets get as many replicas as there are brokers, up to offsets.topic.replication.factor: Kafka refuses to make the topic while
+        there are fewer.
+        """
+        m, config = messages.create_topics_request, self._config
+        if name != OFFSETS_TOPIC:
+            return m.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+        settings = {
+            "compression.type": "producer",
+            "cleanup.policy": "compact",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+        return m.CreatableTopic(
+            name=name,
+            num_partitions=config.offsets_topic_num_partitions,
+            replication_factor=max(1, min(config.offsets_topic_replication_factor, len(self._metadata.brokers))),
+            configs=[m.CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
+        )

@@ -1,11 +1,11 @@
-"""DescribeCluster (60): brokers, controller and cluster id. FindCoordinator (10), until groups exist: nobody coordinates.
+"""DescribeCluster (60): brokers, controller and cluster id.
 
 - DescribeCluster 1 endpoint type (KIP-919): only brokers (1) have endpoints to show.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
@@ -41,10 +41,3 @@ async def describe_cluster(
         brokers=brokers,
         cluster_authorized_operations=_UNKNOWN_OPERATIONS,
     )
-
-
-def find_coordinator(
-    broker: Broker, request: messages.find_coordinator_request.FindCoordinatorRequest, context: RequestContext
-) -> NoReturn:
-    """COORDINATOR_NOT_AVAILABLE for every key."""
-    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Consumer groups are not served yet.")

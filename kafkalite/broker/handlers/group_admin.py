@@ -1,0 +1,99 @@
+"""DescribeGroups (15), ListGroups (16), DeleteGroups (42): groups as administrators see them, each served by its coordinator.
+
+- DescribeGroups 3 authorized operations; 4 instance ids. ListGroups 4 states, 5 types (KIP-848: all groups here are "classic").
+- DeleteGroups (KIP-229) deletes empty groups only.
+- Not done: authorized operations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.coordinators.group.requests import DeleteGroup
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+_CLASSIC = "classic"
+
+
+def describe_groups(
+    broker: Broker, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
+) -> messages.describe_groups_response.DescribeGroupsResponse:
+    """State, protocol and members of each group; one that is not there is dead."""
+    m = messages.describe_groups_response
+    groups = []
+    for group_id in request.groups:
+        try:
+            described = broker.coordinators.groups.machine_for(group_id).describe(group_id)
+        except KafkaError as problem:
+            groups.append(m.DescribedGroup(group_id=group_id, error_code=problem.code))
+            continue
+        members = [
+            m.DescribedGroupMember(
+                member_id=each.member_id,
+                group_instance_id=each.instance_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                member_metadata=each.metadata,
+                member_assignment=each.assignment,
+            )
+            for each in described.members
+        ]
+        groups.append(
+            m.DescribedGroup(
+                group_id=group_id,
+                group_state=described.state,
+                protocol_type=described.protocol_type,
+                protocol_data=described.protocol,
+                members=members,
+            )
+        )
+    return m.DescribeGroupsResponse(groups=groups)
+
+
+def list_groups(
+    broker: Broker, request: messages.list_groups_request.ListGroupsRequest, context: RequestContext
+) -> messages.list_groups_response.ListGroupsResponse:
+    """The groups that this broker coordinates, filtered by state and type."""
+    m = messages.list_groups_response
+    runtime = broker.coordinators.groups
+    states = {state.lower() for state in request.states_filter}
+    types = {type_.lower() for type_ in request.types_filter}
+    groups = [
+        m.ListedGroup(
+            group_id=each.group_id, protocol_type=each.protocol_type, group_state=each.state, group_type=_CLASSIC
+        )
+        for machine in runtime.loaded_machines()
+        for each in machine.list_groups()
+        if (not states or each.state.lower() in states) and (not types or _CLASSIC in types)
+    ]
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if runtime.is_loading else ErrorCode.NONE
+    return m.ListGroupsResponse(error_code=code, groups=groups)
+
+
+async def delete_groups(
+    broker: Broker, request: messages.delete_groups_request.DeleteGroupsRequest, context: RequestContext
+) -> messages.delete_groups_response.DeleteGroupsResponse:
+    """The outcome for each group."""
+    m = messages.delete_groups_response
+    codes = await asyncio.gather(*(_delete(broker, group_id) for group_id in request.groups_names))
+    return m.DeleteGroupsResponse(
+        results=[
+            m.DeletableGroupResult(group_id=group_id, error_code=code)
+            for group_id, code in zip(request.groups_names, codes, strict=True)
+        ]
+    )
+
+
+async def _delete(broker: Broker, group_id: str) -> ErrorCode:
+    try:
+        outcome: Any = broker.coordinators.groups.submit(group_id, DeleteGroup(group_id), lambda code: code)
+        return ErrorCode(await outcome if inspect.isawaitable(outcome) else outcome)
+    except KafkaError as problem:
+        return problem.code

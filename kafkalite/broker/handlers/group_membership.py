@@ -1,0 +1,165 @@
+"""JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup (14): members of consumer groups, served by the group's coordinator.
+
+- JoinGroup 1 rebalance timeout; 4 member ids are handed out first (KIP-394); 5 static members (KIP-345); 7 protocol type; 8 reason;
+  9 skip_assignment (KIP-814). Parked until the join phase ends.
+- SyncGroup 3 static members; 5 protocol type and name are checked. Parked until the leader's assignment is stored.
+- Heartbeat 3 static members. LeaveGroup 3 several members, also by instance id; 5 reason.
+- While the group is loading, Heartbeat is answered with NONE and SyncGroup with REBALANCE_IN_PROGRESS, so that members stay calm.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.coordinators.group.requests import (
+    NO_MEMBER_ID,
+    Heartbeat,
+    Join,
+    JoinReply,
+    Leave,
+    LeaveReply,
+    LeavingMember,
+    Sync,
+    SyncReply,
+)
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+_MEMBER_ID_FIRST_FROM = 4
+_NULLABLE_PROTOCOL_FROM = 7
+_SKIP_ASSIGNMENT_FROM = 9
+
+
+def require_group_id(group_id: str) -> None:
+    """KafkaError INVALID_GROUP_ID for the empty one, which only consumers without a group may use."""
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
+
+
+def join_group(
+    broker: Broker, request: messages.join_group_request.JoinGroupRequest, context: RequestContext
+) -> messages.join_group_response.JoinGroupResponse | Any:
+    """The generation, for the leader with its members."""
+    shape = partial(_joined, context.api_version)
+    timeout_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
+    wanted = Join(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client_id=context.client_id or "",
+        client_host=f"/{context.connection.peer_host}",
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=[(each.name, bytes(each.metadata)) for each in request.protocols],
+        fresh_id=_fresh_id(broker) if request.member_id == NO_MEMBER_ID else "",
+        requires_member_id=context.api_version >= _MEMBER_ID_FIRST_FROM,
+        skips_assignment=context.api_version >= _SKIP_ASSIGNMENT_FROM,
+    )
+    try:
+        require_group_id(request.group_id)
+        return broker.coordinators.groups.submit(request.group_id, wanted, shape)
+    except KafkaError as problem:
+        return shape(JoinReply(problem.code, request.member_id))
+
+
+def _fresh_id(broker: Broker) -> str:
+    return str(uuid.UUID(bytes=broker.rng.randbytes(16), version=4))
+
+
+def _joined(version: int, reply: JoinReply) -> messages.join_group_response.JoinGroupResponse:
+    m = messages.join_group_response
+    return m.JoinGroupResponse(
+        error_code=reply.error,
+        generation_id=reply.generation,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol if version >= _NULLABLE_PROTOCOL_FROM else reply.protocol or "",
+        leader=reply.leader,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=[
+            m.JoinGroupResponseMember(
+                member_id=each.member_id, group_instance_id=each.instance_id, metadata=each.metadata
+            )
+            for each in reply.members
+        ],
+    )
+
+
+def sync_group(
+    broker: Broker, request: messages.sync_group_request.SyncGroupRequest, context: RequestContext
+) -> messages.sync_group_response.SyncGroupResponse | Any:
+    """What the member is assigned."""
+    wanted = Sync(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        request.group_instance_id,
+        request.protocol_type,
+        request.protocol_name,
+        {each.member_id: bytes(each.assignment) for each in request.assignments},
+    )
+    try:
+        require_group_id(request.group_id)
+        return broker.coordinators.groups.submit(request.group_id, wanted, _synced)
+    except KafkaError as problem:
+        is_loading = problem.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return _synced(SyncReply(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else problem.code))
+
+
+def _synced(reply: SyncReply) -> messages.sync_group_response.SyncGroupResponse:
+    return messages.sync_group_response.SyncGroupResponse(
+        error_code=reply.error,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol,
+        assignment=reply.assignment,
+    )
+
+
+def heartbeat(
+    broker: Broker, request: messages.heartbeat_request.HeartbeatRequest, context: RequestContext
+) -> messages.heartbeat_response.HeartbeatResponse | Any:
+    """Whether the member is to rejoin."""
+    wanted = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
+    try:
+        require_group_id(request.group_id)
+        return broker.coordinators.groups.submit(request.group_id, wanted, _beaten)
+    except KafkaError as problem:
+        is_loading = problem.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return _beaten(ErrorCode.NONE if is_loading else problem.code)
+
+
+def _beaten(code: ErrorCode) -> messages.heartbeat_response.HeartbeatResponse:
+    return messages.heartbeat_response.HeartbeatResponse(error_code=code)
+
+
+def leave_group(
+    broker: Broker, request: messages.leave_group_request.LeaveGroupRequest, context: RequestContext
+) -> messages.leave_group_response.LeaveGroupResponse | Any:
+    """The outcome for each member; before version 3 there is one, and its error is the request's."""
+    shape = partial(_left, request)
+    members = [LeavingMember(each.member_id, each.group_instance_id) for each in request.members]
+    try:
+        require_group_id(request.group_id)
+        return broker.coordinators.groups.submit(request.group_id, Leave(request.group_id, members), shape)
+    except KafkaError as problem:
+        return shape(LeaveReply(problem.code))
+
+
+def _left(
+    request: messages.leave_group_request.LeaveGroupRequest, reply: LeaveReply
+) -> messages.leave_group_response.LeaveGroupResponse:
+    m = messages.leave_group_response
+    return m.LeaveGroupResponse(
+        error_code=reply.error,
+        members=[
+            m.MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code)
+            for each, code in zip(request.members, reply.member_errors, strict=False)
+        ],
+    )

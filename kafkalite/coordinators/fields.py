@@ -1,0 +1,112 @@
+"""The fields that keys and values of internal topics are made of: big endian numbers, strings and byte strings with lengths.
+
+string: length i16 (-1 null), UTF-8    bytes: length i32 (-1 null)    array: count i32 (-1 null)
+in flexible versions (KIP-482): lengths and counts are unsigned varints of length + 1 (0 null), and each structure ends with tags
+"""
+
+from __future__ import annotations
+
+import struct
+
+_I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+
+
+class FieldWriter:
+    """Fields of the versions that are not flexible, the only ones that are written."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def i8(self, number: int) -> None:
+        self._parts.append(number.to_bytes(1, "big", signed=True))
+
+    def i16(self, number: int) -> None:
+        self._parts.append(_I16.pack(number))
+
+    def i32(self, number: int) -> None:
+        self._parts.append(_I32.pack(number))
+
+    def i64(self, number: int) -> None:
+        self._parts.append(_I64.pack(number))
+
+    def string(self, text: str | None) -> None:
+        if text is None:
+            self._parts.append(b"\xff\xff")
+            return
+        encoded = text.encode()
+        self._parts += (_I16.pack(len(encoded)), encoded)
+
+    def data(self, content: bytes | None) -> None:
+        if content is None:
+            self._parts.append(b"\xff\xff\xff\xff")
+            return
+        self._parts += (_I32.pack(len(content)), content)
+
+    def done(self) -> bytes:
+        return b"".join(self._parts)
+
+
+class FieldReader:
+    """Fields one after the other. ValueError where they go beyond the end or a length is impossible."""
+
+    def __init__(self, data: bytes, position: int = 0, *, flexible: bool = False) -> None:
+        self._data, self._position, self._flexible = data, position, flexible
+
+    def _take(self, length: int) -> bytes:
+        start, end = self._position, self._position + length
+        if length < 0 or end > len(self._data):
+            raise ValueError(f"{length} bytes at position {start} of {len(self._data)}")
+        self._position = end
+        return self._data[start:end]
+
+    def i8(self) -> int:
+        return int.from_bytes(self._take(1), "big", signed=True)
+
+    def i16(self) -> int:
+        return int.from_bytes(self._take(2), "big", signed=True)
+
+    def i32(self) -> int:
+        return int.from_bytes(self._take(4), "big", signed=True)
+
+    def i64(self) -> int:
+        return int.from_bytes(self._take(8), "big", signed=True)
+
+    def _unsigned_varint(self) -> int:
+        number = shift = 0
+        while True:
+            byte = self._take(1)[0]
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+            shift += 7
+            if shift > 28:
+                raise ValueError("an unsigned varint of more than five bytes")
+
+    def nullable_string(self) -> str | None:
+        length = self._unsigned_varint() - 1 if self._flexible else self.i16()
+        return None if length == -1 else self._take(length).decode()
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise ValueError("null where a string must be")
+        return text
+
+    def data(self) -> bytes:
+        """A byte string; null is read as empty."""
+        length = self._unsigned_varint() - 1 if self._flexible else self.i32()
+        return b"" if length == -1 else self._take(length)
+
+    def count(self) -> int:
+        """The number of items of an array; null is read as none."""
+        count = self._unsigned_varint() - 1 if self._flexible else self.i32()
+        if count > len(self._data) - self._position:
+            raise ValueError(f"{count} items in {len(self._data) - self._position} bytes")
+        return max(count, 0)
+
+    def end_structure(self) -> None:
+        """Skip the tagged fields that end a structure in flexible versions."""
+        if self._flexible:
+            for _ in range(self._unsigned_varint()):
+                self._unsigned_varint()
+                self._take(self._unsigned_varint())

@@ -1,0 +1,71 @@
+"""OffsetCommit: who may commit, and how offsets come into the log as one batch for each request."""
+
+from __future__ import annotations
+
+from kafkalite.coordinators.contract import Decision, DraftRecord, Ticket
+from kafkalite.coordinators.group.group import Group, GroupState
+from kafkalite.coordinators.group.offset_record import NO_EXPIRY, CommittedOffset, encode_key, encode_value
+from kafkalite.coordinators.group.rebalance import restart_session
+from kafkalite.coordinators.group.requests import NO_MEMBER_ID, CommitOffsets, OffsetToCommit
+from kafkalite.coordinators.group.store_errors import offset_store_error
+from kafkalite.errors import ErrorCode
+from kafkalite.types import TopicPartition
+
+_OFFSET_BATCH_SEQUENCE = 0
+"""Kafka writes offset batches with this base sequence though they have no producer."""
+
+
+def commit(group: Group, request: CommitOffsets, ticket: Ticket, decision: Decision) -> None:
+    """Append the offsets and answer once they are committed; an ErrorCode for each."""
+    refusal = _refusal(group, request)
+    if refusal:
+        decision.answer(ticket, [refusal] * len(request.offsets))
+        return
+    member = group.members.get(request.member_id)
+    if member is not None:
+        restart_session(group, member, decision)
+    limit = group.settings.offset_metadata_max_bytes
+    codes = [
+        ErrorCode.OFFSET_METADATA_TOO_LARGE if len(each.metadata) > limit else ErrorCode.NONE
+        for each in request.offsets
+    ]
+    accepted = [each for each, code in zip(request.offsets, codes, strict=True) if not code]
+    if not accepted:
+        decision.answer(ticket, codes)
+        return
+    partitions = [TopicPartition(each.topic, each.partition) for each in accepted]
+
+    def then(code: ErrorCode, later: Decision) -> None:
+        group.offsets.end(partitions)
+        outcome = offset_store_error(code)
+        later.answer(ticket, [before or outcome for before in codes])
+
+    group.offsets.begin(partitions)
+    wall_ms = decision.now.wall_ms
+    expiry = NO_EXPIRY if request.retention_ms == -1 else wall_ms + request.retention_ms
+    records = [_record(group, each, wall_ms, expiry) for each in accepted]
+    decision.append(records, then, base_sequence=_OFFSET_BATCH_SEQUENCE)
+
+
+def _refusal(group: Group, request: CommitOffsets) -> ErrorCode:
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if request.generation < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE  # a consumer that assigns itself, or an administrator
+    if request.generation < 0 and request.member_id == NO_MEMBER_ID and request.instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    code = group.check_member(request.member_id, request.instance_id)
+    if code:
+        return code
+    if request.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    # The member knows of the new generation but not yet what it owns in it, so the offsets are of the old one.
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.COMPLETING else ErrorCode.NONE
+
+
+def _record(group: Group, each: OffsetToCommit, wall_ms: int, expiry: int) -> DraftRecord:
+    committed = CommittedOffset(each.offset, each.leader_epoch, each.metadata, wall_ms, expiry)
+    return DraftRecord(
+        encode_key(group.group_id, each.topic, each.partition),
+        encode_value(committed, group.settings.offset_value_version),
+    )

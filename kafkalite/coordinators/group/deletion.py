@@ -1,0 +1,170 @@
+"""Offsets and groups go: asked for by OffsetDelete and DeleteGroups, or because topics were deleted or nobody needs them any more.
+
+What is deleted gets a tombstone, and goes when that is committed. Unlike Kafka, which answers when the tombstones are merely appended,
+a deletion is answered when it can no longer be undone by the loss of this broker.
+
+Offsets expire (KIP-186, KIP-211) offsets.retention.minutes after
+
+- the group became empty, all of them, when it has a protocol type;
+- their commit, those of topics that a stable group of consumers is not subscribed to;
+- their commit, in a group without members by nature (a consumer that assigns itself);
+
+or when their own expiry says so, which old clients could set. An empty group that has no offsets left goes too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from kafkalite.coordinators.contract import Decision, DraftRecord, Ticket
+from kafkalite.coordinators.group import group_record, offset_record
+from kafkalite.coordinators.group.group import Group, GroupState
+from kafkalite.coordinators.group.group_record import NO_TIMESTAMP
+from kafkalite.coordinators.group.offset_record import NO_EXPIRY, CommittedOffset
+from kafkalite.coordinators.group.requests import DeleteOffsets, DeleteOffsetsReply
+from kafkalite.coordinators.group.store_errors import offset_store_error
+from kafkalite.errors import ErrorCode
+from kafkalite.types import TopicPartition
+
+logger = logging.getLogger("kafkalite.coordinators.group")
+
+_TOMBSTONES_IN_A_BATCH = 1000
+"""So that a batch stays below max.message.bytes."""
+
+
+def delete_group(group: Group, ticket: Ticket, decision: Decision, forget: Callable[[Group], None]) -> None:
+    """Answer an ErrorCode. `forget(group)` drops it from memory once nothing of it is left in the log."""
+    if group.state is GroupState.DEAD:
+        decision.answer(ticket, ErrorCode.GROUP_ID_NOT_FOUND)
+        return
+    if group.state is not GroupState.EMPTY:
+        decision.answer(ticket, ErrorCode.NON_EMPTY_GROUP)
+        return
+
+    def done(code: ErrorCode, later: Decision) -> None:
+        if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT) and group.state is GroupState.DEAD:
+            group.state = GroupState.EMPTY  # nothing was written, so it goes on
+        forget(group)
+        later.answer(ticket, offset_store_error(code))
+
+    bury(group, decision, done)
+
+
+def bury(group: Group, decision: Decision, done: Callable[[ErrorCode, Decision], None]) -> None:
+    """Nobody can use the group from now on; tombstones for all that the log has of it."""
+    for member_id in group.pending_ids:
+        decision.cancel_timer(group.pending_timer(member_id))
+    group.pending_ids.clear()
+    group.enter(GroupState.DEAD, decision.now.wall_ms)
+    records = _offset_tombstones(group, group.offsets.partitions())
+    if group.stored_value is not None or group.generation > 0:
+        records.append(DraftRecord(group_record.encode_key(group.group_id), None))
+    append_tombstones(records, decision, done)
+
+
+def delete_offsets(group: Group, request: DeleteOffsets, ticket: Ticket, decision: Decision) -> None:
+    """Answer a DeleteOffsetsReply. Offsets of topics that members are subscribed to stay."""
+    if group.state is GroupState.DEAD:
+        decision.answer(ticket, DeleteOffsetsReply(ErrorCode.GROUP_ID_NOT_FOUND))
+        return
+    is_used = group.state is not GroupState.EMPTY
+    if is_used and not group.uses_consumer_protocol:
+        decision.answer(ticket, DeleteOffsetsReply(ErrorCode.NON_EMPTY_GROUP))
+        return
+    codes = [
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_used and group.is_subscribed(each.topic) else ErrorCode.NONE
+        for each in request.partitions
+    ]
+    gone = [each for each, code in zip(request.partitions, codes, strict=True) if not code and group.offsets.has(each)]
+
+    def done(code: ErrorCode, later: Decision) -> None:
+        outcome = offset_store_error(code)
+        later.answer(ticket, DeleteOffsetsReply(ErrorCode.NONE, [before or outcome for before in codes]))
+
+    append_tombstones(_offset_tombstones(group, gone), decision, done)
+
+
+def forget_partitions(group: Group, partitions: Iterable[TopicPartition]) -> list[DraftRecord]:
+    """Tombstones for the group's offsets of partitions that are no more."""
+    return _offset_tombstones(group, [each for each in partitions if group.offsets.has(each)])
+
+
+def _offset_tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[DraftRecord]:
+    return [DraftRecord(offset_record.encode_key(group.group_id, *each), None) for each in partitions]
+
+
+def append_tombstones(
+    records: list[DraftRecord], decision: Decision, done: Callable[[ErrorCode, Decision], None]
+) -> None:
+    """Append in batches of bounded size; `done` gets the first error once all are settled, or at once without records."""
+    if not records:
+        done(ErrorCode.NONE, decision)
+        return
+    portions = [records[i : i + _TOMBSTONES_IN_A_BATCH] for i in range(0, len(records), _TOMBSTONES_IN_A_BATCH)]
+    outcomes: list[ErrorCode] = []
+
+    def then(code: ErrorCode, later: Decision) -> None:
+        outcomes.append(code)
+        if len(outcomes) == len(portions):
+            done(next((each for each in outcomes if each), ErrorCode.NONE), later)
+
+    for portion in portions:
+        decision.append(portion, then)
+
+
+# Expiration
+
+
+def expire(groups: Iterable[Group], decision: Decision, forget: Callable[[Group], None]) -> None:
+    """Delete what has expired, and the groups that this leaves without any use. What fails is tried again next time."""
+    records: list[DraftRecord] = []
+    for group in groups:
+        expired = expired_offsets(group, decision.now.wall_ms)
+        has_use = group.state is not GroupState.EMPTY or group.pending_ids or group.offsets.has_transactions
+        if group.is_blank or group.is_finished:
+            forget(group)
+        elif has_use or len(expired) < len(group.offsets.partitions()):
+            records += _offset_tombstones(group, expired)
+        else:
+            bury(group, decision, partial(_buried, group, forget))
+    append_tombstones(records, decision, lambda code, _: _log_failure(code))
+
+
+def _buried(group: Group, forget: Callable[[Group], None], code: ErrorCode, _: Decision) -> None:
+    if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+        group.state = GroupState.EMPTY
+    _log_failure(code)
+    forget(group)
+
+
+def _log_failure(code: ErrorCode) -> None:
+    if code:
+        logger.warning("expired offsets were not deleted: %s", code.name)
+
+
+def expired_offsets(group: Group, wall_ms: int) -> list[TopicPartition]:
+    """The partitions whose offset has had its time; see the module."""
+    retention_ms = group.settings.offsets_retention_ms
+    since: int | None = None
+    spared: frozenset[str] = frozenset()
+    if group.protocol_type is None:
+        pass
+    elif group.state is GroupState.EMPTY:
+        since = None if group.state_timestamp == NO_TIMESTAMP else group.state_timestamp
+    elif group.state is GroupState.STABLE and group.uses_consumer_protocol and group.subscribed_topics is not None:
+        spared = group.subscribed_topics
+    else:
+        return []
+
+    def has_expired(committed: CommittedOffset) -> bool:
+        if committed.expire_timestamp != NO_EXPIRY:
+            return wall_ms >= committed.expire_timestamp
+        return wall_ms - (committed.commit_timestamp if since is None else since) >= retention_ms
+
+    return [
+        topic_partition
+        for topic_partition, committed in group.offsets.items()
+        if topic_partition.topic not in spared and has_expired(committed) and not group.offsets.is_busy(topic_partition)
+    ]

@@ -1,0 +1,32 @@
+"""DescribeGroups and ListGroups: what a group looks like to administrators."""
+
+from __future__ import annotations
+
+from kafkalite.coordinators.group.group import Group, GroupState
+from kafkalite.coordinators.group.requests import DescribedMember, GroupDescription, ListedGroup
+
+
+def describe(group: Group) -> GroupDescription:
+    """Metadata and assignments are shown of a stable group only; before, members may still disagree on the protocol."""
+    is_stable = group.state is GroupState.STABLE
+    members = [
+        DescribedMember(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.metadata(group.protocol) if is_stable else b"",
+            member.assignment if is_stable else b"",
+        )
+        for member in group.members.values()
+    ]
+    protocol = (group.protocol or "") if is_stable else ""
+    return GroupDescription(group.group_id, group.state, group.protocol_type or "", protocol, members)
+
+
+def describe_missing(group_id: str) -> GroupDescription:
+    return GroupDescription(group_id, GroupState.DEAD)
+
+
+def listed(group: Group) -> ListedGroup:
+    return ListedGroup(group.group_id, group.protocol_type or "", group.state)

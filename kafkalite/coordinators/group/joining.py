@@ -1,0 +1,197 @@
+"""JoinGroup: a member comes in, comes back, or comes back as a static member under a new id (KIP-345, KIP-394, KIP-814)."""
+
+from __future__ import annotations
+
+from kafkalite.coordinators.contract import Decision, DraftRecord, Ticket
+from kafkalite.coordinators.group import group_record
+from kafkalite.coordinators.group.group import Group, GroupState
+from kafkalite.coordinators.group.member import Member
+from kafkalite.coordinators.group.rebalance import (
+    complete_joins_if_all_joined,
+    joined_members,
+    joined_reply,
+    prepare_rebalance,
+    rebalance_if_possible,
+    refuse_tickets,
+    restart_session,
+)
+from kafkalite.coordinators.group.requests import NO_MEMBER_ID, Join, JoinReply
+from kafkalite.coordinators.group.store_errors import group_store_error
+from kafkalite.errors import ErrorCode, ensure
+
+
+def join(group: Group, request: Join, ticket: Ticket, decision: Decision) -> None:
+    """Answer, or park the request until the join phase ends."""
+    if not group.accepts(request.member_id):
+        _drop(group, request.member_id, decision)
+        decision.answer(ticket, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
+    else:
+        refusal = _refusal(group, request)
+        if refusal is not None:
+            decision.answer(ticket, JoinReply(refusal, request.member_id))
+        elif request.member_id == NO_MEMBER_ID:
+            _join_new(group, request, ticket, decision)
+        elif request.member_id in group.pending_ids:
+            decision.cancel_timer(group.pending_timer(request.member_id))
+            _add(group, request, request.member_id, ticket, decision)
+        else:
+            _join_known(group, group.members[request.member_id], request, ticket, decision)
+    complete_joins_if_all_joined(group, decision)
+
+
+def _refusal(group: Group, request: Join) -> ErrorCode | None:
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not group.supports(request.protocol_type, request.protocols):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if request.member_id == NO_MEMBER_ID:
+        return None
+    if request.member_id in group.pending_ids:
+        # Ids are handed out to dynamic members only.
+        return ErrorCode.UNKNOWN_SERVER_ERROR if request.instance_id is not None else None
+    return group.check_member(request.member_id, request.instance_id) or None
+
+
+def _drop(group: Group, member_id: str, decision: Decision) -> None:
+    """There is no room for it any more, so its old place goes too."""
+    member = group.members.get(member_id)
+    if member is not None:
+        refuse_tickets(group, member, ErrorCode.UNKNOWN_MEMBER_ID, decision)
+        group.remove(member_id)
+        decision.cancel_timer(group.session_timer(member_id))
+    elif member_id in group.pending_ids:
+        group.pending_ids.discard(member_id)
+        decision.cancel_timer(group.pending_timer(member_id))
+
+
+# New members
+
+
+def _join_new(group: Group, request: Join, ticket: Ticket, decision: Decision) -> None:
+    if request.instance_id is not None:
+        member_id = f"{request.instance_id}-{request.fresh_id}"
+        old_id = group.static_ids.get(request.instance_id)
+        if old_id is None:
+            _add(group, request, member_id, ticket, decision)
+        else:
+            _replace_static(group, group.members[old_id], request, member_id, ticket, decision)
+        return
+    member_id = f"{request.client_id}-{request.fresh_id}"
+    if request.requires_member_id:
+        group.pending_ids.add(member_id)
+        decision.set_timer(group.pending_timer(member_id), request.session_timeout_ms)
+        decision.answer(ticket, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+    else:
+        _add(group, request, member_id, ticket, decision)
+
+
+def _add(group: Group, request: Join, member_id: str, ticket: Ticket, decision: Decision) -> None:
+    member = Member(
+        member_id,
+        request.instance_id,
+        request.client_id,
+        request.client_host,
+        request.rebalance_timeout_ms,
+        request.session_timeout_ms,
+        request.protocols,
+        is_new=True,
+    )
+    if group.state is GroupState.PREPARING and group.generation == 0:
+        group.new_member_added = True
+    group.add(member, request.protocol_type)
+    group.park_join(member, ticket)
+    decision.set_timer(group.session_timer(member_id), group.settings.new_member_join_timeout_ms)
+    rebalance_if_possible(group, decision, f"member {member_id} joins")
+
+
+# Known members
+
+
+def _join_known(group: Group, member: Member, request: Join, ticket: Ticket, decision: Decision) -> None:
+    state = group.state
+    ensure(state is not GroupState.EMPTY, f"group {group.group_id} is empty and has members")
+    unchanged = list(member.protocols) == list(request.protocols)
+    leads = member.member_id == group.leader_id
+    if unchanged and (state is GroupState.COMPLETING or (state is GroupState.STABLE and not leads)):
+        decision.answer(ticket, joined_reply(group, member))
+        return
+    group.update(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
+    _park(group, member, ticket, decision)
+    rebalance_if_possible(group, decision, f"member {member.member_id} {'rejoins' if unchanged else 'changed'}")
+
+
+def _park(group: Group, member: Member, ticket: Ticket, decision: Decision) -> None:
+    older = group.park_join(member, ticket)
+    if older is not None:
+        decision.answer(older, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+
+
+# Static members that come back under a new id
+
+
+def _replace_static(
+    group: Group, member: Member, request: Join, member_id: str, ticket: Ticket, decision: Decision
+) -> None:
+    """Its place is taken over; without a rebalance when that changes nothing for the others."""
+    before = (member.member_id, member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+    leader_before = group.leader_id or ""
+    refuse_tickets(group, member, ErrorCode.FENCED_INSTANCE_ID, decision)
+    decision.cancel_timer(group.session_timer(member.member_id))
+    group.rename(member, member_id)
+    group.update(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
+    restart_session(group, member, decision)
+    group.park_join(member, ticket)
+    if group.state is GroupState.STABLE and group.choose_protocol() == group.protocol:
+        _store_replacement(group, member, request, leader_before, before, decision)
+    elif group.state is not GroupState.PREPARING:
+        prepare_rebalance(group, decision, f"static member {request.instance_id} came back as {member_id}")
+
+
+def _store_replacement(
+    group: Group,
+    member: Member,
+    request: Join,
+    leader_before: str,
+    before: tuple[str, object, int, int],
+    decision: Decision,
+) -> None:
+    """The new id must be known after a takeover, so it is stored before it is answered; if that fails the old one stays."""
+    member_id = member.member_id
+
+    def then(code: ErrorCode, later: Decision) -> None:
+        if group.members.get(member_id) is not member or not member.awaits_join:
+            return  # it was removed, replaced or answered meanwhile
+        if group.state is GroupState.PREPARING:
+            return  # a rebalance began: the end of its join phase answers, and stores the new id
+        if code:
+            refused = group.unpark_join(member)
+            old_id, protocols, rebalance_timeout_ms, session_timeout_ms = before
+            group.update(member, protocols, rebalance_timeout_ms, session_timeout_ms)  # type: ignore[arg-type]
+            later.cancel_timer(group.session_timer(member_id))
+            group.rename(member, old_id)
+            restart_session(group, member, later)
+            if refused is not None:
+                later.answer(refused, JoinReply(group_store_error(code)))
+            return
+        answered = group.unpark_join(member)
+        restart_session(group, member, later)
+        if answered is not None:
+            later.answer(answered, _replaced_reply(group, member, request.skips_assignment, leader_before))
+
+    record = DraftRecord(group_record.encode_key(group.group_id), group.to_value(group.assignments()))
+    decision.append([record], then)
+
+
+def _replaced_reply(group: Group, member: Member, skips_assignment: bool, leader_before: str) -> JoinReply:
+    """From version 9 a leader is told that it need not assign; older ones are told of the previous leader, so that they do not."""
+    leads = member.member_id == group.leader_id
+    return JoinReply(
+        ErrorCode.NONE,
+        member.member_id,
+        group.generation,
+        group.protocol_type,
+        group.protocol,
+        (group.leader_id or "") if skips_assignment else leader_before,
+        joined_members(group) if skips_assignment and leads else (),
+        skip_assignment=skips_assignment and leads,
+    )

@@ -1,0 +1,268 @@
+"""The groups of one partition of `__consumer_offsets`: finds the group that a request is about, and takes in the log.
+
+Keys of other versions than those known here (KIP-848 has its own) are passed over with a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from kafkalite.coordinators.contract import Decision, LogRecord, Now, Ticket
+from kafkalite.coordinators.group import group_record, offset_record
+from kafkalite.coordinators.group.commits import commit
+from kafkalite.coordinators.group.deletion import (
+    append_tombstones,
+    delete_group,
+    delete_offsets,
+    expire,
+    forget_partitions,
+)
+from kafkalite.coordinators.group.description import describe, describe_missing, listed
+from kafkalite.coordinators.group.group import Group, GroupState
+from kafkalite.coordinators.group.joining import join
+from kafkalite.coordinators.group.leaving import leave
+from kafkalite.coordinators.group.offset_record import CommittedOffset
+from kafkalite.coordinators.group.rebalance import (
+    on_pending_timer,
+    on_rebalance_timer,
+    on_session_timer,
+    on_sync_timer,
+    restart_session,
+)
+from kafkalite.coordinators.group.requests import (
+    NO_MEMBER_ID,
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    DeleteOffsetsReply,
+    ForgetPartitions,
+    GroupDescription,
+    Heartbeat,
+    Join,
+    JoinReply,
+    Leave,
+    LeaveReply,
+    ListedGroup,
+    Request,
+    Sync,
+    SyncReply,
+)
+from kafkalite.coordinators.group.settings import GroupSettings
+from kafkalite.coordinators.group.syncing import heartbeat, sync
+from kafkalite.errors import ErrorCode
+
+logger = logging.getLogger("kafkalite.coordinators.group")
+
+_EXPIRE: Final = ("expire",)
+_NO_OFFSETS: Final[dict[str, dict[int, CommittedOffset]]] = {}
+
+
+class GroupMachine:
+    """A `contract.Machine`; see the module."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self.settings = settings
+        self.groups: dict[str, Group] = {}
+
+    # Deciding
+
+    def decide(self, request: Request, ticket: Ticket, now: Now) -> Decision:
+        """See `contract.Machine.decide`; the replies are told in `requests`."""
+        decision = Decision(now)
+        _DECISIONS[type(request)](self, request, ticket, decision)
+        return decision
+
+    def _join(self, request: Join, ticket: Ticket, decision: Decision) -> None:
+        settings = self.settings
+        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+            decision.answer(ticket, JoinReply(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
+            return
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.member_id != NO_MEMBER_ID:
+                decision.answer(ticket, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+                return
+            group = self._create(request.group_id)
+        join(group, request, ticket, decision)
+        self._forget_if_unused(group)
+
+    def _sync(self, request: Sync, ticket: Ticket, decision: Decision) -> None:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            decision.answer(ticket, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            sync(group, request, ticket, decision)
+
+    def _heartbeat(self, request: Heartbeat, ticket: Ticket, decision: Decision) -> None:
+        group = self.groups.get(request.group_id)
+        code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else heartbeat(group, request, decision)
+        decision.answer(ticket, code)
+
+    def _leave(self, request: Leave, ticket: Ticket, decision: Decision) -> None:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            decision.answer(ticket, LeaveReply(ErrorCode.NONE, [ErrorCode.UNKNOWN_MEMBER_ID] * len(request.members)))
+        else:
+            decision.answer(ticket, leave(group, request, decision))
+            self._forget_if_unused(group)
+
+    def _commit(self, request: CommitOffsets, ticket: Ticket, decision: Decision) -> None:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.generation >= 0:
+                decision.answer(ticket, [ErrorCode.ILLEGAL_GENERATION] * len(request.offsets))
+                return
+            group = self._create(request.group_id)
+        commit(group, request, ticket, decision)
+        self._forget_if_unused(group)
+
+    def _delete_offsets(self, request: DeleteOffsets, ticket: Ticket, decision: Decision) -> None:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            decision.answer(ticket, DeleteOffsetsReply(ErrorCode.GROUP_ID_NOT_FOUND))
+        else:
+            delete_offsets(group, request, ticket, decision)
+
+    def _delete_group(self, request: DeleteGroup, ticket: Ticket, decision: Decision) -> None:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            decision.answer(ticket, ErrorCode.GROUP_ID_NOT_FOUND)
+        else:
+            delete_group(group, ticket, decision, self._forget_if_unused)
+
+    def _forget_partitions(self, request: ForgetPartitions, ticket: Ticket, decision: Decision) -> None:
+        def done(code: ErrorCode, later: Decision) -> None:
+            if code:
+                logger.warning("offsets of deleted partitions stay for now: %s", code.name)
+            later.answer(ticket, None)
+
+        records = [r for group in self.groups.values() for r in forget_partitions(group, request.partitions)]
+        append_tombstones(records, decision, done)
+
+    # Timers
+
+    def on_timer(self, key: Any, now: Now) -> Decision:
+        """See `contract.Machine.on_timer`."""
+        decision = Decision(now)
+        if key == _EXPIRE:
+            expire(tuple(self.groups.values()), decision, self._forget_if_unused)
+            decision.set_timer(_EXPIRE, self.settings.offsets_retention_check_interval_ms)
+            return decision
+        kind, group_id, *member_id = key
+        group = self.groups.get(group_id)
+        if group is not None:
+            _TIMERS[kind](group, *member_id, decision)
+            self._forget_if_unused(group)
+        return decision
+
+    # The log
+
+    def apply(self, record: LogRecord) -> None:
+        """See `contract.Machine.apply`. A record that cannot be read is passed over, for the group must go on without it."""
+        version = record.key[0] << 8 | record.key[1] if len(record.key) >= 2 else -1
+        try:
+            if version in offset_record.KEY_VERSIONS:
+                self._apply_offset(record)
+            elif version == group_record.KEY_VERSION:
+                self._apply_group(record)
+            else:
+                logger.warning("offset %d: a key of unknown version %d", record.offset, version)
+        except (ValueError, IndexError, struct.error) as problem:
+            logger.error("offset %d: a record that cannot be read: %s", record.offset, problem)
+
+    def _apply_offset(self, record: LogRecord) -> None:
+        group_id, topic, partition = offset_record.decode_key(record.key)
+        group = self.groups.get(group_id)
+        if record.value is None:
+            if group is not None:
+                group.offsets.apply(topic, partition, None, record.producer_id)
+                self._forget_if_unused(group)
+            return
+        if group is None:
+            group = self._create(group_id)
+        group.offsets.apply(topic, partition, offset_record.decode_value(record.value), record.producer_id)
+
+    def _apply_group(self, record: LogRecord) -> None:
+        group_id = group_record.decode_key(record.key)
+        group = self.groups.get(group_id)
+        if record.value is None:
+            if group is not None:
+                group.stored_value = None
+                self._forget_if_unused(group)
+            return
+        if group is None:
+            group = self._create(group_id)
+        group.stored_value = record.value
+
+    def apply_marker(self, producer_id: int, committed: bool) -> None:
+        """See `contract.Machine.apply_marker`."""
+        for group in tuple(self.groups.values()):
+            group.offsets.end_transaction(producer_id, committed)
+            self._forget_if_unused(group)
+
+    def loaded(self, now: Now) -> Decision:
+        """Groups go on as their records say; every member has its session timeout to show up."""
+        decision = Decision(now)
+        for group in self.groups.values():
+            try:
+                group.restore()
+            except ValueError as problem:
+                logger.error("group %s: its record cannot be read, it is taken for empty: %s", group.group_id, problem)
+            for member in group.members.values():
+                restart_session(group, member, decision)
+        decision.set_timer(_EXPIRE, self.settings.offsets_retention_check_interval_ms)
+        return decision
+
+    # Groups come and go
+
+    def _create(self, group_id: str) -> Group:
+        group = self.groups[group_id] = Group(group_id, self.settings)
+        return group
+
+    def _forget_if_unused(self, group: Group) -> None:
+        if self.groups.get(group.group_id) is group and (group.is_finished or group.is_blank):
+            del self.groups[group.group_id]
+
+    # Questions that change nothing
+
+    def describe(self, group_id: str) -> GroupDescription:
+        """A group that is not there is shown as dead."""
+        group = self.groups.get(group_id)
+        return describe_missing(group_id) if group is None else describe(group)
+
+    def list_groups(self) -> Iterable[ListedGroup]:
+        return [listed(group) for group in self.groups.values()]
+
+    def has_group(self, group_id: str) -> bool:
+        return group_id in self.groups
+
+    def offsets_of(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
+        """By topic and partition; not to be changed."""
+        group = self.groups.get(group_id)
+        return _NO_OFFSETS if group is None or group.state is GroupState.DEAD else group.offsets.topics
+
+    def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
+        """Does a transaction that has not ended hold an offset of the partition?"""
+        group = self.groups.get(group_id)
+        return group is not None and group.offsets.is_unstable(topic, partition)
+
+
+_DECISIONS: Final[dict[type, Callable[[GroupMachine, Any, Ticket, Decision], None]]] = {
+    Join: GroupMachine._join,
+    Sync: GroupMachine._sync,
+    Heartbeat: GroupMachine._heartbeat,
+    Leave: GroupMachine._leave,
+    CommitOffsets: GroupMachine._commit,
+    DeleteOffsets: GroupMachine._delete_offsets,
+    DeleteGroup: GroupMachine._delete_group,
+    ForgetPartitions: GroupMachine._forget_partitions,
+}
+_TIMERS: Final[dict[str, Callable[..., None]]] = {
+    "session": on_session_timer,
+    "pending": on_pending_timer,
+    "rebalance": on_rebalance_timer,
+    "sync": on_sync_timer,
+}

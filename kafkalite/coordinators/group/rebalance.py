@@ -1,0 +1,198 @@
+"""From one generation to the next: when a rebalance begins, when its join phase ends, and who is dropped on the way.
+
+    Empty ── first member ──▶ PreparingRebalance ── all joined, or time is up ──▶ CompletingRebalance ── leader's SyncGroup ──▶ Stable
+      ▲                          ▲      │  nobody left                              │ members come, go, change       │
+      └──────────────────────────┼──────┘                                           ▼                                ▼
+                                 └────────────────────────────────────────────────────────────────────────────────────
+
+A group that was empty waits group.initial.rebalance.delay.ms for more members (KIP-134); others wait until everybody rejoined, at most
+the longest rebalance timeout. Dynamic members that do not rejoin in time are dropped; static ones keep their place.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kafkalite.coordinators.contract import Decision, DraftRecord
+from kafkalite.coordinators.group import group_record
+from kafkalite.coordinators.group.group import BALANCED_ONCE, Group, GroupState, InitialDelay
+from kafkalite.coordinators.group.member import Member
+from kafkalite.coordinators.group.requests import JoinedMember, JoinReply, SyncReply
+from kafkalite.errors import ErrorCode
+
+logger = logging.getLogger("kafkalite.coordinators.group")
+
+_MAY_REBALANCE = BALANCED_ONCE | {GroupState.EMPTY}
+
+
+def rebalance_if_possible(group: Group, decision: Decision, reason: str) -> None:
+    """Begin a rebalance, unless one has begun."""
+    if group.state in _MAY_REBALANCE:
+        prepare_rebalance(group, decision, reason)
+
+
+def prepare_rebalance(group: Group, decision: Decision, reason: str) -> None:
+    """Have everybody rejoin."""
+    logger.info("group %s: rebalance of generation %d, %s", group.group_id, group.generation, reason)
+    if group.state is GroupState.COMPLETING:
+        refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, decision)
+    group.pending_syncs.clear()
+    decision.cancel_timer(group.sync_timer)
+    if group.state is GroupState.EMPTY:
+        delay_ms = group.settings.initial_rebalance_delay_ms
+        group.initial_delay = InitialDelay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        decision.set_timer(group.rebalance_timer, delay_ms)
+    else:
+        group.initial_delay = None
+        decision.set_timer(group.rebalance_timer, group.rebalance_timeout_ms)
+    group.enter(GroupState.PREPARING, decision.now.wall_ms)
+    complete_joins_if_all_joined(group, decision)
+
+
+def complete_joins_if_all_joined(group: Group, decision: Decision) -> None:
+    """End the join phase early when nobody is missing; the initial delay is waited for in any case."""
+    if group.state is GroupState.PREPARING and group.initial_delay is None and group.all_joined:
+        complete_joins(group, decision)
+
+
+def on_rebalance_timer(group: Group, decision: Decision) -> None:
+    """The join phase has lasted long enough; an initial delay goes on while members keep coming."""
+    if group.state is not GroupState.PREPARING:
+        return
+    delay = group.initial_delay
+    if delay is not None and group.new_member_added and delay.remaining_ms:
+        group.new_member_added = False
+        next_ms = min(group.settings.initial_rebalance_delay_ms, delay.remaining_ms)
+        group.initial_delay = InitialDelay(next_ms, max(delay.remaining_ms - delay.delay_ms, 0))
+        decision.set_timer(group.rebalance_timer, next_ms)
+    else:
+        complete_joins(group, decision)
+
+
+def complete_joins(group: Group, decision: Decision) -> None:
+    """End the join phase: drop who is missing, begin the next generation, answer everybody."""
+    group.initial_delay = None
+    for absent in group.absent_members():
+        logger.info("group %s: member %s did not rejoin", group.group_id, absent.member_id)
+        group.remove(absent.member_id)
+        decision.cancel_timer(group.session_timer(absent.member_id))
+    if group.members and not group.elect_joined_leader():
+        # Only silent static members are left; their sessions decide.
+        decision.set_timer(group.rebalance_timer, group.rebalance_timeout_ms)
+        return
+    decision.cancel_timer(group.rebalance_timer)
+    group.begin_generation(decision.now.wall_ms)
+    group.new_member_added = False
+    if not group.members:
+        _store_empty(group, decision)
+        return
+    for member in group.members.values():
+        ticket = group.unpark_join(member)
+        member.is_new = False
+        restart_session(group, member, decision)
+        if ticket is not None:
+            decision.answer(ticket, joined_reply(group, member))
+    decision.set_timer(group.sync_timer, group.rebalance_timeout_ms)
+
+
+def _store_empty(group: Group, decision: Decision) -> None:
+    """So that the generation and the time of becoming empty are known after a takeover; without it they are older."""
+
+    def then(code: ErrorCode, later: Decision) -> None:
+        if code:
+            logger.warning("group %s: its empty generation was not stored: %s", group.group_id, code.name)
+
+    record = DraftRecord(group_record.encode_key(group.group_id), group.to_value({}))
+    decision.append([record], then)
+
+
+def joined_reply(group: Group, member: Member) -> JoinReply:
+    """The present generation, with the members for the leader."""
+    is_leader = member.member_id == group.leader_id
+    return JoinReply(
+        ErrorCode.NONE,
+        member.member_id,
+        group.generation,
+        group.protocol_type,
+        group.protocol,
+        group.leader_id or "",
+        joined_members(group) if is_leader else (),
+    )
+
+
+def joined_members(group: Group) -> list[JoinedMember]:
+    return [JoinedMember(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values()]
+
+
+def restart_session(group: Group, member: Member, decision: Decision) -> None:
+    """The member was heard of, or was answered and is to be heard of."""
+    decision.set_timer(group.session_timer(member.member_id), member.session_timeout_ms)
+
+
+def refuse_syncs(group: Group, code: ErrorCode, decision: Decision) -> None:
+    """Forget assignments that do not hold any more, and tell those who wait for them."""
+    for member in group.members.values():
+        member.assignment = b""
+        ticket, member.sync_ticket = member.sync_ticket, None
+        if ticket is not None:
+            decision.answer(ticket, SyncReply(code))
+            restart_session(group, member, decision)
+
+
+# Members that go
+
+
+def on_session_timer(group: Group, member_id: str, decision: Decision) -> None:
+    """A member was not heard of for its session timeout, or a new one waited too long for its first answer."""
+    member = group.members.get(member_id)
+    if member is not None and not member.may_be_silent:
+        remove_member(group, member, decision, "its session timed out")
+
+
+def on_pending_timer(group: Group, member_id: str, decision: Decision) -> None:
+    """Somebody did not come back with the member id it was given."""
+    if member_id in group.pending_ids:
+        remove_pending(group, member_id, decision)
+
+
+def on_sync_timer(group: Group, decision: Decision) -> None:
+    """Members that joined this generation but never asked for their assignment are dropped (KIP-800's pending syncs)."""
+    if group.state not in BALANCED_ONCE or not group.pending_syncs:
+        return
+    for member_id in tuple(group.pending_syncs):
+        refuse_tickets(group, group.members[member_id], ErrorCode.UNKNOWN_MEMBER_ID, decision)
+        group.remove(member_id)
+        decision.cancel_timer(group.session_timer(member_id))
+    prepare_rebalance(group, decision, "some members did not sync in time")
+
+
+def remove_member(group: Group, member: Member, decision: Decision, reason: str) -> None:
+    """Take a member out and have its partitions given to others."""
+    refuse_tickets(group, member, ErrorCode.UNKNOWN_MEMBER_ID, decision)
+    group.remove(member.member_id)
+    decision.cancel_timer(group.session_timer(member.member_id))
+    _after_removal(group, decision, f"member {member.member_id} is removed: {reason}")
+
+
+def remove_pending(group: Group, member_id: str, decision: Decision) -> None:
+    """Forget a member id that was handed out."""
+    group.pending_ids.discard(member_id)
+    decision.cancel_timer(group.pending_timer(member_id))
+    complete_joins_if_all_joined(group, decision)
+
+
+def _after_removal(group: Group, decision: Decision, reason: str) -> None:
+    if group.state in BALANCED_ONCE:
+        prepare_rebalance(group, decision, reason)
+    else:
+        complete_joins_if_all_joined(group, decision)
+
+
+def refuse_tickets(group: Group, member: Member, code: ErrorCode, decision: Decision) -> None:
+    """Answer what a member waits for."""
+    join = group.unpark_join(member)
+    if join is not None:
+        decision.answer(join, JoinReply(code, member.member_id if code is ErrorCode.FENCED_INSTANCE_ID else ""))
+    sync, member.sync_ticket = member.sync_ticket, None
+    if sync is not None:
+        decision.answer(sync, SyncReply(code))

@@ -1,0 +1,438 @@
+"""Hosts machines on the partitions of an internal topic: loads them, carries out what they decide, drops them.
+
+Everything happens on the event loop, and nothing of a shard is ever awaited between a decision and its being carried out: the loop
+is the one owner of all machines.
+
+The life of a shard, one for each partition that this broker leads:
+
+1. `elected`: a fresh machine; requests get COORDINATOR_LOAD_IN_PROGRESS. The log is read in chunks and applied in portions, between
+   which the loop serves others; one shard reads at a time.
+2. What was read is not shown before it is committed, so that nobody is told an offset that goes away with this leader. That wait is
+   bounded by the append timeout, for a partition without enough replicas must still be readable.
+3. Serving: a batch is appended for each `Append`, its records are applied once the high watermark has passed them, always in the order
+   of the log, and then its `then` is called.
+4. `resigned`, or an append tells that somebody else leads: timers end, open tickets get NOT_COORDINATOR, the machine is dropped.
+
+A new leader epoch of a partition that is led all along changes nothing: the log was not cut, and waiting appends stay valid. Elections
+and resignations of epochs before the newest one seen are ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from kafkalite.clock import Clock
+from kafkalite.coordinators.batch_reader import read_batch
+from kafkalite.coordinators.contract import (
+    Append,
+    Decision,
+    DraftRecord,
+    InternalLog,
+    LogRecord,
+    Machine,
+    Now,
+    Ticket,
+    TimerKey,
+)
+from kafkalite.coordinators.placement import partition_for
+from kafkalite.coordinators.timers import TimerQueue
+from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ensure
+from kafkalite.protocol.records import TRANSACTIONAL, NewRecord, build_batch, iter_batches, read_marker
+
+logger = logging.getLogger("kafkalite.coordinators")
+
+MachineT = TypeVar("MachineT", bound=Machine)
+
+_RECORDS_PER_TURN: Final = 500
+"""Records applied while loading before the loop serves others: a few milliseconds."""
+_RELOAD_AFTER_S: Final = 1.0
+_COMMITTED: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+_APPEND_TIMEOUT: Final = "append timeout"
+"""The timer of the runtime's own among a shard's timers; machines have tuples."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostingRules:
+    """How the machines of one internal topic are hosted."""
+
+    load_buffer_bytes: int = 5_242_880
+    append_timeout_ms: int = 5000
+    codec: int = 0
+    required_acks: int = -1
+    """-1: records count once they are committed. Any other: once they are appended."""
+
+
+class _OpenTicket(Ticket):
+    """A request in the hands of a machine. Most are answered while `decide` runs, and never get a future."""
+
+    __slots__ = ("answered", "future", "reply", "shape", "waiting")
+
+    def __init__(self, shape: Callable[[Any], Any], waiting: set[_OpenTicket]) -> None:
+        self.shape, self.waiting = shape, waiting
+        self.future: asyncio.Future[Any] | None = None
+        self.answered = False
+        self.reply: Any = None
+
+    def answer(self, reply: Any) -> None:
+        ensure(not self.answered, "a request was answered twice")
+        self.answered, self.reply = True, self.shape(reply)
+        if self.future is not None:
+            self.waiting.discard(self)
+            if not self.future.done():
+                self.future.set_result(self.reply)
+
+    def refuse(self, code: ErrorCode) -> None:
+        self.answered = True
+        if self.future is not None and not self.future.done():
+            self.future.set_exception(KafkaError(code))
+
+
+class _InFlight:
+    """An append that is not committed yet."""
+
+    __slots__ = ("append", "deadline_ms", "end_offset", "first_offset", "told")
+
+    def __init__(self, append: Append, first_offset: int, deadline_ms: int) -> None:
+        self.append, self.first_offset, self.deadline_ms = append, first_offset, deadline_ms
+        self.end_offset = first_offset + len(append.records)
+        self.told = False
+
+
+class Shard(Generic[MachineT]):
+    """One partition of the internal topic and its machine."""
+
+    def __init__(self, partition: int, leader_epoch: int, log: InternalLog, machine: MachineT) -> None:
+        self.partition, self.leader_epoch, self.log, self.machine = partition, leader_epoch, log, machine
+        self.loaded = self.closed = False
+        self.timers: TimerQueue[TimerKey] = TimerQueue()
+        self.alarm: asyncio.TimerHandle | None = None
+        self.alarm_ms: int | None = None
+        self.waiting: set[_OpenTicket] = set()
+        self.in_flight: deque[_InFlight] = deque()
+
+
+class CoordinatorRuntime(Generic[MachineT]):
+    """See the module.
+
+    `new_machine(partition)` makes an empty machine; `partition_count()` says how many partitions the topic has; `spawn(coroutine, name)`
+    runs a task under supervision; `fatal(reason)` stops the broker.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        rules: HostingRules,
+        new_machine: Callable[[int], MachineT],
+        partition_count: Callable[[], int],
+        clock: Clock,
+        spawn: Callable[[Coroutine[Any, Any, None], str], Any],
+        fatal: Callable[[str], None],
+    ) -> None:
+        self.topic, self.rules = topic, rules
+        self._new_machine, self.partition_count, self._clock = new_machine, partition_count, clock
+        self._spawn, self._fatal = spawn, fatal
+        self.shards: dict[int, Shard[MachineT]] = {}
+        self._newest_epochs: dict[int, int] = {}
+        self._loading = asyncio.Lock()
+
+    # Asking
+
+    def now(self) -> Now:
+        return Now(int(self._clock.monotonic_ms()), self._clock.now_ms())
+
+    def partition_for(self, key: str) -> int:
+        return partition_for(key, self.partition_count())
+
+    def shard_for(self, key: str) -> Shard[MachineT]:
+        """The loaded shard that the key belongs to. KafkaError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        shard = self.shards.get(self.partition_for(key))
+        if shard is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"this broker does not coordinate {key!r}")
+        if not shard.loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"the coordinator of {key!r} is loading")
+        return shard
+
+    def machine_for(self, key: str) -> MachineT:
+        """For questions that change nothing. KafkaError as `shard_for` does."""
+        return self.shard_for(key).machine
+
+    def loaded_machines(self) -> Iterator[MachineT]:
+        return (shard.machine for shard in self.shards.values() if shard.loaded)
+
+    @property
+    def is_loading(self) -> bool:
+        return not all(shard.loaded for shard in self.shards.values())
+
+    def submit(self, key: str, request: Any, shape: Callable[[Any], Any]) -> Any:
+        """Have the key's machine serve `request`: `shape(its reply)`, or a future of that while it waits.
+
+        KafkaError as `shard_for` does.
+        """
+        shard = self.shard_for(key)
+        ticket = _OpenTicket(shape, shard.waiting)
+        self._carry_out(shard, shard.machine.decide(request, ticket, self.now()))
+        if ticket.answered:
+            return ticket.reply
+        ticket.future = asyncio.get_running_loop().create_future()
+        if shard.closed:
+            ticket.refuse(ErrorCode.NOT_COORDINATOR)
+        else:
+            shard.waiting.add(ticket)
+        return ticket.future
+
+    def broadcast(self, request: Any) -> None:
+        """Have every loaded machine serve `request`; nobody gets the replies."""
+        for shard in tuple(self.shards.values()):
+            if shard.loaded:
+                ticket = _OpenTicket(lambda reply: reply, shard.waiting)
+                self._guarded(shard, partial(shard.machine.decide, request, ticket, self.now()))
+
+    # Roles
+
+    def elected(self, partition: int, leader_epoch: int, log: InternalLog) -> None:
+        """This broker leads the partition from `leader_epoch` on."""
+        if leader_epoch <= self._newest_epochs.get(partition, -1):
+            return
+        self._newest_epochs[partition] = leader_epoch
+        shard = self.shards.get(partition)
+        if shard is not None:
+            shard.leader_epoch = leader_epoch
+            return
+        shard = self.shards[partition] = Shard(partition, leader_epoch, log, self._new_machine(partition))
+        self._spawn(self._load(shard), f"load {self.topic}-{partition}")
+
+    def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
+        """Somebody else leads from `leader_epoch` on, or, with None, the replica is gone, and its epochs with it."""
+        if leader_epoch is None:
+            self._newest_epochs.pop(partition, None)
+        else:
+            if leader_epoch < self._newest_epochs.get(partition, -1):
+                return
+            self._newest_epochs[partition] = leader_epoch
+        shard = self.shards.pop(partition, None)
+        if shard is not None:
+            self._unload(shard)
+
+    def close(self) -> None:
+        """Give up all shards, at shutdown."""
+        for partition in tuple(self.shards):
+            self.resigned(partition)
+
+    def _unload(self, shard: Shard[MachineT]) -> None:
+        shard.closed = True
+        shard.loaded = False
+        if shard.alarm is not None:
+            shard.alarm.cancel()
+        for ticket in shard.waiting:
+            ticket.refuse(ErrorCode.NOT_COORDINATOR)
+        shard.waiting.clear()
+        shard.in_flight.clear()
+        logger.debug("%s-%d: unloaded", self.topic, shard.partition)
+
+    # Loading
+
+    async def _load(self, shard: Shard[MachineT]) -> None:
+        began_ms = self.now().monotonic_ms
+        while not shard.closed:
+            try:
+                async with self._loading:
+                    count = await self._replay(shard)
+                break
+            except KafkaError as problem:
+                logger.error("%s-%d cannot be loaded: %s; trying again", self.topic, shard.partition, problem)
+                await asyncio.sleep(_RELOAD_AFTER_S)
+                shard.machine = self._new_machine(shard.partition)
+        await self._wait_committed(shard)
+        if shard.closed:
+            return
+        shard.loaded = True
+        self._guarded(shard, lambda: shard.machine.loaded(self.now()))
+        took_ms = self.now().monotonic_ms - began_ms
+        level = logging.INFO if count else logging.DEBUG
+        logger.log(level, "%s-%d: %d records loaded in %d ms", self.topic, shard.partition, count, took_ms)
+
+    async def _replay(self, shard: Shard[MachineT]) -> int:
+        """Apply everything in the log, the part included that is not committed yet; the number of records."""
+        log, machine = shard.log, shard.machine
+        offset, count, paused_at = log.start_offset, 0, 0
+        while not shard.closed and offset < log.end_offset:
+            data = log.read(offset, self.rules.load_buffer_bytes)
+            chunk_start = offset
+            for header in iter_batches(data):
+                if header.is_control:
+                    marker = read_marker(data, header)
+                    if marker is not None:
+                        machine.apply_marker(header.producer_id, bool(marker.type))
+                else:
+                    producer_id = header.producer_id if header.is_transactional else -1
+                    for record in read_batch(data, header, producer_id):
+                        machine.apply(record)
+                        count += 1
+                        if count - paused_at >= _RECORDS_PER_TURN:
+                            paused_at = count
+                            await asyncio.sleep(0)
+                            if shard.closed:
+                                return count
+                offset = header.next_offset
+            if offset == chunk_start:
+                break  # what was at the end has been compacted away
+        return count
+
+    async def _wait_committed(self, shard: Shard[MachineT]) -> None:
+        """Until all that was read is committed, or the append timeout has passed."""
+        if shard.closed:
+            return
+        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(code: ErrorCode) -> None:
+            if not committed.done():
+                committed.set_result(None)
+
+        shard.log.when_committed(shard.log.end_offset, done)
+        try:
+            async with asyncio.timeout(self.rules.append_timeout_ms / 1000):
+                await committed
+        except TimeoutError:
+            logger.warning("%s-%d is served although its end is not committed", self.topic, shard.partition)
+
+    # Carrying out
+
+    def _guarded(self, shard: Shard[MachineT], decide: Callable[[], Decision]) -> None:
+        """For decisions that no request waits for: what goes wrong is logged."""
+        try:
+            self._carry_out(shard, decide())
+        except InvariantBroken as problem:
+            self._fatal(f"invariant broken in the coordinator of {self.topic}-{shard.partition}: {problem}")
+        except Exception:
+            logger.exception("the coordinator of %s-%d failed", self.topic, shard.partition)
+
+    def _carry_out(self, shard: Shard[MachineT], decision: Decision) -> None:
+        for ticket, reply in decision.answers:
+            ticket.answer(reply)  # type: ignore[attr-defined]
+        for key, due_ms in decision.timers:
+            if due_ms is None:
+                shard.timers.cancel(key)
+            else:
+                shard.timers.set(key, due_ms)
+        for append in decision.appends:
+            self._append(shard, append, decision.now)
+        self._set_alarm(shard)
+
+    def _append(self, shard: Shard[MachineT], append: Append, now: Now) -> None:
+        try:
+            if shard.closed:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            first_offset = shard.log.append(_batch(append, now.wall_ms, self.rules.codec))
+        except KafkaError as problem:
+            self._continue(shard, append, problem.code)
+            return
+        entry = _InFlight(append, first_offset, now.monotonic_ms + self.rules.append_timeout_ms)
+        shard.in_flight.append(entry)
+        if self.rules.required_acks != -1:
+            self._settle(shard, entry, ErrorCode.NONE)
+            return
+        shard.log.when_committed(entry.end_offset, lambda code: self._settle(shard, entry, code))
+        if shard.in_flight and shard.in_flight[0] is entry:
+            shard.timers.set(_APPEND_TIMEOUT, entry.deadline_ms)
+
+    def _settle(self, shard: Shard[MachineT], entry: _InFlight, code: ErrorCode) -> None:
+        """An append is committed, or lost together with the partition."""
+        if shard.closed:
+            return
+        if code not in _COMMITTED:
+            self.shards.pop(shard.partition, None)
+            self._unload(shard)
+            return
+        ensure(shard.in_flight and shard.in_flight[0] is entry, "appends were committed out of order")
+        shard.in_flight.popleft()
+        append = entry.append
+        producer_id = append.transaction.producer_id if append.transaction else -1
+        try:
+            for offset, record in enumerate(append.records, entry.first_offset):
+                shard.machine.apply(LogRecord(offset, record.key, record.value, producer_id))
+        except Exception as problem:
+            self._fatal(f"{self.topic}-{shard.partition}: a record of our own cannot be applied: {problem!r}")
+            return
+        if not entry.told:
+            self._continue(shard, append, code)
+
+    def _continue(self, shard: Shard[MachineT], append: Append, code: ErrorCode) -> None:
+        def decide() -> Decision:
+            decision = Decision(self.now())
+            append.then(code, decision)
+            return decision
+
+        self._guarded(shard, decide)
+
+    # Timers
+
+    def _set_alarm(self, shard: Shard[MachineT]) -> None:
+        due_ms = shard.timers.next_ms()
+        if shard.closed or due_ms is None or (shard.alarm_ms is not None and shard.alarm_ms <= due_ms):
+            return
+        if shard.alarm is not None:
+            shard.alarm.cancel()
+        shard.alarm_ms = due_ms
+        delay_s = max(0, due_ms - self._clock.monotonic_ms()) / 1000
+        shard.alarm = asyncio.get_running_loop().call_later(delay_s, self._ring, shard)
+
+    def _ring(self, shard: Shard[MachineT]) -> None:
+        shard.alarm = shard.alarm_ms = None
+        now = self.now()
+        for key in shard.timers.pop_due(now.monotonic_ms):
+            if shard.closed:
+                return
+            if key is _APPEND_TIMEOUT:
+                self._tell_overdue(shard, now.monotonic_ms)
+            else:
+                self._guarded(shard, partial(shard.machine.on_timer, key, self.now()))
+        self._set_alarm(shard)
+
+    def _tell_overdue(self, shard: Shard[MachineT], now_ms: int) -> None:
+        """Appends that take too long are reported as such; they stay in flight."""
+        for entry in tuple(shard.in_flight):
+            if entry.told:
+                continue
+            if entry.deadline_ms > now_ms:
+                shard.timers.set(_APPEND_TIMEOUT, entry.deadline_ms)
+                return
+            entry.told = True
+            self._continue(shard, entry.append, ErrorCode.REQUEST_TIMED_OUT)
+
+    def statistics(self) -> dict[str, int]:
+        """Counts for metrics and tests."""
+        return {
+            "shards": len(self.shards),
+            "loading": sum(not shard.loaded for shard in self.shards.values()),
+            "waiting": sum(len(shard.waiting) for shard in self.shards.values()),
+            "in_flight": sum(len(shard.in_flight) for shard in self.shards.values()),
+            "timers": sum(len(shard.timers) for shard in self.shards.values()),
+        }
+
+
+def _batch(append: Append, wall_ms: int, codec: int) -> bytearray:
+    transaction = append.transaction
+    return build_batch(
+        [_new_record(record, wall_ms) for record in append.records],
+        codec=codec,
+        base_sequence=append.base_sequence,
+        **(
+            {
+                "attributes": TRANSACTIONAL,
+                "producer_id": transaction.producer_id,
+                "producer_epoch": transaction.producer_epoch,
+            }
+            if transaction
+            else {}
+        ),
+    )
+
+
+def _new_record(record: DraftRecord, wall_ms: int) -> NewRecord:
+    return NewRecord(record.key, record.value, wall_ms)
