@@ -228,7 +228,25 @@ def _offset_commit(request: Any, code: ErrorCode, message: str | None) -> Any:
 def _offset_fetch(request: Any, code: ErrorCode, message: str | None) -> Any:
     m = messages.offset_fetch_response
     return m.OffsetFetchResponse(
-        groups=[m.OffsetFetchResponseGroup(group_id=g.group_id, error_code=code) for g in request.groups]
+        groups=[
+            m.OffsetFetchResponseGroup(
+                group_id=group.group_id,
+                error_code=code,
+                topics=[
+                    m.OffsetFetchResponseTopics(
+                        name=topic.name,
+                        partitions=[
+                            m.OffsetFetchResponsePartitions(
+                                partition_index=index, committed_offset=-1, metadata="", error_code=code
+                            )
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in group.topics or []
+                ],
+            )
+            for group in request.groups
+        ]
     )
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
     from kafkalite.broker.dispatch import RequestContext
 
-_TOP_ERROR_FROM = 2
 _NOTHING = CommittedOffset(-1, -1, "", -1)
 
 
@@ -86,21 +85,21 @@ def offset_fetch(
     m = messages.offset_fetch_response
     groups = []
     for group in request.groups:
-        answer = m.OffsetFetchResponseGroup(group_id=group.group_id)
-        groups.append(answer)
         try:
             machine = broker.coordinators.groups.machine_for(group.group_id)
-            answer.topics = _offsets(machine, group, request.require_stable)
         except KafkaError as problem:
-            answer.error_code = problem.code
-            if context.api_version < _TOP_ERROR_FROM:  # the error is then each partition's
-                answer.topics = _offsets(None, group, False)
+            if len(request.groups) == 1:
+                raise  # older versions have the error in another place, which dispatch knows
+            groups.append(m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=problem.code))
+        else:
+            topics = _offsets(machine, group, request.require_stable)
+            groups.append(m.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics))
     return m.OffsetFetchResponse(groups=groups)
 
 
-def _offsets(machine: GroupMachine | None, group: Any, require_stable: bool) -> list[Any]:
+def _offsets(machine: GroupMachine, group: Any, require_stable: bool) -> list[Any]:
     m = messages.offset_fetch_response
-    committed = machine.offsets_of(group.group_id) if machine is not None else {}
+    committed = machine.offsets_of(group.group_id)
     if group.topics is None:
         asked = [(topic, list(partitions)) for topic, partitions in committed.items()]
     else:
@@ -110,7 +109,7 @@ def _offsets(machine: GroupMachine | None, group: Any, require_stable: bool) -> 
         known, partitions = committed.get(name, {}), []
         for index in indexes:
             found, code = known.get(index, _NOTHING), ErrorCode.NONE
-            if require_stable and machine is not None and machine.is_unstable(group.group_id, name, index):
+            if require_stable and machine.is_unstable(group.group_id, name, index):
                 found, code = _NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
             partitions.append(
                 m.OffsetFetchResponsePartitions(
