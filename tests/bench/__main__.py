@@ -23,6 +23,7 @@ from rich.table import Table
 
 from kafkalite.testing.broker_process import BROKER_COMMAND
 from kafkalite.testing.local_cluster import LocalCluster
+from tests.bench import clusters  # noqa: F401 -- registers its cells
 from tests.bench.cells import CELLS, Cell, Target, wait_for_controller
 
 RESULTS: Final = Path(__file__).parent / "results"
@@ -36,7 +37,7 @@ def measure(command: tuple[str, ...], cells: list[Cell], seconds: float) -> dict
     with LocalCluster(brokers=0, properties=PROPERTIES, command=command) as cluster:
         began = time.perf_counter()
         cluster.add_broker(1)
-        target = Target(cluster, time.perf_counter() - began, seconds)
+        target = Target(cluster, time.perf_counter() - began, seconds, command)
         wait_for_controller(target.servers)
         return {each.name: each.measure(target) for each in cells}
 

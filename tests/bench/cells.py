@@ -17,7 +17,7 @@ from typing import Final
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafkalite.testing.broker_process import wait_until
+from kafkalite.testing.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.testing.local_cluster import LocalCluster
 
 MB: Final = 1_000_000
@@ -31,6 +31,8 @@ class Target:
     cluster: LocalCluster
     start_s: float
     seconds: float
+    command: tuple[str, ...] = BROKER_COMMAND
+    """Runs a broker, for the cells that measure a cluster of their own."""
 
     @property
     def servers(self) -> str:

@@ -1,0 +1,221 @@
+"""Apache Kafka's own producers and consumers while one of three kafkalite brokers is killed: nothing is lost, nothing twice.
+
+`pytest tests/peers/test_failover.py --apache` runs the same against Apache Kafka's brokers.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from kafkalite.testing.broker_process import wait_until
+from kafkalite.testing.cluster_facts import ClusterFacts
+from kafkalite.testing.local_cluster import LocalCluster
+from tests.peers import apache_kafka
+from tests.peers.apache_kafka import run_tool, tool_command
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]
+
+PARTITIONS = 3
+RECORDS, PER_SECOND, KILL_AFTER = 3000, 400, 600
+PROPERTIES = {
+    "zookeeper.session.timeout.ms": "2000",
+    "replica.lag.time.max.ms": "4000",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "1",
+}
+IDEMPOTENT = "enable.idempotence=true\nretries=2147483647\nmax.in.flight.requests.per.connection=5\n"
+NOT_IDEMPOTENT = "enable.idempotence=false\nretries=2147483647\nmax.in.flight.requests.per.connection=1\n"
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    apache_kafka.fetch()
+    more: dict[str, Any] = {}
+    if request.config.getoption("--apache"):
+        more["command"] = apache_kafka.broker_command()
+    directory = tmp_path_factory.mktemp("cluster")
+    with LocalCluster(brokers=3, properties=PROPERTIES, directory=directory, **more) as running:
+        yield running
+
+
+@pytest.fixture
+def facts(cluster: LocalCluster) -> Iterator[ClusterFacts]:
+    with ClusterFacts(cluster.zookeeper_connect) as facts:
+        yield facts
+    for broker in cluster.brokers.values():
+        if not broker.running:
+            cluster.start_broker(broker.id)
+
+
+class Tool:
+    """A tool of Apache Kafka that runs while the test goes on; `events` are the JSON lines that it printed so far."""
+
+    def __init__(self, name: str, *arguments: str) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.lines: list[str] = []
+        self._process = subprocess.Popen(
+            tool_command(name, *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if line.startswith("{"):
+                self.events.append(json.loads(line))
+
+    def named(self, name: str) -> list[dict[str, Any]]:
+        return [event for event in list(self.events) if event.get("name") == name]
+
+    def wait(self, timeout_s: float) -> int:
+        status = self._process.wait(timeout_s)
+        self._reader.join(10)
+        return status
+
+    def close(self) -> None:
+        """Ask it to end, then make it."""
+        self._process.terminate()
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def make_topic(cluster: LocalCluster, facts: ClusterFacts, topic: str) -> str:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    wanted = NewTopic(topic, PARTITIONS, 3, config={"min.insync.replicas": "2"})
+    admin.create_topics([wanted], request_timeout=30)[topic].result(30)
+    wait_until(lambda: facts.fully_replicated(topic), f"replicas of {topic}", 30)
+    return topic
+
+
+def read_all(servers: str, topic: str) -> list[str]:
+    """Every value of the topic, by Apache Kafka's console consumer."""
+    values: list[str] = []
+    for partition in range(PARTITIONS):
+        values += run_tool(
+            "kafka-console-consumer",
+            *("--bootstrap-server", servers, "--topic", topic, "--partition", str(partition)),
+            *("--offset", "earliest", "--timeout-ms", "8000"),
+        ).splitlines()
+    return values
+
+
+def kill_leader(cluster: LocalCluster, facts: ClusterFacts, topic: str) -> int:
+    victim = facts.leaders(topic)[0]
+    cluster.kill(victim)
+    return victim
+
+
+@pytest.mark.parametrize("settings", [IDEMPOTENT, NOT_IDEMPOTENT], ids=["idempotent", "retries only"])
+def test_verifiable_producer_while_a_leader_is_killed(
+    cluster: LocalCluster, facts: ClusterFacts, tmp_path: Path, settings: str
+) -> None:
+    topic = make_topic(cluster, facts, "failover-" + ("idempotent" if settings == IDEMPOTENT else "plain"))
+    config = tmp_path / "producer.properties"
+    config.write_text(settings)
+    producer = Tool(
+        "kafka-verifiable-producer",
+        *("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, "--acks", "-1"),
+        *("--max-messages", str(RECORDS), "--throughput", str(PER_SECOND), "--producer.config", str(config)),
+    )
+    try:
+        wait_until(lambda: len(producer.named("producer_send_success")) > KILL_AFTER, "the first records", 60)
+        kill_leader(cluster, facts, topic)
+        status = producer.wait(120)
+    finally:
+        producer.close()
+    assert status == 0, producer.lines[-20:]
+    assert not producer.named("producer_send_error")
+    acknowledged = [event["value"] for event in producer.named("producer_send_success")]
+    assert len(acknowledged) == RECORDS
+    read = Counter(read_all(cluster.bootstrap_servers, topic))
+    lost = [value for value in acknowledged if value not in read]
+    assert not lost, f"{len(lost)} acknowledged values are lost, first {lost[:5]}"
+    assert not [value for value in read if not 0 <= int(value) < RECORDS]
+    if settings == IDEMPOTENT:
+        twice = [value for value, times in read.items() if times > 1]
+        assert not twice, f"{len(twice)} values are there twice, first {twice[:5]}"
+
+
+def test_performance_tool_while_a_leader_is_killed(cluster: LocalCluster, facts: ClusterFacts) -> None:
+    """An idempotent producer: the end offsets are exactly the number of records."""
+    topic, records = make_topic(cluster, facts, "failover-perf"), 20_000
+    producer = Tool(
+        "kafka-producer-perf-test",
+        *("--topic", topic, "--num-records", str(records), "--record-size", "200", "--throughput", "2500"),
+        *("--producer-props", f"bootstrap.servers={cluster.bootstrap_servers}", "acks=all", "enable.idempotence=true"),
+    )
+    try:
+        wait_until(lambda: any("records sent" in line for line in producer.lines), "the first report", 60)
+        kill_leader(cluster, facts, topic)
+        status = producer.wait(120)
+    finally:
+        producer.close()
+    assert status == 0, producer.lines[-20:]
+    assert f"{records} records sent" in producer.lines[-1]
+    assert not [line for line in producer.lines if "Exception" in line]
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused"})
+    try:
+        ends = [
+            consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, partition), timeout=10, cached=False)
+            for partition in range(PARTITIONS)
+        ]
+    finally:
+        consumer.close()
+    assert sum(end for _, end in ends) == records
+
+
+def test_verifiable_consumer_reads_on_while_a_leader_is_killed(
+    cluster: LocalCluster, facts: ClusterFacts, tmp_path: Path
+) -> None:
+    """Producer and consumer at once; the group's coordinator may be the one that dies."""
+    topic = make_topic(cluster, facts, "failover-consumer")
+    config = tmp_path / "producer.properties"
+    config.write_text(IDEMPOTENT)
+    base = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic)
+    consumer = Tool("kafka-verifiable-consumer", *base, "--group-id", "failover", "--verbose")
+    try:
+        wait_until(lambda: bool(consumer.named("partitions_assigned")), "an assignment", 60)
+        producer = Tool(
+            "kafka-verifiable-producer",
+            *(*base, "--acks", "-1", "--max-messages", str(RECORDS), "--throughput", str(PER_SECOND)),
+            *("--producer.config", str(config)),
+        )
+        try:
+            wait_until(lambda: len(consumer.named("record_data")) > KILL_AFTER, "the first records", 60)
+            kill_leader(cluster, facts, topic)
+            assert producer.wait(120) == 0, producer.lines[-20:]
+        finally:
+            producer.close()
+        acknowledged = {event["value"] for event in producer.named("producer_send_success")}
+        assert len(acknowledged) == RECORDS
+
+        def read() -> set[str]:
+            return {event["value"] for event in consumer.named("record_data")}
+
+        try:
+            wait_until(lambda: acknowledged <= read(), "all acknowledged values at the consumer", 60)
+        except TimeoutError as problem:
+            missing = sorted(acknowledged - read(), key=int)
+            raise AssertionError(f"{problem}: {len(missing)} missing, first {missing[:5]}") from None
+    finally:
+        consumer.close()
+    places: dict[str, set[tuple[int, int]]] = {}
+    for event in consumer.named("record_data"):
+        places.setdefault(event["value"], set()).add((event["partition"], event["offset"]))
+    twice = {value: found for value, found in places.items() if len(found) > 1}
+    assert not twice, f"{len(twice)} values lie at two offsets, such as {next(iter(twice.items()))}"
