@@ -60,6 +60,10 @@ def _text(
     return declare(ConfigType.STRING, default, rule, documentation, dynamic=dynamic, resolved=resolved)
 
 
+def _password(documentation: str) -> Any:
+    return declare(ConfigType.PASSWORD, None, ANY, documentation, dynamic=True)
+
+
 def _default_of(topic_key: str, *, dynamic: bool = True) -> Any:
     """The broker setting that gives topics their default for `topic_key`; None where a synonym holds the default."""
     key = TOPIC_KEYS[topic_key]
@@ -286,11 +290,16 @@ class BrokerSettings:
         LONG_MAX, "Bytes a second that throttled followers fetch.", at_least(0), dynamic=True
     )
 
+    # Security
+    ssl_keystore_password: str | None = _password("Secret of the key store of TLS listeners.")
+    ssl_key_password: str | None = _password("Secret of the private key in the key store.")
+    ssl_truststore_password: str | None = _password("Secret of the store of trusted certificates.")
+
     # Protocol
     inter_broker_protocol_version: str = _text(
         "3.9-IV0",
         "The oldest release among the brokers of the cluster.",
-        matching(r"(0\.([89]|1[01])(\.[0-9]+)*|[1-9]\.[0-9]+)(-IV[0-9]+)?", "a release such as 3.9 or 2.8-IV1"),
+        matching(r"(0\.([89]|1[01])(\.[0-9]+)*|[1-9]\.[0-9]+)(-IV[0-9]+)?", "Must be a release such as 3.9 or 2.8-IV1"),
     )
 
 

@@ -7,10 +7,10 @@ module is pure: who reads the znodes passes their content in as mappings of key 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from kafkalite.config.broker import BROKER_KEYS, topic_defaults_of
 from kafkalite.config.keys import ConfigSource, ConfigType, InvalidValue, Key
@@ -32,6 +32,9 @@ __all__ = [
 
 _PER_BROKER_ONLY: Final = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
 """Dynamic keys that make no sense for all brokers at once."""
+
+_PER_LISTENER_ONLY: Final = frozenset(name for name in BROKER_KEYS if name.startswith("ssl."))
+"""Keys that change while the broker runs only as those of one listener: `listener.name.<listener>.ssl...`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,29 +110,96 @@ def describe_cluster_default(
     ]
 
 
-def check_broker_overrides(overrides: Mapping[str, str], *, per_broker: bool) -> None:
-    """Refuse what must not be written to `/config/brokers/<id>` (`per_broker`) or `/config/brokers/<default>`.
+def check_broker_overrides(sources: BrokerSources, overrides: Mapping[str, str], *, per_broker: bool) -> None:
+    """Refuse what must not replace `sources.per_broker` (`per_broker`) or `sources.cluster_default`.
 
-    Raises KafkaError INVALID_REQUEST for keys that need a restart or belong to one broker, INVALID_CONFIG for values
-    that their keys do not take. Keys of no setting are let through, as Kafka does for plug-ins.
+    Raises KafkaError INVALID_REQUEST, in Kafka's words, for keys that need a restart or belong to one broker or
+    listener, and for values that their keys do not take. Keys of no setting are let through, as Kafka does for plug-ins.
     """
-    if fixed := sorted(name for name in overrides if name in BROKER_KEYS and not BROKER_KEYS[name].dynamic):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Cannot update these configs dynamically: {', '.join(fixed)}; change the broker's file and restart it",
-        )
-    if not per_broker and (own := sorted(_PER_BROKER_ONLY & overrides.keys())):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Cannot update these configs at default cluster level: {', '.join(own)}; name a broker",
-        )
+    _refuse_keys(
+        (name for name in overrides if name in BROKER_KEYS and not BROKER_KEYS[name].dynamic),
+        "Cannot update these configs dynamically",
+    )
+    _refuse_keys(
+        _PER_LISTENER_ONLY & overrides.keys(),
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+    )
     try:
         for name, text in overrides.items():
             if (key := BROKER_KEYS.get(name)) is not None:
                 key.parse(text)
-        topic_defaults_of(overrides)
     except InvalidValue as problem:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(problem)) from problem
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(problem)) from problem
+    if not per_broker:
+        _refuse_keys(
+            _PER_BROKER_ONLY & overrides.keys(),
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        )
+    _check_together(sources, overrides, per_broker=per_broker)
+
+
+def _refuse_keys(names: Iterable[str], reason: str) -> None:
+    if refused := sorted(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{reason}: Set({', '.join(refused)})")
+
+
+def _check_together(sources: BrokerSources, overrides: Mapping[str, str], *, per_broker: bool) -> None:
+    """What a broker would make of all its settings.
+
+    A default of all brokers is judged as a broker without overrides of its own sees it, so that it does not depend on
+    the broker that was asked.
+    """
+    inherited = replace(sources, per_broker={})
+    before = sources if per_broker else inherited
+    after = replace(sources, per_broker=overrides) if per_broker else replace(inherited, cluster_default=overrides)
+    try:
+        for name, complain in _RESIZED.items():
+            complain(name, int(_effective(before, name)), int(_effective(after, name)))
+        after.topic_defaults()
+    except (InvalidValue, KafkaError) as problem:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid value org.apache.kafka.common.config.ConfigException: {problem} "
+            "for configuration Invalid dynamic configuration",
+        ) from problem
+
+
+def _effective(sources: BrokerSources, name: str) -> Any:
+    text = sources.merged().get(name)
+    return BROKER_KEYS[name].default if text is None else BROKER_KEYS[name].parse(text)
+
+
+def _check_cleaner_threads(name: str, current: int, wanted: int) -> None:
+    said = "Log cleaner threads"
+    if wanted < 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{said} should be at least 1")
+    if wanted < current // 2:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{said} cannot be reduced to less than half the current value {current}"
+        )
+    if wanted > current * 2:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{said} cannot be increased to more than double the current value {current}"
+        )
+
+
+def _check_pool(name: str, current: int, wanted: int) -> None:
+    said = f"Dynamic thread count update validation failed for {name}={wanted}, value should"
+    if wanted < current // 2:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{said} be at least half the current value {current}")
+    if wanted > current * 2:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{said} not be greater than double the current value {current}")
+
+
+_RESIZED: Final[Mapping[str, Callable[[str, int, int], None]]] = {
+    "log.cleaner.threads": _check_cleaner_threads,
+    "num.io.threads": _check_pool,
+    "num.network.threads": _check_pool,
+    "num.replica.fetchers": _check_pool,
+    "num.recovery.threads.per.data.dir": _check_pool,
+    "background.threads": _check_pool,
+}
+"""Numbers that a running broker changes by half or double at most (KIP-226)."""
 
 
 class AlterOperation(IntEnum):
@@ -156,7 +226,7 @@ def altered(current: Mapping[str, str], operations: Collection[Operation], keys:
     """
     names = [each.name for each in operations]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate config keys: {', '.join(repeated)}; name each key once")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys : {','.join(repeated)}")
     result = dict(current)
     for each in operations:
         try:
@@ -169,7 +239,7 @@ def altered(current: Mapping[str, str], operations: Collection[Operation], keys:
             result.pop(each.name, None)
             continue
         if each.value is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for: {each.name}; delete it instead")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {each.name}")
         if operation is AlterOperation.SET:
             result[each.name] = each.value
         else:
@@ -181,7 +251,8 @@ def _changed_list(current: str | None, each: Operation, operation: AlterOperatio
     key = keys.get(each.name)
     if key is None or key.type is not ConfigType.LIST:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"Config value append is not allowed for config key: {each.name}; it is no list"
+            ErrorCode.INVALID_CONFIG,
+            f"Config value {operation.name.lower()} is not allowed for config key: {each.name}",
         )
     if current is None:
         current = key.format(key.default) or ""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -52,7 +52,7 @@ class ConfigSource(IntEnum):
 
 
 class InvalidValue(ValueError):
-    """A text that a setting does not take; the message names key, value and remedy."""
+    """A text that a setting does not take; the message names key, value and, in Kafka's words, what would be taken."""
 
     def __init__(self, key: str, value: object, remedy: str) -> None:
         super().__init__(f"Invalid value {value} for configuration {key}: {remedy}")
@@ -67,35 +67,46 @@ class ConfigError(Exception):
         self.problems = problems
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Which values of the right type are taken; `text` completes the sentence "must be ..."."""
+class Refusal(NamedTuple):
+    """The value that is not taken, which may be one item of a list, and what Kafka says of it."""
 
+    value: Any
     text: str
-    accepts: Callable[[Any], bool]
 
 
-ANYTHING: Final = Rule("", lambda value: True)
+Rule: TypeAlias = Callable[[Any], Refusal | None]
+"""Which values of the right type are taken: None for those."""
+
+
+def rule(text: str, accepts: Callable[[Any], bool]) -> Rule:
+    """Say `text` to what is not accepted."""
+    return lambda value: None if accepts(value) else Refusal(value, text)
+
+
+ANYTHING: Final[Rule] = lambda value: None  # noqa: E731  (a rule like those that the functions below make)
 
 
 def at_least(minimum: int | float) -> Rule:
-    return Rule(f"at least {minimum}", lambda value: bool(value >= minimum))
+    return rule(f"Value must be at least {minimum}", lambda value: bool(value >= minimum))
 
 
 def between(minimum: int | float, maximum: int | float) -> Rule:
-    return Rule(f"between {minimum} and {maximum}", lambda value: bool(minimum <= value <= maximum))
+    not_below = at_least(minimum)
+    not_above = rule(f"Value must be no more than {maximum}", lambda value: bool(value <= maximum))
+    return lambda value: not_below(value) or not_above(value)
 
 
 def one_of(*names: str) -> Rule:
-    return Rule(f"one of {', '.join(names)}", lambda value: value in names)
+    return rule(f"String must be one of: {', '.join(names)}", lambda value: value in names)
 
 
 def list_of(*names: str) -> Rule:
-    return Rule(f"a list of {', '.join(names)}", lambda values: all(value in names for value in values))
+    of_each = one_of(*names)
+    return lambda values: next((refusal for value in values if (refusal := of_each(value)) is not None), None)
 
 
 def matching(pattern: str, text: str) -> Rule:
-    return Rule(text, lambda value: re.fullmatch(pattern, value) is not None)
+    return rule(text, lambda value: re.fullmatch(pattern, value) is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +144,8 @@ class Key:
 
     def check(self, value: Any) -> Any:
         """The value itself. Raises InvalidValue when it breaks the rule."""
-        if not self.rule.accepts(value):
-            raise InvalidValue(self.name, self.shown(value), f"it must be {self.rule.text}")
+        if (refusal := self.rule(value)) is not None:
+            raise InvalidValue(self.name, self.shown(refusal.value), refusal.text)
         return value
 
     def format(self, value: Any) -> str | None:
@@ -154,8 +165,7 @@ class Key:
         return HIDDEN if self.sensitive else str(self.format(value))
 
     def refuse(self, text: str, needed: str) -> InvalidValue:
-        rule = f", {self.rule.text}" if self.rule.text else ""
-        return InvalidValue(self.name, HIDDEN if self.sensitive else repr(text), f"it must be {needed}{rule}")
+        return InvalidValue(self.name, HIDDEN if self.sensitive else text, needed)
 
 
 def declare(
@@ -190,7 +200,7 @@ def keys_of(table: Any) -> Mapping[str, Key]:
 def _read_boolean(key: Key, text: str) -> bool:
     lowered = text.lower()
     if lowered not in ("true", "false"):
-        raise key.refuse(text, "true or false")
+        raise key.refuse(text, "Expected value to be either true or false")
     return lowered == "true"
 
 
@@ -199,7 +209,7 @@ def _whole_number(bits: int) -> Callable[[Key, str], int]:
 
     def read(key: Key, text: str) -> int:
         if re.fullmatch(_WHOLE_NUMBER, text) is None or not -limit <= (number := int(text)) < limit:
-            raise key.refuse(text, f"a whole number of {bits} bits")
+            raise key.refuse(text, f"Not a number of type {key.type.name}")
         return number
 
     return read
@@ -207,7 +217,7 @@ def _whole_number(bits: int) -> Callable[[Key, str], int]:
 
 def _read_double(key: Key, text: str) -> float:
     if re.fullmatch(_DECIMAL_NUMBER, text) is None:
-        raise key.refuse(text, "a decimal number")
+        raise key.refuse(text, f"Not a number of type {key.type.name}")
     return float(text)
 
 

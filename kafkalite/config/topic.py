@@ -25,6 +25,7 @@ from kafkalite.config.keys import (
     list_of,
     matching,
     one_of,
+    rule,
 )
 from kafkalite.errors import ErrorCode, KafkaError
 
@@ -36,8 +37,10 @@ MS_PER_HOUR: Final = 3_600_000
 _BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
 _INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
 
-_VERSION_NAME = matching(r"(0\.([89]|1[01])(\.[0-9]+)*|[1-9]\.[0-9]+)(-IV[0-9]+)?", "a release such as 3.0 or 2.8-IV1")
-_GZIP_LEVEL = Rule("between 1 and 9, or -1", lambda level: level == -1 or 1 <= level <= 9)
+_VERSION_NAME = matching(
+    r"(0\.([89]|1[01])(\.[0-9]+)*|[1-9]\.[0-9]+)(-IV[0-9]+)?", "Must be a release such as 3.0 or 2.8-IV1"
+)
+_GZIP_LEVEL = rule("Value must be between 1 and 9 or equal to -1", lambda level: level == -1 or 1 <= level <= 9)
 
 
 def _is_throttle_list(entries: tuple[str, ...]) -> bool:
@@ -46,11 +49,23 @@ def _is_throttle_list(entries: tuple[str, ...]) -> bool:
     return all(all(number.isdigit() for number in entry.split(":")) and entry.count(":") == 1 for entry in entries)
 
 
-_THROTTLED = Rule("'*' or a list of partition:broker", _is_throttle_list)
+def _throttled_replicas(key: str) -> Rule:
+    return rule(
+        f"{key} must be the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        _is_throttle_list,
+    )
 
 
 def _from(*names: str | Synonym) -> tuple[Synonym, ...]:
     return tuple(name if isinstance(name, Synonym) else Synonym(name) for name in names)
+
+
+class UnknownTopicConfig(KafkaError):
+    """INVALID_CONFIG for a key that is no topic setting."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +128,10 @@ class TopicConfig:
         synonyms=_from("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
     follower_replication_throttled_replicas: tuple[str, ...] = declare(
-        _LIST, (), _THROTTLED, "Replicas whose fetching is throttled on the follower's side."
+        _LIST,
+        (),
+        _throttled_replicas("follower.replication.throttled.replicas"),
+        "Replicas whose fetching is throttled on the follower's side.",
     )
     index_interval_bytes: int = declare(
         _INT,
@@ -123,7 +141,10 @@ class TopicConfig:
         synonyms=_from("log.index.interval.bytes"),
     )
     leader_replication_throttled_replicas: tuple[str, ...] = declare(
-        _LIST, (), _THROTTLED, "Replicas whose fetching is throttled on the leader's side."
+        _LIST,
+        (),
+        _throttled_replicas("leader.replication.throttled.replicas"),
+        "Replicas whose fetching is throttled on the leader's side.",
     )
     local_retention_bytes: int = declare(
         _LONG,
@@ -230,7 +251,7 @@ class TopicConfig:
     remote_storage_enable: bool = declare(
         _BOOLEAN,
         False,
-        Rule("false: this broker has no tiered storage", lambda enabled: not enabled),
+        rule("This broker has no tiered storage", lambda enabled: not enabled),
         "Tiered storage, which this broker does not have.",
     )
     retention_bytes: int = declare(
@@ -285,14 +306,14 @@ class TopicConfig:
     def from_overrides(cls, defaults_from_broker: TopicConfig, overrides: Mapping[str, str]) -> TopicConfig:
         """The settings of a topic whose own ones are `overrides`, the rest being the broker's.
 
-        Raises KafkaError INVALID_CONFIG, naming key, value and remedy, for an unknown key, a value that its key does
-        not take, or values that contradict each other.
+        Raises KafkaError INVALID_CONFIG, naming key, value and remedy, for a value that its key does not take or values
+        that contradict each other; UnknownTopicConfig for an unknown key.
         """
         values: dict[str, Any] = {}
         for name, text in overrides.items():
             key = TOPIC_KEYS.get(name)
             if key is None:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}{_suggestion(name)}")
+                raise UnknownTopicConfig(name)
             if text is None:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic config: {name}")
             try:
@@ -331,10 +352,3 @@ def _with_timestamp_limits(values: dict[str, Any]) -> dict[str, Any]:
     if both is None:
         return values
     return {"message_timestamp_before_max_ms": both, "message_timestamp_after_max_ms": both} | values
-
-
-def _suggestion(name: str) -> str:
-    from difflib import get_close_matches  # imported here: only a mistake needs it
-
-    near = get_close_matches(name, TOPIC_KEYS, n=1)
-    return f"; did you mean {near[0]}?" if near else ""

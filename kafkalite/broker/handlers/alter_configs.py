@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC
 from kafkalite.config.broker import BROKER_KEYS
 from kafkalite.config.dynamic import Operation, altered, check_broker_overrides
-from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
+from kafkalite.config.topic import TOPIC_KEYS, TopicConfig, UnknownTopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from zk import paths
@@ -97,7 +97,7 @@ def _target(broker: Broker, resource: Any) -> tuple[str, Callable[[dict[str, str
             raise KafkaError(code, f"{name!r} is no topic name")
         if name not in broker.metadata.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {name!r} does not exist.")
-        return f"topics/{name}", lambda overrides: _check_topic(broker, overrides)
+        return f"topics/{name}", lambda overrides: _check_topic(broker, name, overrides)
     if resource.resource_type == BROKER:
         if name and not name.isdigit():
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
@@ -105,11 +105,21 @@ def _target(broker: Broker, resource: Any) -> tuple[str, Callable[[dict[str, str
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.broker_id}, but received {name}"
             )
-        return f"brokers/{name or paths.DEFAULT_ENTITY}", lambda o: check_broker_overrides(o, per_broker=bool(name))
+        sources = broker.dynamic_configs.sources
+        return (
+            f"brokers/{name or paths.DEFAULT_ENTITY}",
+            lambda overrides: check_broker_overrides(sources, overrides, per_broker=bool(name)),
+        )
     raise KafkaError(
         ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource.resource_type}; use 2 (topic) or 4 (broker)"
     )
 
 
-def _check_topic(broker: Broker, overrides: dict[str, str]) -> None:
-    TopicConfig.from_overrides(broker.dynamic_configs.topic_defaults, overrides)
+def _check_topic(broker: Broker, topic: str, overrides: dict[str, str]) -> None:
+    try:
+        TopicConfig.from_overrides(broker.dynamic_configs.topic_defaults, overrides)
+    except UnknownTopicConfig:
+        raise
+    except KafkaError as problem:
+        resource = f"ConfigResource(type=TOPIC, name='{topic}')"
+        raise KafkaError(problem.code, f"Invalid config value for resource {resource}: {problem.message}") from problem

@@ -44,7 +44,7 @@ async def _entries(broker: Broker, resource: Any) -> list[Any]:
         if broker.validate_topic_name(resource.resource_name):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{resource.resource_name!r} is no topic name")
         if resource.resource_name not in broker.metadata.topics:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")  # Kafka says no word about it
         overrides = await broker.dynamic_configs.read(paths.topic_config(resource.resource_name))
         return describe_topic(broker.dynamic_configs.sources, overrides, names)
     if resource.resource_type == BROKER:

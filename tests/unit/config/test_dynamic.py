@@ -75,9 +75,17 @@ def test_what_needs_a_restart_is_read_only() -> None:
 
 
 def test_unknown_settings_are_listed_without_their_values() -> None:
-    entry = describe_broker(BrokerSources(static={"ssl.keystore.password": "s3cret"}))[-1]
-    assert (entry.name, entry.value, entry.sensitive) == ("ssl.keystore.password", None, True)
+    entry = describe_broker(BrokerSources(static={"some.password": "s3cret"}))[-1]
+    assert (entry.name, entry.value, entry.sensitive) == ("some.password", None, True)
     assert "s3cret" not in repr(entry)
+
+
+def test_secrets_are_described_without_their_values() -> None:
+    sources = BrokerSources(static={"ssl.keystore.password": "s3cret"})
+    entry = one(describe_broker(sources, {"ssl.keystore.password"}))
+    assert (entry.value, entry.sensitive, entry.source) == (None, True, ConfigSource.STATIC_BROKER)
+    assert "s3cret" not in repr(entry)
+    assert one(describe_broker(BrokerSources(), {"ssl.keystore.password"})).synonyms == ()
 
 
 def test_secrets_are_hidden_in_messages() -> None:
@@ -96,30 +104,76 @@ def test_the_largest_double_is_written_as_java_does() -> None:
     assert entry.value == "1.7976931348623157E308"
 
 
+_WRAPPED = (
+    "Invalid value org.apache.kafka.common.config.ConfigException: {} for configuration Invalid dynamic configuration"
+)
+
+
 @pytest.mark.parametrize(
-    ("overrides", "per_broker", "code"),
+    ("overrides", "per_broker", "said"),
     [
-        ({"zookeeper.connect": "x"}, True, ErrorCode.INVALID_REQUEST),
-        ({"listeners": "PLAINTEXT://:1"}, False, ErrorCode.INVALID_REQUEST),
-        ({"num.io.threads": "0"}, False, ErrorCode.INVALID_CONFIG),
+        ({"zookeeper.connect": "x"}, True, "Cannot update these configs dynamically: Set(zookeeper.connect)"),
         (
-            {"log.cleaner.min.compaction.lag.ms": "2", "log.cleaner.max.compaction.lag.ms": "1"},
+            {"listeners": "PLAINTEXT://:1"},
+            False,
+            "Cannot update these configs at default cluster level, broker id must be specified: Set(listeners)",
+        ),
+        (
+            {"ssl.key.password": "x"},
             True,
-            ErrorCode.INVALID_CONFIG,
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            "Set(ssl.key.password)",
+        ),
+        (
+            {"num.io.threads": "0"},
+            False,
+            "Invalid value 0 for configuration num.io.threads: Value must be at least 1",
+        ),
+        (
+            {"log.segment.bytes": "abc"},
+            True,
+            "Invalid value abc for configuration log.segment.bytes: Not a number of type INT",
+        ),
+        (
+            {"log.cleaner.threads": "0"},
+            True,
+            _WRAPPED.format("Log cleaner threads should be at least 1"),
         ),
     ],
 )
 def test_what_cannot_be_changed_while_running_is_refused(
-    overrides: dict[str, str], per_broker: bool, code: ErrorCode
+    overrides: dict[str, str], per_broker: bool, said: str
 ) -> None:
     with pytest.raises(KafkaError) as caught:
-        check_broker_overrides(overrides, per_broker=per_broker)
-    assert caught.value.code is code
+        check_broker_overrides(BrokerSources(), overrides, per_broker=per_broker)
+    assert (caught.value.code, str(caught.value)) == (ErrorCode.INVALID_REQUEST, said)
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(KafkaError, match="Invalid dynamic configuration") as caught:
+        sources = BrokerSources(static={"log.cleaner.max.compaction.lag.ms": "1"})
+        check_broker_overrides(sources, {"log.cleaner.min.compaction.lag.ms": "2"}, per_broker=True)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_pools_grow_and_shrink_by_half_at_most() -> None:
+    sources = BrokerSources(static={"num.io.threads": "4"}, per_broker={"log.cleaner.threads": "2"})
+    check_broker_overrides(sources, {"num.io.threads": "8", "log.cleaner.threads": "4"}, per_broker=True)
+    with pytest.raises(KafkaError, match="should not be greater than double the current value 4"):
+        check_broker_overrides(sources, {"num.io.threads": "9"}, per_broker=True)
+    with pytest.raises(KafkaError, match="should be at least half the current value 4"):
+        check_broker_overrides(sources, {"num.io.threads": "1"}, per_broker=True)
+
+
+def test_a_default_of_all_brokers_is_not_judged_by_the_overrides_of_the_one_that_was_asked() -> None:
+    sources = BrokerSources(per_broker={"log.cleaner.threads": "2"})
+    with pytest.raises(KafkaError, match="more than double the current value 1 for"):
+        check_broker_overrides(sources, {"log.cleaner.threads": "3"}, per_broker=False)
 
 
 def test_what_can_be_changed_while_running_is_let_through() -> None:
-    check_broker_overrides({"log.retention.ms": "5", "some.plugin.key": "x"}, per_broker=False)
-    check_broker_overrides({"listeners": "PLAINTEXT://:1"}, per_broker=True)
+    check_broker_overrides(BrokerSources(), {"log.retention.ms": "5", "some.plugin.key": "x"}, per_broker=False)
+    check_broker_overrides(BrokerSources(), {"listeners": "PLAINTEXT://:1"}, per_broker=True)
 
 
 def test_incremental_operations() -> None:

@@ -67,19 +67,19 @@ def test_the_older_key_sets_both_limits_of_timestamps_unless_they_are_set() -> N
     ("name", "text", "remedy"),
     [
         ("segment.bytes", "13", "at least 14"),
-        ("segment.bytes", str(2**31), "32 bits"),
-        ("segment.bytes", "1_000", "whole number"),
-        ("segment.bytes", "", "whole number"),
+        ("segment.bytes", str(2**31), "Not a number of type INT"),
+        ("segment.bytes", "1_000", "Not a number of type INT"),
+        ("segment.bytes", "", "Not a number of type INT"),
         ("retention.ms", "-2", "at least -1"),
-        ("min.cleanable.dirty.ratio", "1.1", "between 0 and 1"),
-        ("min.cleanable.dirty.ratio", "nan", "decimal"),
-        ("cleanup.policy", "compact,discard", "compact, delete"),
+        ("min.cleanable.dirty.ratio", "1.1", "no more than 1"),
+        ("min.cleanable.dirty.ratio", "nan", "Not a number of type DOUBLE"),
+        ("cleanup.policy", "discard", "String must be one of: compact, delete"),
         ("compression.type", "brotli", "zstd"),
-        ("compression.gzip.level", "0", "between 1 and 9"),
+        ("compression.gzip.level", "0", "between 1 and 9 or equal to -1"),
         ("preallocate", "yes", "true or false"),
         ("message.timestamp.type", "createtime", "CreateTime"),
         ("message.format.version", "latest", "release"),
-        ("leader.replication.throttled.replicas", "0:1,2", "partition:broker"),
+        ("leader.replication.throttled.replicas", "0:1,2", "[partitionId]:[brokerId]"),
         ("remote.storage.enable", "true", "tiered storage"),
     ],
 )
@@ -88,8 +88,13 @@ def test_a_refusal_names_key_value_and_remedy(name: str, text: str, remedy: str)
     assert name in message and text in message and remedy in message
 
 
-def test_an_unknown_key_is_refused_with_a_suggestion() -> None:
-    assert "did you mean retention.ms?" in refusal({"retention.millis": "1"})
+def test_of_a_list_the_item_that_is_not_taken_is_named() -> None:
+    said = "Invalid value discard for configuration cleanup.policy: String must be one of: compact, delete"
+    assert refusal({"cleanup.policy": "compact,discard"}) == said
+
+
+def test_an_unknown_key_is_refused_in_kafkas_words() -> None:
+    assert refusal({"retention.millis": "1"}) == "Unknown topic config name: retention.millis"
 
 
 def test_the_shortest_compaction_lag_cannot_exceed_the_longest() -> None:
