@@ -1,10 +1,12 @@
-"""`kafkalite cluster up|info`: a cluster on this machine in the foreground, and what a cluster says of itself."""
+"""`kafkalite cluster up|info|watch`: a cluster on this machine in the foreground, what a cluster says of itself, its changes live."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,10 +14,14 @@ import click
 
 from kafkalite.cli.calls import admin_options, bootstrap_option, run
 from kafkalite.cli.output import Exit, fail, flush, note, output_option, write_line, write_rows
+from kafkalite.cli.zookeeper_session import with_session, zookeeper_option
+from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
+    from kafkalite.cli.cluster_changes import Change, ClusterChanges
     from kafkalite.client.admin import ClusterDescription
     from kafkalite.testing.local_cluster import LocalCluster
+    from zk.session import Session
 
 _WATCH_S = 0.25
 
@@ -167,3 +173,46 @@ def info(bootstrap_server: str, timeout: float, output: str) -> None:
         for broker in described.brokers
     ]
     write_rows(rows, output, columns=["id", "host", "port", "rack", "is_controller"], wide=["cluster_id"], name="id")
+
+
+@cluster.command()
+@click.argument("topics", nargs=-1)
+@click.option("--max-changes", type=click.IntRange(1), help="End after so many changes.")
+@zookeeper_option
+@output_option("table", ("table", "jsonl"))
+def watch(topics: tuple[str, ...], max_changes: int | None, zookeeper: str, output: str) -> None:
+    """Print a line for each election, ISR change and new or deleted partition of TOPICS (default: all), as they happen.
+
+    Also when brokers come and go and when the controller changes. Runs until interrupted.
+    """
+    from kafkalite.cli.cluster_watch import ClusterWatch
+    from kafkalite.clock import SystemClock
+
+    clock = SystemClock()
+
+    async def follow(session: Session) -> None:
+        changes: asyncio.Queue[Change] = asyncio.Queue()
+        watching = ClusterWatch(session, changes.put_nowait, topics)
+        await watching.start()
+        note(_summary(watching.changes))
+        written = 0
+        while max_changes is None or written < max_changes:
+            _write_change(await changes.get(), clock.now_ms(), output)
+            written += 1
+
+    with_session(zookeeper, follow)
+
+
+def _summary(known: ClusterChanges) -> str:
+    brokers = ",".join(map(str, sorted(known.brokers or ()))) or "none"
+    controller = "none" if known.controller in (None, NO_BROKER) else known.controller
+    return f"watching {len(known.states)} partitions; brokers {brokers}, controller {controller}; interrupt to end"
+
+
+def _write_change(change: Change, now_ms: int, output: str) -> None:
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    if output == "jsonl":
+        write_line(json.dumps({"time": moment.isoformat(timespec="milliseconds"), **change.to_dict()}))
+    else:
+        write_line(f"{moment.astimezone().strftime('%H:%M:%S.%f')[:-3]}  {change}")
+    flush()

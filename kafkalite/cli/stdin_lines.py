@@ -25,9 +25,11 @@ async def stdin_lines() -> AsyncIterator[bytes]:
         data = b"begin"
         while data:
             data = source.read1(_READ_BYTES)
+            putting = chunks.put(data)
             try:
-                asyncio.run_coroutine_threadsafe(chunks.put(data), loop).result()
+                asyncio.run_coroutine_threadsafe(putting, loop).result()
             except (RuntimeError, asyncio.CancelledError):
+                putting.close()
                 return  # the command has ended
 
     threading.Thread(target=read, name="kafkalite-stdin", daemon=True).start()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafkalite.cli.calls import admin_options, bootstrap_option, run
-from kafkalite.cli.output import note, output_option, write_rows
+from kafkalite.cli.output import Exit, note, output_option, write_rows
+from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
     from kafkalite.client.admin import TopicDescription
+    from kafkalite.client.cluster_view import PartitionView
 
 
 @click.group()
@@ -125,10 +128,18 @@ def _described(names: tuple[str, ...] | None, bootstrap_server: str, timeout: fl
 def partition_rows(described: list[TopicDescription]) -> list[dict[str, Any]]:
     """One row per partition."""
     return [
-        {"topic": each.name, **partition.to_dict(), "topic_id": each.topic_id}
+        {"topic": each.name, **_partition_fields(partition), "topic_id": each.topic_id}
         for each in described
         for partition in each.partitions
     ]
+
+
+def _partition_fields(partition: PartitionView) -> dict[str, Any]:
+    if partition.leader == NO_BROKER:
+        state = "unavailable"
+    else:
+        state = "under-replicated" if partition.under_replicated else "ok"
+    return {**partition.to_dict(), "state": state}
 
 
 PARTITION_COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
@@ -136,17 +147,53 @@ PARTITION_COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
 
 @topic.command()
 @click.argument("names", nargs=-1)
+@click.option("--under-replicated", is_flag=True, help="Only partitions with replicas that are not in sync.")
+@click.option("--unavailable", is_flag=True, help="Only partitions without a leader.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Exit with 7 when there are such partitions; without the two above: when there are under-replicated ones.",
+)
 @bootstrap_option
 @output_option()
-def describe(names: tuple[str, ...], bootstrap_server: str, timeout: float, output: str) -> None:
+def describe(
+    names: tuple[str, ...],
+    under_replicated: bool,
+    unavailable: bool,
+    check: bool,
+    bootstrap_server: str,
+    timeout: float,
+    output: str,
+) -> None:
     """Show partitions, leaders and replicas of topics; of all topics when none is named."""
     described = _described(names or None, bootstrap_server, timeout)
+    if under_replicated or unavailable or check:
+        described = _selected(described, only_unavailable=unavailable and not under_replicated)
     if output in ("json", "yaml", "jsonl", "name"):
-        rows = [each.to_dict() for each in described]
+        rows = [
+            {**each.to_dict(), "partitions": [_partition_fields(partition) for partition in each.partitions]}
+            for each in described
+        ]
         write_rows(rows, output, columns=[], name="name")
-        return
-    wide = ["leader_epoch", "offline_replicas", "topic_id"]
-    write_rows(partition_rows(described), output, columns=PARTITION_COLUMNS, wide=wide, name="topic")
+    else:
+        columns = [*PARTITION_COLUMNS, "offline_replicas", "state"]
+        write_rows(partition_rows(described), output, columns=columns, wide=["leader_epoch", "topic_id"], name="topic")
+    if check and described:
+        raise SystemExit(int(Exit.CHECK_FAILED))
+
+
+def _selected(described: list[TopicDescription], *, only_unavailable: bool) -> list[TopicDescription]:
+    """The topics with the partitions that are not as they should be; topics that have none are left out."""
+    found = []
+    for each in described:
+        partitions = tuple(
+            partition
+            for partition in each.partitions
+            if partition.leader == NO_BROKER or (partition.under_replicated and not only_unavailable)
+        )
+        if partitions:
+            found.append(replace(each, partitions=partitions))
+    return found
 
 
 @topic.command()

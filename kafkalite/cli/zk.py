@@ -5,61 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from kafkalite.cli.output import Exit, fail, flush, note, output_option, write_line
+from kafkalite.cli.zookeeper_session import with_session, zookeeper_option
 
 if TYPE_CHECKING:
     from zk.session import Session
     from zk.store import Store
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
 
 @click.group()
 def zk() -> None:
     """Run ZooKeeper servers; look into ZooKeeper."""
-
-
-def _connect_option(function: Decorated) -> Decorated:
-    return click.option(
-        "-z",
-        "--zookeeper",
-        envvar="KAFKALITE_ZOOKEEPER",
-        default="localhost:2181",
-        show_default=True,
-        show_envvar=True,
-        metavar="HOST:PORT,.../CHROOT",
-    )(function)
-
-
-def _with_session(connect: str, use: Callable[[Session], Awaitable[None]]) -> None:
-    """Run `use` with a connected session; errors end the command."""
-    from zk.kazoo_store import KazooStore
-    from zk.session import Session
-    from zk.store import NoNodeError, StoreError
-
-    async def call() -> None:
-        store = KazooStore(connect)
-        session = Session(store)
-        try:
-            await store.start(10.0)
-            await use(session)
-        finally:
-            await store.close()
-
-    try:
-        asyncio.run(call())
-    except NoNodeError as problem:
-        fail(f"no znode {problem.path}", Exit.NOT_FOUND)
-    except (OSError, TimeoutError, StoreError) as problem:
-        fail(f"ZooKeeper at {connect}: {problem}", Exit.UNREACHABLE)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 @zk.command()
@@ -108,14 +69,14 @@ def serve(servers: int, data_dir: Path, base_port: int, output: str) -> None:
 @zk.command()
 @click.argument("path", default="/")
 @click.option("-d", "--data", is_flag=True, help="Also what the znodes hold.")
-@_connect_option
+@zookeeper_option
 def tree(path: str, data: bool, zookeeper: str) -> None:
     """Show the znodes below PATH; ephemeral ones with their session."""
 
     async def show(session: Session) -> None:
         await _show_below(session.store, path, 0, data)
 
-    _with_session(zookeeper, show)
+    with_session(zookeeper, show)
 
 
 async def _show_below(store: Store, path: str, depth: int, with_data: bool) -> None:
@@ -134,7 +95,7 @@ def _text(data: bytes) -> str:
 
 @zk.command()
 @click.argument("path")
-@_connect_option
+@zookeeper_option
 @output_option("value", ("value", "json"))
 def get(path: str, zookeeper: str, output: str) -> None:
     """Print what a znode holds, with -o json also its stat."""
@@ -147,12 +108,12 @@ def get(path: str, zookeeper: str, output: str) -> None:
         else:
             write_line(_text(content))
 
-    _with_session(zookeeper, show)
+    with_session(zookeeper, show)
 
 
 @zk.command()
 @click.argument("path")
-@_connect_option
+@zookeeper_option
 def watch(path: str, zookeeper: str) -> None:
     """Print a line for each change of a znode and of its children, until interrupted."""
     from zk.watches import ChildrenChanged, ChildWatch, DataChanged, DataWatch
@@ -174,4 +135,4 @@ def watch(path: str, zookeeper: str) -> None:
         note("watching; interrupt to end")
         await asyncio.Event().wait()
 
-    _with_session(zookeeper, follow)
+    with_session(zookeeper, follow)

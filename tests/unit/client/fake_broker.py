@@ -78,7 +78,7 @@ HANG = object()
 
 
 class FakeCluster:
-    """Brokers 1 to `brokers`; partition p of a topic is led by broker p % brokers + 1."""
+    """Brokers 1 to `brokers`; partition p of a topic is led by broker p % brokers + 1. `in_sync` has ISRs that lack somebody."""
 
     def __init__(self, topics: dict[str, int], brokers: int = 2) -> None:
         self.brokers = {number: ("fake", 9000 + number) for number in range(1, brokers + 1)}
@@ -86,6 +86,7 @@ class FakeCluster:
             TopicPartition(name, p): p % brokers + 1 for name, count in topics.items() for p in range(count)
         }
         self.epochs: defaultdict[TopicPartition, int] = defaultdict(int)
+        self.in_sync: dict[TopicPartition, list[int]] = {}
         self.topics = dict(topics)
         self.logs: defaultdict[TopicPartition, list[bytearray]] = defaultdict(list)
         self.log_starts: defaultdict[TopicPartition, int] = defaultdict(int)
@@ -164,7 +165,8 @@ class FakeCluster:
                     leader_id=self.leaders[tp],
                     leader_epoch=self.epochs[tp],
                     replica_nodes=list(self.brokers),
-                    isr_nodes=list(self.brokers),
+                    isr_nodes=self.in_sync.get(tp, list(self.brokers)),
+                    offline_replicas=[each for each in self.brokers if each in self.unreachable],
                 )
             )
         return m.MetadataResponseTopic(name=name, topic_id=TOPIC_ID, partitions=partitions)

@@ -1,0 +1,112 @@
+"""`kafkalite cluster up` and `cluster watch` as processes: what they tell while a broker is killed, and how soon all is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from kafkalite.testing.broker_process import wait_until
+from zk.ensemble import end_with_parent
+
+pytestmark = pytest.mark.system
+
+KAFKALITE = (sys.executable, "-m", "kafkalite")
+
+
+@contextmanager
+def command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [*KAFKALITE, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=end_with_parent(signal.SIGTERM),
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def first_line(stream: Any) -> str:
+    line = stream.readline()
+    assert isinstance(line, str) and line, "the command ended"
+    return line
+
+
+def call(*arguments: str) -> str:
+    return subprocess.run([*KAFKALITE, *arguments], check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+@pytest.fixture(scope="module")
+def facts() -> Iterator[dict[str, Any]]:
+    settings = ("-X", "zookeeper.session.timeout.ms=2000")
+    with command("cluster", "up", "--restart-after", "4", "-o", "json", *settings) as process:
+        found = json.loads(first_line(process.stdout))
+        yield found
+        process.terminate()
+        begun_s = time.monotonic()
+        assert process.wait(30) == 0, process.stderr.read() if process.stderr else ""
+        assert time.monotonic() - begun_s < 10, "a clean stop does not run into its time limit"
+    for each in found["brokers"] + found["zookeepers"]:
+        assert not os.path.exists(f"/proc/{each['pid']}") or each["pid"] in _KILLED
+
+
+_KILLED: set[int] = set()
+
+
+def test_a_watch_sees_a_leader_die_and_come_back(facts: dict[str, Any]) -> None:
+    servers, zookeeper = facts["bootstrap_servers"], facts["zookeeper_connect"]
+    call("topic", "create", "watched", "-p", "1", "-r", "3", "-b", servers)
+    (topic,) = json.loads(call("topic", "describe", "watched", "-b", servers, "-o", "json"))
+    leader = topic["partitions"][0]["leader"]
+    (pid,) = [broker["pid"] for broker in facts["brokers"] if broker["id"] == leader]
+
+    with command("cluster", "watch", "watched", "-o", "jsonl", "-z", zookeeper) as watch:
+        assert "watching 1 partitions; brokers 101,102,103" in first_line(watch.stderr)
+        _KILLED.add(pid)
+        os.kill(pid, signal.SIGKILL)
+        seen: list[dict[str, Any]] = []
+
+        def read_until(condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+            while True:
+                seen.append(json.loads(first_line(watch.stdout)))
+                if condition(seen[-1]):
+                    return seen[-1]
+
+        # When the controller dies with it, its successor notes first that there is no leader.
+        election = read_until(lambda change: change["event"] == "election" and change["leader"] >= 0)
+        assert election["previous_leader"] in (leader, -1) and election["leader"] != leader
+        assert leader not in election["isr"] and election["leader_epoch"] > 0
+        healed = read_until(lambda change: change["event"] == "isr" and len(change["isr"]) == 3)
+        assert healed["leader"] == election["leader"] and healed["leader_epoch"] == election["leader_epoch"]
+        events = [(change["event"], change.get("broker")) for change in seen]
+        assert ("broker gone", leader) in events and ("broker came", leader) in events
+        assert events.index(("broker gone", leader)) < events.index(("broker came", leader))
+        assert [change["time"] for change in seen] == sorted(change["time"] for change in seen)
+        watch.send_signal(signal.SIGINT)
+        assert watch.wait(20) == 130
+
+
+def test_describe_says_what_is_wrong_while_a_broker_is_away(facts: dict[str, Any]) -> None:
+    servers = facts["bootstrap_servers"]
+    call("topic", "create", "lonely", "--replica-assignment", "103", "-b", servers)
+    described = json.loads(call("cluster", "info", "-b", servers, "-o", "json"))
+    assert [broker["id"] for broker in described[0]["brokers"]] == [101, 102, 103]
+    (topic,) = json.loads(call("topic", "describe", "lonely", "-b", servers, "-o", "json"))
+    assert topic["partitions"][0]["state"] == "ok"
+
+    def sound() -> bool:
+        check = [*KAFKALITE, "topic", "describe", "--check", "-b", servers]
+        return subprocess.run(check, capture_output=True, timeout=60, check=False).returncode == 0
+
+    wait_until(sound, "all partitions in sync", 30)
