@@ -32,7 +32,7 @@ def make_topic(servers: str, name: str, *options: str) -> str:
     return name
 
 
-def test_kafka_topics_creates_lists_describes_and_deletes(servers: str) -> None:
+def test_kafka_topics_creates_lists_describes_alters_and_deletes(servers: str) -> None:
     base = ("--bootstrap-server", servers)
     make_topic(
         servers, "tools-topic", "--partitions", "2", "--replication-factor", "3", "--config", "retention.ms=5000"
@@ -43,6 +43,8 @@ def test_kafka_topics_creates_lists_describes_and_deletes(servers: str) -> None:
     assert "ReplicationFactor: 3" in described
     assert "retention.ms=5000" in described
     assert len(re.findall(r"Partition: \d+\s+Leader: [123]\s", described)) == 2
+    run_tool("kafka-topics", *base, "--alter", "--topic", "tools-topic", "--partitions", "3")
+    assert "PartitionCount: 3" in run_tool("kafka-topics", *base, "--describe", "--topic", "tools-topic")
     run_tool("kafka-topics", *base, "--delete", "--topic", "tools-topic")
     assert "tools-topic" not in run_tool("kafka-topics", *base, "--list").split()
 

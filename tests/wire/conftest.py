@@ -31,7 +31,7 @@ def broker_command(pytestconfig: pytest.Config) -> Sequence[str]:
 
 @pytest.fixture(scope="session")
 def cluster(broker_command: Sequence[str]) -> Iterator[LocalCluster]:
-    settings = {"auto.create.topics.enable": "false"}
+    settings = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "1"}
     with LocalCluster(brokers=3, properties=settings, command=broker_command) as running:
         if broker_command != BROKER_COMMAND:  # ours have a controller when they say that they are started
             from tests.peers import apache_kafka
@@ -69,17 +69,17 @@ def make_topic(admin: AdminClient, servers: str) -> TopicMaker:
 
 def wait_until_led(servers: str, topic: str, partitions: int, timeout_s: float = 30) -> None:
     """Until every partition's leader answers for it: an unacknowledged produce before that would be lost."""
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "unused"})
     deadline = time.monotonic() + timeout_s
-    try:
-        for partition in range(partitions):
-            while True:
-                try:
-                    asked = confluent_kafka.TopicPartition(topic, partition)
-                    consumer.get_watermark_offsets(asked, timeout=5, cached=False)
-                    break
-                except confluent_kafka.KafkaException:
-                    if time.monotonic() > deadline:
-                        raise
-    finally:
-        consumer.close()
+    for partition in range(partitions):
+        asked = confluent_kafka.TopicPartition(topic, partition)
+        while True:
+            # A new client each time: one that was told of fewer partitions does not ask again for minutes.
+            consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "unused"})
+            try:
+                consumer.get_watermark_offsets(asked, timeout=5, cached=False)
+                break
+            except confluent_kafka.KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+            finally:
+                consumer.close()
