@@ -29,7 +29,7 @@ def main() -> None:
     partitions = ask_java(partition_questions())
     (FOLDER / "partitions.txt").write_text(bytes(int(each) for each in partitions).hex() + "\n")
     for name, questions in (
-        ("assignments", assignor_questions(seed=1, count=300)),
+        ("assignments", assignor_questions(seed=1, count=160)),
         ("encodings", encoding_questions(seed=1, count=60)),
     ):
         lines = [f"{question} -> {answer}\n" for question, answer in zip(questions, ask_java(questions), strict=True)]

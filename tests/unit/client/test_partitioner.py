@@ -7,6 +7,7 @@ import pytest
 
 from kafkalite.client.partitioner import Partitioner, murmur2_partition
 from kafkalite.protocol.murmur2 import partition_for_key
+from tests.unit.client.java_vectors import KEYS, PARTITION_COUNT, recorded_partitions
 
 ALL = (0, 1, 2, 3, 4, 5)
 
@@ -56,3 +57,9 @@ def test_a_callable_gets_key_and_partitions() -> None:
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ValueError, match="no partitioner 'random'"):
         Partitioner("random")
+
+
+def test_partitions_of_ten_thousand_keys_are_javas() -> None:
+    ours = [murmur2_partition(key, PARTITION_COUNT) for key in KEYS]
+    assert len(ours) == 10_000
+    assert ours == recorded_partitions()
