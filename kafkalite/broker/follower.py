@@ -433,7 +433,7 @@ class LeaderFetcher:
             )
         if offset < log.log_end_offset:
             logger.info("%s: truncating from %d to %d", partition.topic_partition, log.log_end_offset, offset)
-            log.truncate_to(offset)
+        log.truncate_to(offset)  # also where it removes no record: our last leader epoch may have none
         self._session.changed[partition.topic_partition] = None
 
     async def _find_range(self, following: _Following) -> None:

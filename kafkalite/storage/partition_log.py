@@ -29,6 +29,7 @@ from kafkalite.protocol.records import (
     set_max_timestamp_in_place,
 )
 from kafkalite.storage import checkpoints, log_search
+from kafkalite.storage.cleaning import CleanedSegment
 from kafkalite.storage.disk import OUT_OF_SPACE, Disk
 from kafkalite.storage.leader_epochs import LeaderEpochs
 from kafkalite.storage.log_directory import LogDirectory, uses_disk
@@ -39,6 +40,7 @@ from kafkalite.storage.producer_state import ProducerState
 from kafkalite.storage.retention import count_deletable
 from kafkalite.storage.segment import RELATIVE_OFFSET_LIMIT, Segment
 from kafkalite.storage.segment_list import SegmentList
+from kafkalite.storage.segment_swap import swap_in
 from kafkalite.storage.stored_form import in_stored_form, put_in_place
 from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
@@ -119,6 +121,8 @@ class PartitionLog:
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset
         self.recovery_point = recovery_point
+        self.first_dirty_offset: int | None = None
+        """Where compaction goes on; None before the first one."""
         self._rng = rng
         self._now_ms = now_ms
         """The time as of the last append or load: new segments begin then."""
@@ -482,6 +486,19 @@ class PartitionLog:
             self._doomed_files.append((due_ms, segment.mark_deleted()))
 
     @uses_disk
+    def replace_segments(self, cleaned: CleanedSegment, now_ms: int) -> bool:
+        """Put a compacted segment in the place of its sources; False when they are not as they were when it was made."""
+        bases = {source.base_offset: source.size for source in cleaned.sources}
+        old = [each for each in self._segments if bases.get(each.base_offset) == each.size]
+        if len(old) != len(bases) or not self._segments.is_sealed_run(old):
+            return False
+        new, doomed = swap_in(self.log_directory.files, self.directory, old, cleaned, now_ms)
+        self._segments.replace_run(old, new)
+        self._doomed_files.append((now_ms + self.config.file_delete_delay_ms, doomed))
+        self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
+        return True
+
+    @uses_disk
     def purge_deleted(self, now_ms: int) -> None:
         """Remove the files of segments given up file.delete.delay.ms ago."""
         while self._doomed_files and self._doomed_files[0][0] <= now_ms:
@@ -492,8 +509,14 @@ class PartitionLog:
 
     @uses_disk
     def truncate_to(self, offset: int) -> None:
-        """Remove all from `offset` on, with the batch that holds it; nothing when the log ends there or earlier."""
+        """Remove all from `offset` on, with the batch that holds it, and the leader epochs that begin there or later.
+
+        A log that ends at `offset` may end in an epoch without records: this broker led, appended nothing, and another leader was elected
+        that knows nothing of that epoch. While the entry stays, the two logs never agree where they part.
+        """
         if offset >= self.log_end_offset:
+            if self.epochs.truncate_from_end(offset):
+                self._save_epochs()
             return
         if offset < self._segments.first_base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -521,6 +544,8 @@ class PartitionLog:
     def _end_at(self, end: int) -> None:
         self.log_end_offset = end
         self.recovery_point = min(self.recovery_point, end)
+        if self.first_dirty_offset is not None:
+            self.first_dirty_offset = min(self.first_dirty_offset, end)
         self.log_start_offset = min(self.log_start_offset, end)
         self.high_watermark = max(min(self.high_watermark, end), self.log_start_offset)
         if self.epochs.truncate_from_end(end):
