@@ -23,6 +23,7 @@ from kafkalite.testing.workload import Workload, longest_gap
 SESSION_S = 2.0
 PROPERTIES = {
     "zookeeper.session.timeout.ms": "2000",
+    "zookeeper.connection.timeout.ms": "20000",  # its default is the session's: too short for a start on a busy machine
     "replica.lag.time.max.ms": "4000",
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "1",
