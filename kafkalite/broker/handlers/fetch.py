@@ -3,7 +3,9 @@
 - 4 isolation level; 5 log start offset; 7 sessions (KIP-227); 9 current leader epoch (KIP-320); 10 zstd; 11 rack and reads from
   followers (KIP-392); 12 last fetched epoch, the diverging epoch in the answer (KIP-595); 13 topic ids (KIP-516); 15 the follower's
   identity in a tagged field; 16 endpoints of the current leaders in the answer (KIP-951); 17 directory ids, which are ignored.
-- Not done: quotas, throttled replicas, tiered storage.
+- A consumer over its consumer_byte_rate gets an answer without records and is silenced (KIP-219); a follower's throttled partitions are
+  left out while leader.replication.throttled.rate is exceeded (KIP-73).
+- Not done: tiered storage.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ def fetch(
     except KafkaError as problem:
         return messages.fetch_response.FetchResponse(error_code=problem.code)
     if session is not None and not is_full:
-        return _Incremental(broker, session, limits, unknown).start()
-    return _Full(broker, session, items, limits, unknown).start()
+        return _Incremental(broker, session, limits, unknown, context).start()
+    return _Full(broker, session, items, limits, unknown, context).start()
 
 
 def _limits(broker: Broker, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchLimits:
@@ -54,6 +56,9 @@ def _limits(broker: Broker, request: messages.fetch_request.FetchRequest, contex
     max_bytes = request.max_bytes
     if replica_id < 0:
         max_bytes = min(max_bytes, broker.config.fetch_max_bytes)
+        quota = broker.quotas.fetched
+        if quota.is_set and (most_bytes := quota.most_bytes(context.user, context.client_id or "")) is not None:
+            max_bytes = min(max_bytes, int(most_bytes))
     return FetchLimits(
         replica_id,
         context.api_version,
@@ -127,8 +132,14 @@ def _session(
 class _Fetch:
     """What a full and an incremental fetch share: read, answer at once or park."""
 
-    def __init__(self, broker: Broker, limits: FetchLimits, unknown: list[tuple[bytes, PartitionData]]) -> None:
-        self.broker, self.limits, self.unknown = broker, limits, unknown
+    def __init__(
+        self,
+        broker: Broker,
+        limits: FetchLimits,
+        unknown: list[tuple[bytes, PartitionData]],
+        context: RequestContext,
+    ) -> None:
+        self.broker, self.limits, self.unknown, self.context = broker, limits, unknown, context
         self.session_id = 0
         self.future: asyncio.Future[Any] | None = None
 
@@ -172,7 +183,23 @@ class _Fetch:
         if self.future is not None and not self.future.done():
             self.future.set_result(self.reply(answers))
 
+    def throttle_ms(self, answers: Answers) -> int:
+        """How long the consumer must be silent instead of getting these answers; 0 when it gets them."""
+        quota = self.broker.quotas.fetched
+        if self.limits.is_follower or not quota.is_set:
+            return 0
+        size = sum(len(data.records or b"") for data in answers.values())
+        now_ms = self.broker.clock.monotonic_ms()
+        return quota.admit(self.context.user, self.context.client_id or "", size, now_ms) if size else 0
+
+    def throttled(self, throttle_ms: int) -> messages.fetch_response.FetchResponse:
+        """Nothing is told, so all of it is there for the next fetch."""
+        self.context.connection.mute(throttle_ms / 1000)
+        return messages.fetch_response.FetchResponse(session_id=self.session_id, throttle_time_ms=throttle_ms)
+
     def reply(self, answers: Answers) -> messages.fetch_response.FetchResponse:
+        if throttle_ms := self.throttle_ms(answers):
+            return self.throttled(throttle_ms)
         m = messages.fetch_response
         topics: dict[str, Any] = {}
         for topic_partition, data in self.told(answers).items():
@@ -183,6 +210,8 @@ class _Fetch:
                     topic=topic_partition.topic, topic_id=topic_id
                 )
             topic.partitions.append(data)
+            if data.records and not self.limits.is_follower:
+                self.broker.traffic.fetched(topic_partition.topic, len(data.records))
         responses = list(topics.values())
         for topic_id, data in self.unknown:
             responses.append(m.FetchableTopicResponse(topic_id=topic_id, partitions=[data]))
@@ -199,8 +228,9 @@ class _Full(_Fetch):
         items: list[FetchItem],
         limits: FetchLimits,
         unknown: list[tuple[bytes, PartitionData]],
+        context: RequestContext,
     ) -> None:
-        super().__init__(broker, limits, unknown)
+        super().__init__(broker, limits, unknown, context)
         self.session, self.items = session, items
         self.topic_ids = {item.topic_partition: item.topic_id for item in items}
         self.session_id = session.session_id if session else 0
@@ -230,6 +260,13 @@ class _Full(_Fetch):
     def topic_id(self, topic_partition: TopicPartition) -> bytes:
         return self.topic_ids[topic_partition]
 
+    def throttled(self, throttle_ms: int) -> messages.fetch_response.FetchResponse:
+        """The session that was to begin does not, as the client would not know what is in it."""
+        if self.session is not None:
+            self.broker.fetch_sessions.close(self.session_id)
+            self.session_id = 0
+        return super().throttled(throttle_ms)
+
     def told(self, answers: Answers) -> Answers:
         if self.session is not None:
             for topic_partition, data in answers.items():
@@ -244,9 +281,14 @@ class _Incremental(_Fetch):
     """A fetch within a session: looks at what is ready, answers what is news."""
 
     def __init__(
-        self, broker: Broker, session: FetchSession, limits: FetchLimits, unknown: list[tuple[bytes, PartitionData]]
+        self,
+        broker: Broker,
+        session: FetchSession,
+        limits: FetchLimits,
+        unknown: list[tuple[bytes, PartitionData]],
+        context: RequestContext,
     ) -> None:
-        super().__init__(broker, limits, unknown)
+        super().__init__(broker, limits, unknown, context)
         self.session = session
         self.session_id = session.session_id
 
