@@ -24,6 +24,7 @@ _COMMANDS = {
     "cluster": _Entry("cluster", "cluster", "Run a cluster on this machine; look at one."),
     "consume": _Entry("consume", "consume", "Read records of a topic."),
     "demo": _Entry("demo", "demo", "Start a cluster and send the flights of 2013 through it."),
+    "log": _Entry("log", "log", "Look into log directories, offline."),
     "produce": _Entry("produce", "produce", "Write records to a topic."),
     "topic": _Entry("topic", "topic", "Create, list, describe and delete topics."),
     "zk": _Entry("zk", "zk", "Run ZooKeeper servers; look into ZooKeeper."),

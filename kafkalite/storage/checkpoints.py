@@ -26,7 +26,11 @@ _VERSION = "0"
 
 
 class MalformedCheckpoint(OSError):
-    """A checkpoint file that is not of the form above."""
+    """A checkpoint file that is not of the form above; `position` is where the offending line begins."""
+
+    def __init__(self, message: str, position: int = 0) -> None:
+        super().__init__(message)
+        self.position = position
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
@@ -71,9 +75,12 @@ def _read(disk: Disk, path: str, width: int) -> list[list[str]]:
         raise MalformedCheckpoint(f"{path}: version {version!r} is unknown")
     count, *lines = rest.rstrip("\n").split("\n")
     rows = [line.split() for line in lines]
+    position = len(version) + 1
     if not count.strip().isdecimal() or int(count) != len(rows):
-        raise MalformedCheckpoint(f"{path}: announces {count!r} entries and has {len(rows)}")
-    for row in rows:
+        raise MalformedCheckpoint(f"{path}: announces {count!r} entries and has {len(rows)}", position)
+    position += len(count) + 1
+    for line, row in zip(lines, rows, strict=True):
         if len(row) != width or not all(field.lstrip("-").isdecimal() for field in row[width - 2 :]):
-            raise MalformedCheckpoint(f"{path}: line {' '.join(row)!r}")
+            raise MalformedCheckpoint(f"{path}: line {line!r}", position)
+        position += len(line.encode()) + 1
     return rows

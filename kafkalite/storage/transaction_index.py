@@ -14,6 +14,7 @@ from kafkalite.storage.open_files import OpenFiles
 
 _VERSION: Final = 0
 _ENTRY = struct.Struct(">hqqqq")
+ENTRY_SIZE: Final = _ENTRY.size
 
 
 class AbortedTransaction(NamedTuple):
