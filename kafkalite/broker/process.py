@@ -20,6 +20,7 @@ import uvloop
 from kafkalite.broker.app import Broker
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.storage.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
 from zk.kazoo_store import KazooStore
 from zk.session import Session
@@ -48,7 +49,7 @@ async def _serve(config: BrokerConfig) -> int:
     store = KazooStore(
         config.zookeeper_connect, config.zookeeper_session_timeout_ms / 1000, config.zookeeper_max_in_flight_requests
     )
-    broker = Broker(config, Session(store), OsDisk(), SystemClock(), random.Random(), fatal)
+    broker = Broker(config, Session(store), OsDisk(), SystemClock(), random.Random(), fatal, in_process)
     timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
     starting = loop.create_task(_start(broker, store, timeout_ms / 1000 or _CONNECTION_TIMEOUT_S))
     stop_asked = loop.create_task(stopping.wait())

@@ -147,6 +147,7 @@ class LogStore:
         self._doomed += [(now_ms, directory, path) for path in doomed]
         recovery_points = directory.read_offsets(checkpoints.RECOVERY_POINT)
         log_starts = directory.read_offsets(checkpoints.LOG_START)
+        first_dirty = directory.read_offsets(checkpoints.CLEANER)
         self._high_watermarks.update(directory.read_offsets(checkpoints.HIGH_WATERMARK))
         logs = []
         for topic_partition, path in live.items():
@@ -160,6 +161,7 @@ class LogStore:
             config = configs.get(topic_partition.topic, self.config.topic_defaults)
             log = load_log(topic_partition, directory, path, config=config, rng=self.rng, options=options)
             log.set_high_watermark(self._high_watermarks.get(topic_partition, 0))
+            log.first_dirty_offset = first_dirty.get(topic_partition)
             logs.append(log)
         if not clean and logs:
             logger.info("%s was not left in good order: %d logs were checked", directory.path, len(logs))
@@ -346,6 +348,10 @@ class LogStore:
             checkpoints.LOG_START,
             lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
         )
+
+    def checkpoint_first_dirty_offsets(self, directories: Iterable[LogDirectory]) -> None:
+        """Write where compaction goes on in the logs that were compacted."""
+        self._checkpoint(checkpoints.CLEANER, lambda log: log.first_dirty_offset, directories)
 
     def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks; of logs that nobody spoke of since the start the old one is kept."""

@@ -350,36 +350,37 @@ def _refuse_old_format(segment: Segment, message: bytes) -> None:
 
 
 def _settle_files(log_directory: LogDirectory, path: str) -> dict[str, Entry]:
-    """Finish or undo what a stop interrupted; returns the files left, by name."""
+    """Finish or undo what a stop interrupted (see `segment_swap`); returns the files left, by name."""
     disk = log_directory.disk
     names = {entry.name for entry in disk.list(path)}
 
     def bases_of(suffix: str) -> list[int]:
         return [base for name in names if (base := offset_of(name, LOG + suffix)) is not None]
 
-    def remove(condition_names: Sequence[str]) -> None:
-        for name in condition_names:
+    def remove(unwanted: Sequence[str]) -> None:
+        for name in unwanted:
             disk.remove(os.path.join(path, name))
             names.discard(name)
 
-    cleaned = min(bases_of(CLEANED), default=None)
-    remove([name for name in names if name.endswith((DELETED, CLEANED, ".tmp"))])
-    if cleaned is not None:
-        unfinished = {base for base in bases_of(SWAP) if base >= cleaned}
-        remove([name for name in names if name.endswith(SWAP) and _base(name) in unfinished])
+    unfinished = min(bases_of(CLEANED), default=None)
+    remove([name for name in names if name.endswith((DELETED, ".tmp"))])
+    if unfinished is not None:
+        remove([name for name in names if name.endswith(SWAP) and _base(name) >= unfinished])
+    remove([name for name in names if name.endswith(CLEANED) and not name.endswith(LOG + CLEANED)])
+    remove([name for name in names if name.endswith(CLEANED)])
     swaps = sorted(bases_of(SWAP))
     if swaps:
         end = _end_of_swap(log_directory, path, swaps[-1])
         replaced = [
             name
             for name in names
-            if not name.endswith(SWAP)
-            and any(name.endswith(suffix) for suffix in SEGMENT_SUFFIXES)
-            and swaps[0] <= _base(name) < end
+            if name.endswith(SEGMENT_SUFFIXES) and not name.endswith(SWAP) and swaps[0] <= _base(name) < end
         ]
-        remove(replaced)
-        for name in [name for name in names if name.endswith(SWAP)]:
-            disk.rename(os.path.join(path, name), os.path.join(path, name.removesuffix(SWAP)))
+        remove(sorted(replaced, reverse=True))
+    finished = [name for name in names if name.endswith(SWAP)]
+    for name in sorted(finished, key=lambda each: not each.endswith(LOG + SWAP)):
+        disk.rename(os.path.join(path, name), os.path.join(path, name.removesuffix(SWAP)))
+    if finished:
         disk.sync(path)
     return {entry.name: entry for entry in disk.list(path) if not entry.is_directory}
 

@@ -67,6 +67,7 @@ class Segment:
         "_files",
         "_first_timestamp",
         "_largest",
+        "_suffix",
         "_torn",
         "base_offset",
         "created_ms",
@@ -90,11 +91,13 @@ class Segment:
         created_ms: int,
         modified_ms: int,
         roll_jitter_ms: int = 0,
+        suffix: str = "",
     ) -> None:
-        def path(suffix: str) -> str:
-            return os.path.join(directory, offset_name(base_offset, suffix))
+        def path(kind: str) -> str:
+            return os.path.join(directory, offset_name(base_offset, kind + suffix))
 
         self._files = files
+        self._suffix = suffix
         self.directory = directory
         self.base_offset = base_offset
         self.path = path(LOG)
@@ -112,9 +115,18 @@ class Segment:
 
     @classmethod
     def create(
-        cls, files: OpenFiles, directory: str, base_offset: int, now_ms: int, roll_jitter_ms: int = 0
+        cls,
+        files: OpenFiles,
+        directory: str,
+        base_offset: int,
+        now_ms: int,
+        roll_jitter_ms: int = 0,
+        suffix: str = "",
     ) -> Segment:
-        """A new, empty segment with its files. Raises OSError; then there may be some of the files, all empty."""
+        """A new, empty segment with its files, whose names end in `suffix`.
+
+        Raises OSError; then there may be some of the files, all empty.
+        """
         segment = cls(
             files,
             directory,
@@ -123,6 +135,7 @@ class Segment:
             created_ms=now_ms,
             modified_ms=now_ms,
             roll_jitter_ms=roll_jitter_ms,
+            suffix=suffix,
         )
         for path in (segment.path, segment.offset_index.path, segment.time_index.path):
             files.create(path)
@@ -313,6 +326,12 @@ class Segment:
         self.seal()
         return size - position
 
+    def sizes(self) -> FileSizes:
+        """How large the files are."""
+        return FileSizes(
+            self.size, 8 * self.offset_index.count, 12 * self.time_index.count, self.transaction_index.size
+        )
+
     def paths(self) -> list[str]:
         """All files that exist."""
         paths = [self.path, self.offset_index.path, self.time_index.path]
@@ -330,7 +349,7 @@ class Segment:
 
     def remove(self) -> None:
         """Remove the files. Raises OSError."""
-        base = self.path[: -len(LOG)]
-        for suffix in SEGMENT_SUFFIXES:
-            self._files.forget(base + suffix)
-            self._files.disk.remove(base + suffix)
+        for kind in SEGMENT_SUFFIXES:
+            path = os.path.join(self.directory, offset_name(self.base_offset, kind + self._suffix))
+            self._files.forget(path)
+            self._files.disk.remove(path)

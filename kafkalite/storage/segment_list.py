@@ -96,6 +96,16 @@ class SegmentList:
         self.replace_all(self._segments[:kept])
         return gone
 
+    def is_sealed_run(self, segments: Sequence[Segment]) -> bool:
+        """Do these segments lie in the list one behind the other, none of them the active one?"""
+        number = self._number_of(segments[0].base_offset)
+        return self._segments[number : number + len(segments)] == list(segments) and segments[-1] is not self.active
+
+    def replace_run(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put `new` in the place of `old`, a sealed run."""
+        number = self._number_of(old[0].base_offset)
+        self.replace_all([*self._segments[:number], new, *self._segments[number + len(old) :]])
+
     def replace_all(self, segments: Sequence[Segment]) -> None:
         ensure(segments, "a log has at least one segment")
         self._segments = list(segments)

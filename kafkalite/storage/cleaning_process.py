@@ -1,0 +1,128 @@
+"""Compaction passes in a process of their own, so that they take no time from the event loop's interpreter.
+
+A pass is pure Python work for minutes; in a thread it would hold the interpreter's lock for 5 ms at a time, which is ten times what
+a produce request takes. The child runs `main` at a lower priority:
+
+    its standard input     one message: (task, bytes per second); then silence until the end of the broker
+    its standard output    messages: CleanedSegment, CleanedUpTo, or Failure
+
+A message is its length, 4 bytes big endian, and a pickle. When its input ends, because the broker is gone or stops the pass, the
+child ends at once: no two passes ever write the same files. What it leaves unfinished, the next pass or start removes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, Iterator
+from typing import BinaryIO, Final, NamedTuple
+
+from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
+from kafkalite.storage.cleaning import CleaningTask, CorruptSegment, Progress, Step, clean
+from kafkalite.storage.disk import OsDisk
+from kafkalite.storage.throttle import Throttle
+
+_LENGTH: Final = struct.Struct(">I")
+_NICENESS: Final = 10
+_END_S: Final = 10.0
+
+
+class Failure(NamedTuple):
+    """A pass that raised: an error number of the system for OSError, an error code for KafkaError, else neither."""
+
+    message: str
+    errno: int | None = None
+    code: int | None = None
+
+    def error(self) -> Exception:
+        if self.errno is not None:
+            return OSError(self.errno, self.message)
+        if self.code is not None:
+            return KafkaError(ErrorCode(self.code), self.message)
+        return CorruptSegment(self.message)
+
+
+# The broker's side
+
+
+async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenerator[Step, None]:
+    """The steps of a pass but its progress. Raises as `clean` does; CorruptSegment also when the process died."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        f"from {__name__} import main; main()",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    source, target = process.stdout, process.stdin
+    if source is None or target is None:
+        raise InvariantBroken("both were asked for as pipes")
+    try:
+        target.write(_message((task, bytes_per_second)))
+        await target.drain()
+        while True:
+            try:
+                (length,) = _LENGTH.unpack(await source.readexactly(_LENGTH.size))
+                step = pickle.loads(await source.readexactly(length))
+            except (asyncio.IncompleteReadError, ConnectionError) as problem:
+                raise CorruptSegment(f"the process that made the pass ended: {await process.wait()}") from problem
+            if step is None:
+                return
+            if isinstance(step, Failure):
+                raise step.error()
+            yield step
+    finally:
+        target.close()
+        try:
+            await asyncio.wait_for(process.wait(), _END_S)
+        except TimeoutError:
+            process.kill()
+
+
+def _message(content: object) -> bytes:
+    data = pickle.dumps(content)
+    return _LENGTH.pack(len(data)) + data
+
+
+# The child's side
+
+
+def main() -> None:
+    """Make the pass that standard input asks for."""
+    os.nice(_NICENESS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the broker and to us; the broker decides
+    source, target = sys.stdin.buffer, sys.stdout.buffer
+    (length,) = _LENGTH.unpack(source.read(_LENGTH.size))
+    task, bytes_per_second = pickle.loads(source.read(length))
+    threading.Thread(target=_end_with, args=(source,), daemon=True).start()
+    for message in _results(task, bytes_per_second):
+        target.write(_message(message))
+        target.flush()
+
+
+def _results(task: CleaningTask, bytes_per_second: float) -> Iterator[Step | Failure | None]:
+    throttle = Throttle(bytes_per_second, time.monotonic())
+    try:
+        for step in clean(task, OsDisk()):
+            if isinstance(step, Progress):
+                time.sleep(throttle.pause_s(step.bytes, time.monotonic()))
+            else:
+                yield step
+        yield None
+    except CorruptSegment as problem:
+        yield Failure(str(problem))
+    except OSError as problem:
+        yield Failure(str(problem), errno=problem.errno)
+    except KafkaError as problem:
+        yield Failure(str(problem), code=int(problem.code))
+
+
+def _end_with(source: BinaryIO) -> None:
+    source.read()
+    os._exit(1)
