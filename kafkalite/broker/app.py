@@ -38,6 +38,7 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.lifecycle import Jobs
 from kafkalite.protocol import messages
 from kafkalite.protocol.inter_broker import ProtocolVersion
+from kafkalite.storage.cleaner import LogCleaner, RunPass, in_executor
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.log_store import LogStore
 from kafkalite.types import BrokerId, Endpoint, topic_id_to_text
@@ -65,7 +66,10 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class Broker:
-    """See the module. The session's store must be started already; `fatal(reason)` is called when the broker cannot go on."""
+    """See the module. The session's store must be started already; `fatal(reason)` is called when the broker cannot go on.
+
+    `run_pass` makes the passes of the log cleaner, by default in the event loop's executor.
+    """
 
     def __init__(
         self,
@@ -75,6 +79,7 @@ class Broker:
         clock: Clock,
         rng: random.Random,
         fatal: Callable[[str], None],
+        run_pass: RunPass | None = None,
     ) -> None:
         self.config, self.session, self.clock, self.rng = config, session, clock, rng
         self.store: Store = session.store
@@ -93,6 +98,7 @@ class Broker:
         self.metadata = MetadataCache()
         self.traffic = Traffic()
         self.logs = LogStore(config, disk, clock, rng)
+        self.cleaner = LogCleaner(self.logs, lambda: self.config, clock, run_pass or in_executor(disk))
         self.dynamic_configs = DynamicConfigs(self.store, config)
         self.dispatcher = Dispatcher(self, HANDLERS, fatal)
         self.server = Server(config, self.dispatcher)
@@ -110,6 +116,7 @@ class Broker:
         """Until requests are served and the first metadata has arrived."""
         await create_top_level(self.store)
         self.cluster_id = await read_or_create_cluster_id(self.store, topic_id_to_text(self.rng.randbytes(16)))
+        self.logs.acquire()
         self.broker_id = await self._resolve_broker_id()
         self.logs.check_identity(self.broker_id, self.cluster_id)
         await self.dynamic_configs.load_broker(self.broker_id)
@@ -246,6 +253,9 @@ class Broker:
         )
         every(600.0, "expire producer ids", lambda: self.logs.expire_producers(self.clock.now_ms()))
         every(1.0, "delete files", lambda: self.logs.purge_deleted(self.clock.now_ms()))
+        if config.log_cleaner_enable:
+            for number in range(config.log_cleaner_threads):
+                self.jobs.spawn(self.cleaner.run(), f"log cleaner {number}")
         every(1.0, "notice failed directories", self._notice_failed_directories)
 
     def _apply_retention(self) -> None:
