@@ -31,7 +31,12 @@ def broker_command(pytestconfig: pytest.Config) -> Sequence[str]:
 
 @pytest.fixture(scope="session")
 def cluster(broker_command: Sequence[str]) -> Iterator[LocalCluster]:
-    settings = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "1"}
+    settings = {
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "1",
+        "group.min.session.timeout.ms": "1000",
+        "group.initial.rebalance.delay.ms": "500",
+    }
     with LocalCluster(brokers=3, properties=settings, command=broker_command) as running:
         if broker_command != BROKER_COMMAND:  # ours have a controller when they say that they are started
             from tests.peers import apache_kafka
