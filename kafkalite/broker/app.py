@@ -23,6 +23,9 @@ from kafkalite.broker.handlers import HANDLERS
 from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.producer_ids import ProducerIds
+from kafkalite.broker.quota_znodes import all_quotas, entity_of, quotas_of
+from kafkalite.broker.quotas import ClientQuotas
+from kafkalite.broker.rates import ReplicationRate
 from kafkalite.broker.replica_selection import selector
 from kafkalite.broker.replicas import Replicas
 from kafkalite.broker.server import Server
@@ -97,6 +100,8 @@ class Broker:
         self.versions = self.protocol_version.requests
         self.metadata = MetadataCache()
         self.traffic = Traffic()
+        self.quotas = ClientQuotas(config.quota_window_num, config.quota_window_size_seconds)
+        self.leader_rate, self.follower_rate = _replication_rates(config)
         self.logs = LogStore(config, disk, clock, rng)
         self.cleaner = LogCleaner(self.logs, lambda: self.config, clock, run_pass or in_executor(disk))
         self.dynamic_configs = DynamicConfigs(self.store, config)
@@ -123,6 +128,9 @@ class Broker:
         await self.logs.open(await self.dynamic_configs.all_topics())
         self.logs.claim(self.broker_id, self.cluster_id)
         self._make_parts()
+        self._use_broker_config()
+        for entity, quotas in (await all_quotas(self.store, self.dynamic_configs.read)).items():
+            self.quotas.take(entity, quotas)
         await self.server.bind()
         await self.server.serve()
         self.session.on_renewed(
@@ -172,6 +180,7 @@ class Broker:
             lambda leader: self.metadata.endpoint(leader, config.inter_broker_listener_name),
             clock.monotonic_ms,
             clock.now_ms,
+            self.follower_rate,
         )
         self.replicas.followers = self.fetchers
         self.coordinators = Coordinators(config, self.metadata, clock, self.jobs.spawn, self._fatal)
@@ -183,7 +192,10 @@ class Broker:
             self.replicas.unwatch,
         )
         self.partition_reader = PartitionReader(
-            self.replicas, self.isr_changes.propose, selector(config.replica_selector_class, self.metadata, broker_id)
+            self.replicas,
+            self.isr_changes.propose,
+            self.leader_rate,
+            selector(config.replica_selector_class, self.metadata, broker_id),
         )
         self.membership = Membership(
             self.store, broker_id, 2 * config.zookeeper_session_timeout_ms / 1000 + _STALE_MARGIN_S
@@ -350,15 +362,25 @@ class Broker:
             self.controller.topic_config_changed(entity_name, overrides)
         elif entity_type == "brokers" and entity_name in (paths.DEFAULT_ENTITY, str(self.broker_id)):
             await self._take_broker_config()
+        elif (entity := entity_of(entity_type, entity_name)) is not None:
+            self.quotas.take(entity, await quotas_of(self.dynamic_configs.read, entity))
 
-    async def _take_broker_config(self) -> None:
-        await self.dynamic_configs.load_broker(self.broker_id)
+    def _use_broker_config(self) -> None:
+        """Have every part obey the dynamic configuration as it was last read (KIP-226)."""
         try:
             self.config = BrokerConfig.from_properties(self.dynamic_configs.sources.merged())
         except ConfigError as problem:
             logger.error("dynamic broker configuration: %s; the old one stays", problem)
             return
         self.controller.update_config(self.config)
+        self.server.update_config(self.config)
+        self.fetchers.update_config(self.config)
+        self.leader_rate.bytes_per_s = self.config.leader_replication_throttled_rate
+        self.follower_rate.bytes_per_s = self.config.follower_replication_throttled_rate
+
+    async def _take_broker_config(self) -> None:
+        await self.dynamic_configs.load_broker(self.broker_id)
+        self._use_broker_config()
         for topic in {tp.topic for tp in self.replicas.partitions}:
             await self._take_topic_config(topic)
 
@@ -373,3 +395,12 @@ class Broker:
         if self.replicas.directory_failed():
             event = LogDirEvent(broker_id=self.broker_id).encode()
             await self.store.create(paths.LOG_DIR_EVENT_PREFIX, event, sequence=True)
+
+
+def _replication_rates(config: BrokerConfig) -> tuple[ReplicationRate, ReplicationRate]:
+    """(of what is sent to throttled followers, of what throttled replicas fetch), with their bounds (KIP-73)."""
+    count, length_ms = config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
+    return (
+        ReplicationRate(count, length_ms, config.leader_replication_throttled_rate),
+        ReplicationRate(count, length_ms, config.follower_replication_throttled_rate),
+    )

@@ -3,7 +3,7 @@
 As in Kafka, a connection has one request in progress at a time, so that requests take effect in order; the one exception is Produce,
 of which several may wait for replication at once, because their appends have happened in order already. Answers always leave in
 order. Bounds: a frame's size (socket.request.max.bytes), the bytes of requests that wait their turn, and the socket's write
-buffer; beyond them nothing more is read.
+buffer; beyond them nothing more is read. Nor is it while the connection is muted, because its client exceeded a quota.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._reading = True
         self._writable = True
         self._corked: list[Buffer] | None = None
+        self._muted: asyncio.TimerHandle | None = None
         self.closed = False
 
     # asyncio.BufferedProtocol
@@ -82,6 +83,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        if self._muted is not None:
+            self._muted.cancel()
         self._waiting.clear()
         for slot in self._slots:
             if slot.parked_fetch is not None:  # nobody is left to answer; other requests run to their end
@@ -127,7 +130,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._start(frame)
 
     def _may_start(self, frame: memoryview) -> bool:
-        if not self._writable:
+        if not self._writable or self._muted is not None:
             return False
         if not self._slots:
             return True
@@ -196,7 +199,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self.closed or transport.is_closing():
             return
-        wanted = self._writable and self._waiting_bytes < _WAITING_BYTES_MAX and len(self._waiting) < _PIPELINED_MAX
+        wanted = (
+            self._writable
+            and self._muted is None
+            and self._waiting_bytes < _WAITING_BYTES_MAX
+            and len(self._waiting) < _PIPELINED_MAX
+        )
         if wanted != self._reading:
             self._reading = wanted
             if wanted:
@@ -204,9 +212,25 @@ class ServerConnection(asyncio.BufferedProtocol):
             else:
                 transport.pause_reading()
 
+    def mute(self, duration_s: float) -> None:
+        """Begin no request for this long, because its client exceeded a quota (KIP-219); answers still leave."""
+        end_s = self._loop.time() + duration_s
+        if self._muted is not None:
+            if self._muted.when() >= end_s:
+                return
+            self._muted.cancel()
+        self._muted = self._loop.call_at(end_s, self._unmute)
+        self._limit_reading()
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self.last_used_s = self._loop.time()
+        self._serve_waiting()
+        self._limit_reading()
+
     @property
     def is_idle(self) -> bool:
-        return not self._slots and not self._waiting
+        return not self._slots and not self._waiting and self._muted is None
 
     def _violation(self, problem: str) -> None:
         """Answers to the requests before the bad one still leave, as far as the socket takes them."""

@@ -39,10 +39,16 @@ class RequestContext:
     api_version: int
     client_id: str | None
     connection: ServerConnection
+    request_bytes: int = 0
 
     @property
     def listener(self) -> str:
         return self.connection.listener
+
+    @property
+    def user(self) -> str:
+        """Name of the principal, by which quotas are found; who is not authenticated is Kafka's ANONYMOUS."""
+        return "ANONYMOUS"
 
 
 class Dispatcher:
@@ -71,7 +77,7 @@ class Dispatcher:
         header = read_request_header(frame, request_header_version(api, version))
         request = codec.decode_request(api_key, version, frame, header.body_position)
         self.requests[api_key] += 1
-        context = RequestContext(version, header.client_id, connection)
+        context = RequestContext(version, header.client_id, connection, len(frame))
         if is_async:
             return self._later(
                 self._awaited(handler(self._broker, request, context), api, request, version, correlation_id)

@@ -17,7 +17,7 @@ from kafkalite.config.keys import InvalidValue
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from zk import paths
-from zk.store import BadVersionError, NodeExistsError, NoNodeError, Store, StoreError
+from zk.store import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError, Store, StoreError
 from zk.znodes import ConfigChange, ConfigEntity, MalformedZnodeError
 
 logger = logging.getLogger("kafkalite.broker.dynamic_configs")
@@ -51,8 +51,9 @@ class DynamicConfigs:
         check: Callable[[dict[str, str]], None],
         validate_only: bool,
     ) -> None:
-        """Replace the overrides of `topics/…` or `brokers/…` by `change(current)` if `check` takes them, and announce it.
+        """Replace the overrides of an entity such as `topics/…` by `change(current)` if `check` takes them, and announce it.
 
+        The znode of a client, user or ip without overrides is deleted, as Kafka does; topics and brokers keep an empty one.
         The write is conditional and repeated when somebody else wrote in between. Raises KafkaError from `change` and `check`.
         """
         path = paths.config(entity_path)
@@ -63,15 +64,36 @@ class DynamicConfigs:
             if validate_only:
                 return
             try:
-                data = ConfigEntity(wanted).encode()
-                if version is None:
-                    await self._store.create(path, data, parents=True)
+                if not wanted and not entity_path.startswith(("topics/", "brokers/")):
+                    await self._remove(path, version)
+                elif version is None:
+                    await self._store.create(path, ConfigEntity(wanted).encode(), parents=True)
                 else:
-                    await self._store.write(path, data, version)
+                    await self._store.write(path, ConfigEntity(wanted).encode(), version)
                 break
             except (BadVersionError, NodeExistsError, NoNodeError):
                 continue
         await self._store.create(paths.CONFIG_CHANGE_PREFIX, ConfigChange(entity_path).encode(), sequence=True)
+
+    async def _remove(self, path: str, version: int | None) -> None:
+        """Delete the znode of an entity without overrides, and what is above it and empty now."""
+        if version is None:
+            return
+        try:
+            await self._store.delete(path, version)
+        except NotEmptyError:  # a user whose clients have overrides
+            await self._store.write(path, ConfigEntity().encode(), version)
+            return
+        parent = paths.parent(path)
+        while parent.startswith(f"{paths.CONFIG_USERS}/"):
+            overrides, parent_version = await self._current(parent)
+            if overrides or parent_version is None:
+                return
+            try:
+                await self._store.delete(parent, parent_version)
+            except (NotEmptyError, BadVersionError, NoNodeError):
+                return
+            parent = paths.parent(parent)
 
     async def _current(self, path: str) -> tuple[dict[str, str], int | None]:
         """(overrides, version of the znode or None where there is none)."""

@@ -193,6 +193,25 @@ def _alter_configs(request: Any, code: ErrorCode, message: str | None) -> Any:
     )
 
 
+def _describe_client_quotas(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.describe_client_quotas_response
+    return m.DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
+
+
+def _alter_client_quotas(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.alter_client_quotas_response
+    return m.AlterClientQuotasResponse(
+        entries=[
+            m.EntryData(
+                error_code=code,
+                error_message=message,
+                entity=[m.EntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in entry.entity],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
 def _describe_producers(request: Any, code: ErrorCode, message: str | None) -> Any:
     m = messages.describe_producers_response
     return m.DescribeProducersResponse(
@@ -274,6 +293,8 @@ _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.OFFSET_COMMIT: _offset_commit,

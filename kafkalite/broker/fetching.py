@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.broker.fetch_sessions import FetchItem, FetchSession
 from kafkalite.broker.partition import FetchClock, IsrChange, Partition
+from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.broker.replicas import Replicas
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
@@ -58,6 +59,7 @@ class PartitionReader:
 
     replicas: Replicas
     propose_isr: Callable[[Partition, IsrChange], None]
+    throttled_rate: ReplicationRate
     choose_replica: Callable[[Partition, str], BrokerId | None] | None = None
 
     def read(
@@ -127,9 +129,17 @@ class PartitionReader:
         data.records = b""
         item.is_drained = item.fetch_offset >= upper_bound
         if item.fetch_offset < upper_bound and (budget > 0 or min_one):
+            throttled = limits.is_follower and is_throttled(
+                log.config.leader_replication_throttled_replicas, item.topic_partition.partition, partition.local_id
+            )
+            now_ms = self.replicas.clock.monotonic_ms() if throttled else 0.0
+            if throttled and limits.replica_id not in partition.isr and self.throttled_rate.is_exceeded(now_ms):
+                return
             size = min(item.max_bytes, budget)
             read = log.read(item.fetch_offset, max(size, 0), upper_bound=upper_bound, min_one_batch=min_one)
             data.records = read.records
+            if throttled:
+                self.throttled_rate.add(len(data.records), now_ms)
             if limits.isolation_level == READ_COMMITTED and not limits.is_follower:
                 data.aborted_transactions = _aborted(log.aborted_transactions(item.fetch_offset, upper_bound))
         elif limits.isolation_level == READ_COMMITTED and not limits.is_follower:

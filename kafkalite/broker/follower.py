@@ -6,6 +6,9 @@ OffsetForLeaderEpoch first (KIP-101, KIP-279).
 
 A partition that begins to follow must not wait for the end of a long poll that knows nothing of it, because acks=all waits for it: the loop
 drops its connection and fetches anew, at most every `_RENEW_INTERVAL_S`.
+
+A replica that follower.replication.throttled.replicas names and that lags is left out of the fetches while all of them together exceed
+follower.replication.throttled.rate (KIP-73).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.broker.follower_session import FetchSessionState
 from kafkalite.broker.partition import Partition
+from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
@@ -75,6 +79,7 @@ class _Following:
     topic_id: bytes
     leader_epoch: int
     must_ask_epoch: bool = False
+    is_in_sync: bool = False
     backoff_ms: float = 0.0
     next_try_ms: float = 0.0
 
@@ -95,12 +100,18 @@ class ReplicaFetchers:
         endpoint_of: Callable[[BrokerId], Endpoint | None],
         now_ms: Callable[[], float],
         wall_ms: Callable[[], int],
+        throttled_rate: ReplicationRate,
     ) -> None:
+        self.throttled_rate = throttled_rate
         self.broker_id, self.broker_epoch, self.config, self.versions = broker_id, broker_epoch, config, versions
         self.endpoint_of, self.now_ms, self.wall_ms = endpoint_of, now_ms, wall_ms
         self._loops: dict[tuple[BrokerId, int], LeaderFetcher] = {}
         self._of: dict[TopicPartition, LeaderFetcher] = {}
         self._follows_no_more = False
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Obey other settings from the next fetch on; of num.replica.fetchers, for partitions that are followed from now on."""
+        self.config = config
 
     def follow_no_more(self) -> None:
         """The broker is about to stop: what it led until now it does not begin to follow.
@@ -154,7 +165,7 @@ class LeaderFetcher:
     """The loop that fetches from one leader."""
 
     def __init__(self, fetchers: ReplicaFetchers, leader: BrokerId) -> None:
-        self._fetchers, self._leader, self._config = fetchers, leader, fetchers.config
+        self._fetchers, self._leader = fetchers, leader
         self._followed: dict[TopicPartition, _Following] = {}
         self._names: dict[bytes, str] = {}
         self._connection: Connection | None = None
@@ -167,6 +178,10 @@ class LeaderFetcher:
         self._range_tasks: set[asyncio.Task[None]] = set()
         self._requests = 0
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"fetch from {leader}")
+
+    @property
+    def _config(self) -> BrokerConfig:
+        return self._fetchers.config
 
     def add(self, partition: Partition, topic_id: bytes) -> None:
         log = partition.log
@@ -320,6 +335,8 @@ class LeaderFetcher:
         topics: dict[str, Any] = {}
         for topic_partition in list(session.changed):
             following = self._followed[topic_partition]
+            if (exceeded_ms := self._throttled_ms(following, now_ms)) > 0:
+                self._leave_out_until(following, now_ms + exceeded_ms)
             if following.next_try_ms > now_ms or following.must_ask_epoch:
                 wait_ms = min(wait_ms, max(1.0, following.next_try_ms - now_ms))
                 continue
@@ -365,6 +382,17 @@ class LeaderFetcher:
             )
         return request, wait_ms
 
+    def _throttled_ms(self, following: _Following, now_ms: float) -> float:
+        """How long a throttled replica that lags must not fetch, because all of them together exceed their rate (KIP-73)."""
+        if following.is_in_sync or not self._counts_as_throttled(following.partition):
+            return 0.0
+        exceeded_ms = self._fetchers.throttled_rate.exceeded_ms(now_ms)
+        return min(exceeded_ms, float(self._config.replica_fetch_backoff_ms)) if exceeded_ms > 0 else 0.0
+
+    def _counts_as_throttled(self, partition: Partition) -> bool:
+        throttled = partition.log.config.follower_replication_throttled_replicas
+        return is_throttled(throttled, partition.topic_partition.partition, self._fetchers.broker_id)
+
     # One partition's answer
 
     def _take(self, following: _Following, data: Any) -> None:
@@ -388,10 +416,13 @@ class LeaderFetcher:
         partition, log = following.partition, following.partition.log
         if data.records:
             log.append_as_follower(data.records, now_ms=self._fetchers.wall_ms())
+            if self._counts_as_throttled(partition):
+                self._fetchers.throttled_rate.add(len(data.records), self._fetchers.now_ms())
             self._session.changed[partition.topic_partition] = None
         if data.log_start_offset > log.log_start_offset:
             log.delete_records(min(data.log_start_offset, log.log_end_offset))
             self._session.changed[partition.topic_partition] = None
+        following.is_in_sync = log.log_end_offset >= data.high_watermark
         partition.follow_high_watermark(data.high_watermark)
 
     def _take_error(self, following: _Following, code: ErrorCode) -> None:

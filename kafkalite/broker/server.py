@@ -35,6 +35,10 @@ class Server:
         self.bound_ports: dict[str, int] = {}
         self.refused = 0
 
+    def update_config(self, config: BrokerConfig) -> None:
+        """Other bounds on connections (KIP-226); listeners stay as they were bound."""
+        self._config = config
+
     async def bind(self) -> None:
         """Bind every listener, without serving yet. OSError names listener and address."""
         loop = asyncio.get_running_loop()

@@ -10,6 +10,7 @@ from kafkalite.broker.dispatch import Handler
 from kafkalite.broker.handlers import (
     alter_configs,
     api_versions,
+    client_quotas,
     cluster,
     control,
     delete_records,
@@ -63,6 +64,8 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: elections.list_partition_reassignments,
     ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental_alter_configs,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter_client_quotas,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.describe_producers,
     ApiKey.ALTER_PARTITION: control.alter_partition,
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,

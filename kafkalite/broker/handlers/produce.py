@@ -4,7 +4,8 @@
   when the high watermark has passed the records (min.insync.replicas before and after).
 - 0 to 2 carry message sets of magic 0 and 1, which are refused until old clients are served; 3 transactional id, batches of magic 2;
   7 zstd; 8 error messages; 10 endpoints of new leaders in the answer (KIP-951).
-- Not done: transactions (a transactional id is refused), quotas.
+- A client that exceeds its producer_byte_rate is told for how long (KIP-219), and nothing more is read from it meanwhile.
+- Not done: transactions (a transactional id is refused).
 """
 
 from __future__ import annotations
@@ -66,14 +67,26 @@ def produce(
                     _name_leader(broker, TopicPartition(topic.name, asked.index), answer)
             answers.append(answer)
         responses.append(m.TopicProduceResponse(name=topic.name, partition_responses=answers))
+    throttle_ms = _throttle(broker, context, now_ms)
     if request.acks == 0:
         if failed is not None:
             raise ProtocolViolation(f"a produce request with acks=0 failed: {failed.code.name}")
         return None
-    reply = m.ProduceResponse(responses=responses)
+    reply = m.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
     if not waits:
         return reply
     return _Acknowledgement(reply, waits, request.timeout_ms).future
+
+
+def _throttle(broker: Broker, context: RequestContext, now_ms: float) -> int:
+    """Count the request for the client's quota; the ms for which the connection is silenced."""
+    quota = broker.quotas.produced
+    if not quota.is_set:
+        return 0
+    throttle_ms = quota.charge(context.user, context.client_id or "", context.request_bytes, now_ms)
+    if throttle_ms:
+        context.connection.mute(throttle_ms / 1000)
+    return throttle_ms
 
 
 def _append(

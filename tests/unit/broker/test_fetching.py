@@ -19,6 +19,7 @@ from kafkalite.broker.fetching import (
     changed_answers,
 )
 from kafkalite.broker.partition import IsrChange, Partition
+from kafkalite.broker.rates import ReplicationRate
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import TopicPartition
 from tests import virtual_time
@@ -58,6 +59,7 @@ def leader(end: int = 10, committed: int = 6, topic_partition: TopicPartition = 
 
 def reader(*partitions: Partition, **options: Any) -> PartitionReader:
     hosted = Hosted({each.topic_partition: each for each in partitions})
+    options = {"throttled_rate": ReplicationRate(11, 1000, 1e18), **options}
     return PartitionReader(hosted, lambda partition, change: hosted.proposed.append(change), **options)  # type: ignore[arg-type]
 
 

@@ -12,6 +12,7 @@ import pytest
 from kafkalite.broker import follower
 from kafkalite.broker.follower import ReplicaFetchers, truncation_offset
 from kafkalite.broker.follower_session import FetchSessionState
+from kafkalite.broker.rates import ReplicationRate
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -148,6 +149,7 @@ class Following:
         monkeypatch.setattr(follower.Connection, "open", self.leader.open)
         self.endpoint: Endpoint | None = Endpoint("L", "h", 1)
         loop = asyncio.get_running_loop()
+        self.throttled_rate = ReplicationRate(11, 1000, 1e18)
         config = BrokerConfig.from_properties(
             {"broker.id": "1", "zookeeper.connect": "localhost:2181", "log.dirs": "unused"}
         )
@@ -159,6 +161,7 @@ class Following:
             lambda leader: self.endpoint,
             lambda: loop.time() * 1000,
             lambda: 0,
+            self.throttled_rate,
         )
 
     def follow(self, log: FakeLog, leader_epoch: int = 1) -> Any:

@@ -1,0 +1,187 @@
+"""Client quotas: whose quota counts for a client, and how long a client that exceeds it is silenced (KIP-13, KIP-55, KIP-219). Pure.
+
+A quota is set for an entity: a user, a client id, or a client id of a user, each by name or as the default of all that
+have no own. The first entity that has the key wins, in this order: user and client, user and any client, user, any user and
+client, any user and any client, any user, client, any client. A default is given to each on its own: two clients that fall under
+`/clients/<default>` do not share it, two connections of one client do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from kafkalite.broker.rates import ClientRate
+from kafkalite.config.keys import ConfigType
+from kafkalite.errors import ErrorCode, KafkaError
+
+
+class Every(Enum):
+    """Stands for the name of all that have no own quota."""
+
+    DEFAULT = "<default>"
+
+
+DEFAULT: Final = Every.DEFAULT
+Name: TypeAlias = str | Literal[Every.DEFAULT] | None
+"""Of a user, a client or an ip; None where the entity has no such part."""
+
+
+class QuotaEntity(NamedTuple):
+    """Whom a quota is for. An `ip` stands alone."""
+
+    user: Name = None
+    client_id: Name = None
+    ip: Name = None
+
+
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+CLIENT_KEYS: Final[Mapping[str, ConfigType]] = {
+    PRODUCER_BYTE_RATE: ConfigType.LONG,
+    CONSUMER_BYTE_RATE: ConfigType.LONG,
+    "request_percentage": ConfigType.DOUBLE,
+    "controller_mutation_rate": ConfigType.DOUBLE,
+}
+IP_KEYS: Final[Mapping[str, ConfigType]] = {"connection_creation_rate": ConfigType.INT}
+
+_EPSILON: Final = 1e-6
+_LEAST_BEFORE_PURGE: Final = 1024
+
+
+def quota_keys(entity: QuotaEntity) -> Mapping[str, ConfigType]:
+    """The keys that the entity may have; others in its znode, such as SCRAM credentials, are no quotas."""
+    return CLIENT_KEYS if entity.ip is None else IP_KEYS
+
+
+def quota_text(entity: QuotaEntity, key: str, value: float) -> str:
+    """A value as it is kept in ZooKeeper. KafkaError INVALID_REQUEST, in Kafka's words, for what the key does not take."""
+    kind = quota_keys(entity).get(key)
+    if kind is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {key}")
+    if kind is ConfigType.DOUBLE:
+        return _java_double(value)
+    whole = int(value + _EPSILON) if isfinite(value) else 0
+    if not abs(whole - value) <= _EPSILON:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration {key} must be a {kind.name} value")
+    if entity.ip is not None and whole < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Invalid value {whole} for configuration {key}: Value must be at least 0"
+        )
+    return str(whole)
+
+
+def _java_double(value: float) -> str:
+    """As Java writes a double: 10000000.0 is 1.0E7."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7 or not isfinite(value):
+        return repr(float(value))
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    text = "".join(map(str, digits)).lstrip("0")
+    tail = text[1:].rstrip("0") or "0"
+    return f"{'-' if sign else ''}{text[0]}.{tail}E{len(text) - 1 + int(exponent)}"
+
+
+class ByteRateQuota:
+    """One key of quotas and the rates of the clients that have it. `count` samples of `length_ms` each are kept."""
+
+    def __init__(self, key: str, count: int, length_ms: float) -> None:
+        self._key, self._count, self._length_ms = key, count, length_ms
+        self._bounds: dict[tuple[Name, Name], float] = {}
+        self._rates: dict[tuple[str, str], ClientRate] = {}
+        self._purge_at = _LEAST_BEFORE_PURGE
+
+    @property
+    def is_set(self) -> bool:
+        """Does anybody have this quota? Asked before everything else, because most clusters have none."""
+        return bool(self._bounds)
+
+    def take(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
+        """The entity has these quotas now."""
+        if entity.ip is not None:
+            return
+        if self._key in quotas:
+            self._bounds[entity.user, entity.client_id] = quotas[self._key]
+        else:
+            self._bounds.pop((entity.user, entity.client_id), None)
+
+    def bound(self, user: str, client_id: str) -> float | None:
+        """Bytes a second that this client may use; None without a quota."""
+        found = self._find(user, client_id)
+        return None if found is None else found[1]
+
+    def most_bytes(self, user: str, client_id: str) -> float | None:
+        """What the client may use at once without being throttled; None without a quota."""
+        bound = self.bound(user, client_id)
+        return None if bound is None else bound * (self._count - 1) * self._length_ms / 1000
+
+    def charge(self, user: str, client_id: str, size: int, now_ms: float) -> int:
+        """Count `size` bytes that the client used; ms for which it must be silent."""
+        found = self._find(user, client_id)
+        if found is None:
+            return 0
+        owner, bound = found
+        rate = self._rate(owner, now_ms)
+        rate.add(size, now_ms)
+        return rate.throttle_ms(bound, now_ms)
+
+    def admit(self, user: str, client_id: str, size: int, now_ms: float) -> int:
+        """May the client be given `size` bytes? 0, and they are counted; else ms to be silent, and they are not.
+
+        One answer is always given to a client that got nothing for a whole window: a batch may be larger than all that its quota
+        allows, and would never be delivered.
+        """
+        found = self._find(user, client_id)
+        if found is None:
+            return 0
+        owner, bound = found
+        rate = self._rate(owner, now_ms)
+        was_idle = rate.is_idle(now_ms)
+        rate.add(size, now_ms)
+        throttle_ms = rate.throttle_ms(bound, now_ms)
+        if was_idle or not throttle_ms:
+            return 0
+        rate.add(-size, now_ms)
+        return throttle_ms
+
+    def _find(self, user: str, client_id: str) -> tuple[tuple[str, str], float] | None:
+        """(who shares the usage, bound) of the entity that counts."""
+        for entity in _candidates(user, client_id):
+            bound = self._bounds.get(entity)
+            if bound is not None:
+                return ("" if entity[0] is None else user, "" if entity[1] is None else client_id), bound
+        return None
+
+    def _rate(self, owner: tuple[str, str], now_ms: float) -> ClientRate:
+        rate = self._rates.get(owner)
+        if rate is None:
+            if len(self._rates) >= self._purge_at:
+                self._rates = {kept: each for kept, each in self._rates.items() if not each.is_idle(now_ms)}
+                self._purge_at = max(_LEAST_BEFORE_PURGE, 2 * len(self._rates))
+            rate = self._rates[owner] = ClientRate(self._count, self._length_ms)
+        return rate
+
+
+def _candidates(user: str, client_id: str) -> Iterator[tuple[Name, Name]]:
+    for who in (user, DEFAULT):
+        yield who, client_id
+        yield who, DEFAULT
+        yield who, None
+    yield None, client_id
+    yield None, DEFAULT
+
+
+class ClientQuotas:
+    """The byte rates of all clients of this broker: `produced` and `fetched`."""
+
+    def __init__(self, window_count: int, window_size_seconds: int) -> None:
+        length_ms = window_size_seconds * 1000.0
+        self.produced = ByteRateQuota(PRODUCER_BYTE_RATE, window_count, length_ms)
+        self.fetched = ByteRateQuota(CONSUMER_BYTE_RATE, window_count, length_ms)
+
+    def take(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
+        """An entity has these quotas from now on; an empty mapping takes all away."""
+        self.produced.take(entity, quotas)
+        self.fetched.take(entity, quotas)

@@ -1,0 +1,100 @@
+"""Rates of bytes over a sliding window, measured as Apache Kafka's quotas measure them: samples of a fixed length, of which some are kept.
+
+A rate is what the kept samples hold, divided by the time that they cover. Who has only just begun is not judged by a
+window of a few milliseconds: client quotas assume that all samples but the current one have passed (`ClientRate`), replication
+quotas one sample at least (`ReplicationRate`). Times are monotonic ms.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class _Samples:
+    """Bytes by sample; what is older than all samples together counts no more."""
+
+    __slots__ = ("_samples", "count", "length_ms", "total")
+
+    def __init__(self, count: int, length_ms: float) -> None:
+        self.count, self.length_ms = count, length_ms
+        self.total = 0
+        self._samples: deque[list[float]] = deque()
+
+    def add(self, size: int, now_ms: float) -> None:
+        self.forget_old(now_ms)
+        samples = self._samples
+        if not samples or now_ms - samples[-1][0] >= self.length_ms:
+            samples.append([now_ms, 0])
+        samples[-1][1] += size
+        self.total += size
+
+    def forget_old(self, now_ms: float) -> None:
+        samples, oldest_ms = self._samples, now_ms - self.count * self.length_ms
+        while samples and samples[0][0] <= oldest_ms:
+            self.total -= int(samples.popleft()[1])
+
+    def age_ms(self, now_ms: float) -> float:
+        return now_ms - self._samples[0][0] if self._samples else 0.0
+
+
+class ClientRate:
+    """A client's rate. `count` samples of `length_ms` each: quota.window.num and quota.window.size.seconds."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self, count: int, length_ms: float) -> None:
+        self._samples = _Samples(count, length_ms)
+
+    def add(self, size: int, now_ms: float) -> None:
+        """Count `size` bytes; a negative number takes back what was counted just before."""
+        self._samples.add(size, now_ms)
+
+    def is_idle(self, now_ms: float) -> bool:
+        self._samples.forget_old(now_ms)
+        return self._samples.total == 0
+
+    def throttle_ms(self, bytes_per_s: float, now_ms: float) -> int:
+        """How long to be silent so that the rate falls to the bound; 0 below it."""
+        self._samples.forget_old(now_ms)
+        window_ms = self._window_ms(now_ms)
+        excess = self._samples.total - bytes_per_s * window_ms / 1000
+        if excess <= 0:
+            return 0
+        return max(1, round(excess / max(bytes_per_s, 1e-3) * 1000))
+
+    def _window_ms(self, now_ms: float) -> float:
+        samples = self._samples
+        age_ms = samples.age_ms(now_ms)
+        missing = samples.count - 1 - int(age_ms / samples.length_ms)
+        return max(1.0, age_ms + max(0, missing) * samples.length_ms)
+
+
+class ReplicationRate:
+    """The rate of throttled replication on one side, and its bound, which may change at any time."""
+
+    __slots__ = ("_samples", "bytes_per_s")
+
+    def __init__(self, count: int, length_ms: float, bytes_per_s: float) -> None:
+        self._samples = _Samples(count, length_ms)
+        self.bytes_per_s = bytes_per_s
+
+    def add(self, size: int, now_ms: float) -> None:
+        self._samples.add(size, now_ms)
+
+    def exceeded_ms(self, now_ms: float) -> float:
+        """How long it takes until the rate is within its bound if nothing is added; 0 when it is."""
+        samples = self._samples
+        samples.forget_old(now_ms)
+        window_ms = max(samples.age_ms(now_ms), samples.length_ms)
+        excess = samples.total - self.bytes_per_s * window_ms / 1000
+        return excess / max(self.bytes_per_s, 1e-3) * 1000 if excess > 0 else 0.0
+
+    def is_exceeded(self, now_ms: float) -> bool:
+        return self.exceeded_ms(now_ms) > 0
+
+
+def is_throttled(throttled_replicas: tuple[str, ...], partition: int, broker_id: int) -> bool:
+    """Does {leader,follower}.replication.throttled.replicas of a topic name this replica? `*` names all (KIP-73)."""
+    return bool(throttled_replicas) and (
+        f"{partition}:{broker_id}" in throttled_replicas or throttled_replicas == ("*",)
+    )
