@@ -21,9 +21,10 @@ from kafkalite.storage import checkpoints
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.log_directory import LogDirectory
 from kafkalite.storage.log_files import DELETE_DIRECTORY, suffixed_directory
+from kafkalite.storage.log_opening import DirectoryOpening, open_all
 from kafkalite.storage.meta_properties import FILE_NAME, MetaProperties, WrongDirectory, write_meta_properties
 from kafkalite.storage.partition_log import FlushWork, PartitionLog
-from kafkalite.storage.recovery import LoadOptions, create_log, load_log
+from kafkalite.storage.recovery import create_log
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,9 @@ class StorageConfig(Protocol):
 
     @property
     def producer_id_expiration_ms(self) -> int: ...
+
+    @property
+    def num_recovery_threads_per_data_dir(self) -> int: ...
 
 
 class LogStore:
@@ -122,50 +126,33 @@ class LogStore:
         Raises WrongDirectory when a directory belongs to another process or holds what is no log, or when a partition lies
         in two directories; KafkaError KAFKA_STORAGE_ERROR when no directory works.
         """
-        loop = asyncio.get_running_loop()
-        configs = dict(topic_configs or {})
         if not any(directory.is_locked for directory in self.directories):
             self.acquire()
-        directories = self.online_directories
-        loads = [loop.run_in_executor(None, self._open_logs, directory, configs) for directory in directories]
-        results = await asyncio.gather(*loads, return_exceptions=True)
-        for directory, result in zip(directories, results, strict=True):
+        config, now_ms = self.config, self.clock.now_ms()
+        openings = [
+            DirectoryOpening(
+                directory,
+                dict(topic_configs or {}),
+                config.topic_defaults,
+                self.rng,
+                now_ms,
+                config.producer_id_expiration_ms,
+            )
+            for directory in self.online_directories
+        ]
+        results = await open_all(openings, config.num_recovery_threads_per_data_dir)
+        for opening, result in zip(openings, results, strict=True):
             if isinstance(result, OSError):
-                directory.failure(result)
+                opening.directory.failure(result)
             elif isinstance(result, BaseException):
                 self._release()
                 raise result
             else:
+                self._high_watermarks.update(opening.high_watermarks)
+                self._doomed += [(now_ms, opening.directory, path) for path in opening.doomed]
                 self._take_over(result)
         self._require_a_directory()
-        self.purge_deleted(self.clock.now_ms())
-
-    def _open_logs(self, directory: LogDirectory, configs: Mapping[str, TopicConfig]) -> list[PartitionLog]:
-        clean = directory.take_clean_marker()
-        live, doomed = directory.scan()
-        now_ms = self.clock.now_ms()
-        self._doomed += [(now_ms, directory, path) for path in doomed]
-        recovery_points = directory.read_offsets(checkpoints.RECOVERY_POINT)
-        log_starts = directory.read_offsets(checkpoints.LOG_START)
-        first_dirty = directory.read_offsets(checkpoints.CLEANER)
-        self._high_watermarks.update(directory.read_offsets(checkpoints.HIGH_WATERMARK))
-        logs = []
-        for topic_partition, path in live.items():
-            options = LoadOptions(
-                clean,
-                recovery_points.get(topic_partition, 0),
-                log_starts.get(topic_partition, 0),
-                now_ms,
-                self.config.producer_id_expiration_ms,
-            )
-            config = configs.get(topic_partition.topic, self.config.topic_defaults)
-            log = load_log(topic_partition, directory, path, config=config, rng=self.rng, options=options)
-            log.set_high_watermark(self._high_watermarks.get(topic_partition, 0))
-            log.first_dirty_offset = first_dirty.get(topic_partition)
-            logs.append(log)
-        if not clean and logs:
-            logger.info("%s was not left in good order: %d logs were checked", directory.path, len(logs))
-        return logs
+        self.purge_deleted(now_ms)
 
     def _take_over(self, logs: Iterable[PartitionLog]) -> None:
         for log in logs:

@@ -37,7 +37,7 @@ class OffsetIndex:
     """The index at `path` of the segment that begins at `base_offset`."""
 
     def __init__(self, files: OpenFiles, path: str, base_offset: int, size: int) -> None:
-        self._files = files
+        self.files = files
         self.path = path
         self.base_offset = base_offset
         self.count = size // ENTRY_SIZE
@@ -53,7 +53,7 @@ class OffsetIndex:
     def append(self, offset: int, position: int) -> None:
         """Add an entry behind the last one. Raises OSError."""
         entry = _ENTRY.pack(offset - self.base_offset, position)
-        self._files.get(self.path).write_at(self.count * ENTRY_SIZE, [entry])
+        self.files.get(self.path).write_at(self.count * ENTRY_SIZE, [entry])
         self.count += 1
         self._last = OffsetEntry(offset, position)
 
@@ -77,7 +77,7 @@ class OffsetIndex:
 
     def cut(self, count: int) -> None:
         """End the file behind the first `count` entries, whatever a failed write left there."""
-        self._files.get(self.path).truncate(count * ENTRY_SIZE)
+        self.files.get(self.path).truncate(count * ENTRY_SIZE)
         self.count = count
         self._last = None
 
@@ -89,12 +89,12 @@ class OffsetIndex:
 
     def entries(self) -> list[OffsetEntry]:
         """All entries, for checks and dumps."""
-        data = self._files.get(self.path).read_at(0, self.count * ENTRY_SIZE)
+        data = self.files.get(self.path).read_at(0, self.count * ENTRY_SIZE)
         return [OffsetEntry(self.base_offset + relative, position) for relative, position in _ENTRY.iter_unpack(data)]
 
     def _first_above(self, offset: int) -> int:
         """Number of the first entry whose offset is greater than `offset`."""
-        file = self._files.get(self.path)
+        file = self.files.get(self.path)
         relative = offset - self.base_offset
         low, high = 0, self.count
         while high - low > _BLOCK_ENTRIES:
@@ -109,6 +109,6 @@ class OffsetIndex:
         return low + bisect_right(block[::2], relative)
 
     def _read(self, number: int) -> OffsetEntry:
-        data = self._files.get(self.path).read_at(number * ENTRY_SIZE, ENTRY_SIZE)
+        data = self.files.get(self.path).read_at(number * ENTRY_SIZE, ENTRY_SIZE)
         relative, position = _ENTRY.unpack(data)
         return OffsetEntry(self.base_offset + relative, position)

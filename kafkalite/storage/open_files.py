@@ -1,7 +1,8 @@
 """The open files of one log directory: opened when first used, and never more than a fixed number at a time.
 
 Thousands of partitions have tens of thousands of files; a process may hold far fewer. When there is no room the file
-that was opened longest ago is closed; whoever needs it again pays one open. Used from one thread at a time.
+that was opened longest ago is closed; whoever needs it again pays one open. Used by one thread only: another one's use
+could close a file that is being read.
 """
 
 from __future__ import annotations

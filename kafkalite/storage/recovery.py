@@ -44,6 +44,7 @@ from kafkalite.storage.log_files import (
     offset_name,
     offset_of,
 )
+from kafkalite.storage.open_files import OpenFiles
 from kafkalite.storage.partition_log import PartitionLog
 from kafkalite.storage.partition_metadata import read_topic_id, write_topic_id
 from kafkalite.storage.producer_files import ProducerSnapshots, restore_producers
@@ -62,6 +63,15 @@ _OLD_HEADER_SIZE: Final = 16
 
 class UnsupportedFormat(OSError):
     """The log holds messages of a format before Kafka 0.11, which this broker does not read."""
+
+
+class LoadProgress:
+    """How far one thread came that opens logs: logs opened, bytes of batches checked."""
+
+    __slots__ = ("checked_bytes", "logs")
+
+    def __init__(self) -> None:
+        self.logs = self.checked_bytes = 0
 
 
 class LoadOptions(NamedTuple):
@@ -115,9 +125,24 @@ def load_log(
     config: TopicConfig,
     rng: Random,
     options: LoadOptions,
+    files: OpenFiles | None = None,
+    progress: LoadProgress | None = None,
 ) -> PartitionLog:
-    """The log in the directory `path`. Raises OSError, UnsupportedFormat among them."""
-    return _Loader(topic_partition, log_directory, path, config, options).load(rng)
+    """The log in the directory `path`. Raises OSError, UnsupportedFormat among them.
+
+    A thread that opens logs beside others has `files` of its own, through which it opens files until the log is complete.
+    """
+    loader = _Loader(
+        topic_partition, log_directory, path, config, options, files or log_directory.files, progress or LoadProgress()
+    )
+    log = loader.load(rng)
+    loader.progress.logs += 1
+    if files is not None:
+        for segment in log.segments:
+            for name in segment.paths():
+                files.forget(name)
+            segment.use(log_directory.files)
+    return log
 
 
 class _Loader:
@@ -130,7 +155,11 @@ class _Loader:
         path: str,
         config: TopicConfig,
         options: LoadOptions,
+        files: OpenFiles,
+        progress: LoadProgress,
     ) -> None:
+        self.files = files
+        self.progress = progress
         self.topic_partition = topic_partition
         self.log_directory = log_directory
         self.path = path
@@ -143,7 +172,7 @@ class _Loader:
 
     def load(self, rng: Random) -> PartitionLog:
         disk, options = self.log_directory.disk, self.options
-        entries = _settle_files(self.log_directory, self.path)
+        entries = _settle_files(self.files, self.path)
         snapshots = ProducerSnapshots(disk, self.path, entries)
         self._open_segments(entries)
         recovery_point = options.recovery_point
@@ -166,7 +195,7 @@ class _Loader:
             self.segments.clear()
         if not self.segments:
             log_end_offset = log_start_offset
-            self.segments.append(Segment.create(self.log_directory.files, self.path, log_start_offset, options.now_ms))
+            self.segments.append(Segment.create(self.files, self.path, log_start_offset, options.now_ms))
         producers = self._restore_producers(snapshots, log_end_offset)
         self.epochs_changed |= self.epochs.truncate_from_end(log_end_offset)
         self.epochs_changed |= self.epochs.truncate_from_start(log_start_offset)
@@ -208,7 +237,7 @@ class _Loader:
             sizes = [entry.size if (entry := entries.get(offset_name(base, s))) else 0 for s in SEGMENT_SUFFIXES]
             log_entry = entries[offset_name(base, LOG)]
             segment = Segment(
-                self.log_directory.files,
+                self.files,
                 self.path,
                 base,
                 FileSizes(*sizes),
@@ -228,7 +257,7 @@ class _Loader:
         return segment.rebuild_indexes(self._valid_batches(segment), self.config.index_interval_bytes)
 
     def _valid_batches(self, segment: Segment) -> Iterator[BatchHeader]:
-        for header in valid_batches(self.log_directory, segment):
+        for header in valid_batches(self.files, segment, self.progress):
             if self.epochs.assign(header.partition_leader_epoch, header.base_offset):
                 self.epochs_changed = True
             yield header
@@ -307,12 +336,12 @@ class _Loader:
         return state
 
 
-def valid_batches(log_directory: LogDirectory, segment: Segment) -> Iterator[BatchHeader]:
+def valid_batches(files: OpenFiles, segment: Segment, progress: LoadProgress) -> Iterator[BatchHeader]:
     """The batches of a segment up to the first byte that is none: whole, magic 2, right CRC, offsets that grow.
 
     Raises OSError, UnsupportedFormat among them.
     """
-    file = log_directory.files.get(segment.path)
+    file = files.get(segment.path)
     size = file.size()
     position, next_offset = 0, segment.base_offset
     chunk, start = b"", 0
@@ -339,6 +368,7 @@ def valid_batches(log_directory: LogDirectory, segment: Segment) -> Iterator[Bat
             at += len(part)
         if crc != header.crc:
             return
+        progress.checked_bytes += header.size
         yield header
         position, next_offset = header.end, header.next_offset
 
@@ -349,9 +379,9 @@ def _refuse_old_format(segment: Segment, message: bytes) -> None:
         raise UnsupportedFormat(f"{segment.path} holds messages of a format before Kafka 0.11 (KIP-98)")
 
 
-def _settle_files(log_directory: LogDirectory, path: str) -> dict[str, Entry]:
+def _settle_files(files: OpenFiles, path: str) -> dict[str, Entry]:
     """Finish or undo what a stop interrupted (see `segment_swap`); returns the files left, by name."""
-    disk = log_directory.disk
+    disk = files.disk
     names = {entry.name for entry in disk.list(path)}
 
     def bases_of(suffix: str) -> list[int]:
@@ -370,7 +400,7 @@ def _settle_files(log_directory: LogDirectory, path: str) -> dict[str, Entry]:
     remove([name for name in names if name.endswith(CLEANED)])
     swaps = sorted(bases_of(SWAP))
     if swaps:
-        end = _end_of_swap(log_directory, path, swaps[-1])
+        end = _end_of_swap(files, path, swaps[-1])
         replaced = [
             name
             for name in names
@@ -390,14 +420,14 @@ def _base(name: str) -> int:
     return int(digits) if digits.isdecimal() else -1
 
 
-def _end_of_swap(log_directory: LogDirectory, path: str, base: int) -> int:
+def _end_of_swap(files: OpenFiles, path: str, base: int) -> int:
     """Offset behind the last batch of a `.log.swap` file."""
     name = os.path.join(path, offset_name(base, LOG + SWAP))
-    file = log_directory.files.get(name)
+    file = files.get(name)
     position, size, end = 0, file.size(), base + 1
     while position + HEADER_SIZE <= size:
         header = BatchHeader.read(file.read_at(position, HEADER_SIZE))
         end = header.next_offset
         position += header.size
-    log_directory.files.forget(name)
+    files.forget(name)
     return end

@@ -141,6 +141,12 @@ class Segment:
             files.create(path)
         return segment
 
+    def use(self, files: OpenFiles) -> None:
+        """Open files through `files` from now on."""
+        self._files = files
+        for index in (self.offset_index, self.time_index, self.transaction_index):
+            index.files = files
+
     def __repr__(self) -> str:
         return f"Segment({self.path}, {self.size} bytes)"
 

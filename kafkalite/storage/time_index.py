@@ -29,7 +29,7 @@ class TimeIndex:
     """The index at `path` of the segment that begins at `base_offset`."""
 
     def __init__(self, files: OpenFiles, path: str, base_offset: int, size: int) -> None:
-        self._files = files
+        self.files = files
         self.path = path
         self.base_offset = base_offset
         self.count = size // ENTRY_SIZE
@@ -47,13 +47,13 @@ class TimeIndex:
         if timestamp <= self.last.timestamp:
             return
         entry = _ENTRY.pack(timestamp, offset - self.base_offset)
-        self._files.get(self.path).write_at(self.count * ENTRY_SIZE, [entry])
+        self.files.get(self.path).write_at(self.count * ENTRY_SIZE, [entry])
         self.count += 1
         self._last = TimeEntry(timestamp, offset)
 
     def lookup(self, timestamp: int) -> TimeEntry:
         """The last entry with a timestamp below `timestamp`; (NO_TIMESTAMP, base offset) when there is none."""
-        file = self._files.get(self.path)
+        file = self.files.get(self.path)
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
@@ -77,7 +77,7 @@ class TimeIndex:
 
     def cut(self, count: int) -> None:
         """End the file behind the first `count` entries, whatever a failed write left there."""
-        self._files.get(self.path).truncate(count * ENTRY_SIZE)
+        self.files.get(self.path).truncate(count * ENTRY_SIZE)
         self.count = count
         self._last = None
 
@@ -91,10 +91,10 @@ class TimeIndex:
 
     def entries(self) -> list[TimeEntry]:
         """All entries, for checks and dumps."""
-        data = self._files.get(self.path).read_at(0, self.count * ENTRY_SIZE)
+        data = self.files.get(self.path).read_at(0, self.count * ENTRY_SIZE)
         return [TimeEntry(timestamp, self.base_offset + relative) for timestamp, relative in _ENTRY.iter_unpack(data)]
 
     def _read(self, number: int) -> TimeEntry:
-        data = self._files.get(self.path).read_at(number * ENTRY_SIZE, ENTRY_SIZE)
+        data = self.files.get(self.path).read_at(number * ENTRY_SIZE, ENTRY_SIZE)
         timestamp, relative = _ENTRY.unpack(data)
         return TimeEntry(timestamp, self.base_offset + relative)

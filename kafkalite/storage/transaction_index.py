@@ -30,13 +30,13 @@ class TransactionIndex:
     """The index at `path`, of `size` bytes; 0 when there is no file."""
 
     def __init__(self, files: OpenFiles, path: str, size: int) -> None:
-        self._files = files
+        self.files = files
         self.path = path
         self.size = size - size % _ENTRY.size
 
     def append(self, entry: AbortedTransaction) -> None:
         """Add an entry, creating the file for the first one. Raises OSError."""
-        file = self._files.get(self.path) if self.size else self._files.create(self.path)
+        file = self.files.get(self.path) if self.size else self.files.create(self.path)
         file.write_at(self.size, [_ENTRY.pack(_VERSION, *entry)])
         self.size += _ENTRY.size
 
@@ -45,7 +45,7 @@ class TransactionIndex:
         if not self.size:
             return []
         found = []
-        for version, *fields in _ENTRY.iter_unpack(self._files.get(self.path).read_at(0, self.size)):
+        for version, *fields in _ENTRY.iter_unpack(self.files.get(self.path).read_at(0, self.size)):
             if version > _VERSION:
                 raise OSError(f"{self.path}: entry of unknown version {version}")
             found.append(AbortedTransaction(*fields))
@@ -58,11 +58,11 @@ class TransactionIndex:
     def truncate_to_size(self, size: int) -> None:
         """Keep the entries in the first `size` bytes."""
         if size < self.size:
-            self._files.get(self.path).truncate(size)
+            self.files.get(self.path).truncate(size)
             self.size = size
 
     def clear(self) -> None:
         """Remove the file."""
-        self._files.forget(self.path)
-        self._files.disk.remove(self.path)
+        self.files.forget(self.path)
+        self.files.disk.remove(self.path)
         self.size = 0

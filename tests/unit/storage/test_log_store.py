@@ -31,11 +31,12 @@ class FixedClock:
         return float(self.now)
 
 
-def store_at(*paths, disk=None, defaults=None):
+def store_at(*paths, disk=None, defaults=None, threads=1):
     config = SimpleNamespace(
         log_dirs=[str(path) for path in paths],
         topic_defaults=defaults or TopicConfig(),
         producer_id_expiration_ms=DAY_MS,
+        num_recovery_threads_per_data_dir=threads,
     )
     return LogStore(config, disk or OsDisk(), FixedClock(), Random(3))
 
@@ -279,3 +280,53 @@ def test_an_unreadable_checkpoint_is_only_warned_about(tmp_path):
     (tmp_path / "recovery-point-offset-checkpoint").write_text("garbage")
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n5\n")
     assert opened(tmp_path).get(A0).log_end_offset == 3
+
+
+def test_many_logs_are_recovered_by_several_threads_with_a_word_about_it(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("kafkalite.storage.log_opening._PROGRESS_S", 0.0)
+    caplog.set_level("INFO")
+    store = opened(tmp_path)
+    for number in range(40):
+        log = store.create(TopicPartition("many", number))
+        for _ in range(5):
+            append(log)
+    die(store)
+    store = store_at(tmp_path, threads=4)
+    asyncio.run(store.open())
+    assert {log.log_end_offset for log in store.all_logs()} == {5} and len(store.all_logs()) == 40
+    assert "of 40 done" in caplog.text
+    append(store.get(TopicPartition("many", 7)))
+    close(store)
+
+
+def test_only_what_lies_behind_the_recovery_point_is_read_after_a_crash(tmp_path):
+    reads = []
+
+    class WatchedDisk(OsDisk):
+        def open(self, path, *, create=False):
+            file = super().open(path, create=create)
+            if path.endswith(".log"):
+                read_at = file.read_at
+                return SimpleNamespace(
+                    read_at=lambda position, size: reads.append((path, size)) or read_at(position, size),
+                    write_at=file.write_at,
+                    truncate=file.truncate,
+                    size=file.size,
+                    close=file.close,
+                )
+            return file
+
+    store = opened(tmp_path, disk=WatchedDisk(), defaults=TopicConfig(segment_bytes=1 << 14))
+    log = store.create(A0)
+    for _ in range(2000):
+        append(log)
+    asyncio.run(store.flush_sealed())
+    store.checkpoint_recovery_points()
+    segments = len(log.segments)
+    die(store)
+    reads.clear()
+    store = opened(tmp_path, disk=WatchedDisk(), defaults=TopicConfig(segment_bytes=1 << 14))
+    log = store.get(A0)
+    assert log.log_end_offset == 2000 and len(log.segments) == segments > 8
+    assert {path for path, _ in reads} == {log.segments[-1].path}
+    close(store)
