@@ -230,6 +230,11 @@ class ClusterClient:
         link = self._links.get((node.host, node.port)) if node else None
         return link.problem if link else ""
 
+    async def open_separate(self, host: str, port: int) -> Connection:
+        """A connection that the caller owns and closes. ConnectionError, TimeoutError."""
+        self._check_open()
+        return await self._opener(host, port)
+
     async def connection(self, broker_id: int) -> Connection:
         """The connection to a broker. ClientError BROKER_NOT_AVAILABLE when the view lacks it, ConnectionError, TimeoutError."""
         node = self.view.brokers.get(broker_id)
@@ -310,6 +315,11 @@ class ClusterClient:
         self._topics |= new
         self._auto_create = self._auto_create or auto_create
         return bool(new)
+
+    def watch_all_topics(self) -> bool:
+        """Keep all topics of the cluster in the view; True when that is new, and a refresh is due."""
+        new, self._all_topics = not self._all_topics, True
+        return new
 
     def request_refresh(self) -> None:
         """Ask for fresh metadata without waiting for it."""

@@ -1,23 +1,27 @@
 """The consumer: reads assigned partitions from where it is told to.
 
-A fetcher fills a buffer ahead of the reader; `getmany`, `getone` and `async for` take from it. Group membership, when it comes, calls
-`assign` and `seek` from outside; nothing here depends on who decides the assignment.
+A fetcher fills a buffer ahead of the reader; `getmany`, `getone` and `async for` take from it. Which partitions are read is decided
+by the program (`assign`) or by a group (`subscribe`, `GroupSession`); reading is the same in both cases.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from kafkalite.client.assignors import Assignor, assignors_named
 from kafkalite.client.cluster_client import ClusterClient, Opener
 from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, RecordDeserializationError
 from kafkalite.client.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.fetcher import Fetcher, FetcherSettings
+from kafkalite.client.group_session import GroupSession
+from kafkalite.client.membership import MembershipSettings
 from kafkalite.client.offset_lookup import EARLIEST, LATEST, list_offsets
 from kafkalite.client.options import options_from_config
-from kafkalite.client.records import ConsumerRecord, ConsumerRecordDraft, OffsetAndTimestamp
+from kafkalite.client.records import ConsumerRecord, ConsumerRecordDraft, OffsetAndMetadata, OffsetAndTimestamp
 from kafkalite.client.retry import RetryPolicy
 from kafkalite.client.serializers import Deserializer, DeserializerChoice, check_choice, deserializer_for
 from kafkalite.errors import ErrorCode
@@ -25,6 +29,11 @@ from kafkalite.types import TopicPartition
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
+
+Committable = int | tuple[int, str] | OffsetAndMetadata
+"""What can be committed for a partition: the offset of the next record to read, alone or with a note."""
+OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], None]
+"""Called with what was to be committed, and the error when it was not."""
 
 
 class Consumer:
@@ -37,11 +46,27 @@ class Consumer:
     - `key_deserializer`, `value_deserializer`: a name of `serializers.FORMATS`, a callable, or a mapping from topic to either.
     - `prefetch_max_bytes` bounds what is fetched ahead of the reader, over all partitions; `max_partition_fetch_bytes` for each.
     - `max_poll_records` is the default limit of `getmany`.
+
+    Topics given to the constructor are subscribed to at `connect`. With a `group_id`:
+
+    - `partition_assignment_strategy`: names of `assignors.ASSIGNORS`, or assignors; rebalances are cooperative when all of them are.
+    - `enable_auto_commit`: positions are committed every `auto_commit_interval_ms` when records are asked for, before partitions are
+      given up, and by `close`. Records that were handed out count as read when the program asks for more.
+    - `group_instance_id`: the member's place is kept for `session_timeout_ms` while it is away (static membership).
+    - `max_poll_interval_ms`: a program that does not ask for records for so long loses its place in the group.
     """
 
     def __init__(
         self,
-        *,
+        *topics: str,
+        group_id: str | None = None,
+        group_instance_id: str | None = None,
+        partition_assignment_strategy: str | Assignor | Sequence[str | Assignor] = ("range", "cooperative-sticky"),
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        max_poll_interval_ms: int = 300_000,
         bootstrap_servers: str | Sequence[str] = "localhost:9092",
         client_id: str | None = "kafkalite-consumer",
         auto_offset_reset: str = "latest",
@@ -99,6 +124,30 @@ class Consumer:
         self._fetching: asyncio.Task[None] | None = None
         self._iterated: list[ConsumerRecord] = []
         self._closed = False
+        self._wanted: tuple[tuple[str, ...], str | re.Pattern[str] | None, Any] | None = None
+        self._group: GroupSession | None = None
+        if group_id is not None:
+            self._group = GroupSession(
+                self._cluster,
+                self._buffer,
+                MembershipSettings(
+                    group_id,
+                    assignors_named(partition_assignment_strategy),
+                    group_instance_id,
+                    session_timeout_ms,
+                    heartbeat_interval_ms,
+                    max_poll_interval_ms,
+                    retry_backoff_ms,
+                ),
+                auto_commit_interval_ms=auto_commit_interval_ms if enable_auto_commit else None,
+                request_timeout_ms=request_timeout_ms,
+                api_timeout_ms=default_api_timeout_ms,
+                isolation_level=self._isolation_level,
+                consumed=self.consumed_offsets,
+                on_change=self._assignment_changed,
+            )
+        if topics:
+            self.subscribe(topics)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **options: Any) -> Self:
@@ -111,11 +160,21 @@ class Consumer:
         await self._cluster.connect(timeout)
         if self._fetching is None:
             self._fetching = asyncio.get_running_loop().create_task(self._fetcher.run(), name="kafkalite-fetcher")
+            self._begin_subscription()
+            if self._group is not None:
+                self._group.find_positions()
 
-    async def close(self) -> None:
-        """Stop fetching and let go of all connections; readers that wait get ClientClosedError."""
+    async def close(self, timeout: float = 30.0, *, commit: bool = True) -> None:
+        """Commit what was read (with `enable_auto_commit`, unless `commit` is False), leave the group, let go of all connections.
+
+        Leaving takes `timeout` seconds at most. Readers that wait get ClientClosedError.
+        """
+        if self._closed:
+            return
         self._closed = True
         self._data.set()
+        if self._group is not None:
+            await self._group.close(commit and self._fetching is not None, timeout)
         if self._fetching is not None:
             self._fetching.cancel()
             await asyncio.gather(self._fetching, return_exceptions=True)
@@ -133,7 +192,8 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        # After an error the records in hand were perhaps not dealt with: they are read again rather than lost.
+        await self.close(commit=kind is None)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -141,14 +201,66 @@ class Consumer:
 
     # assignment
 
-    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
-        """Read these partitions and no others; those that stay keep their position."""
+    def subscribe(
+        self, topics: str | Iterable[str] = (), *, pattern: str | re.Pattern[str] | None = None, listener: Any = None
+    ) -> None:
+        """Read these topics, or all whose whole name `pattern` matches, sharing their partitions with the other members of the group.
+
+        `listener` is a `RebalanceListener` or anything with its methods. Replaces an earlier subscription. ValueError without a
+        `group_id`, without topics or pattern, with both, and when partitions were assigned by hand.
+        """
         self._check_open()
+        names = tuple(dict.fromkeys([topics] if isinstance(topics, str) else topics))
+        if self._group is None:
+            raise ValueError("subscribe needs a group_id; assign does not")
+        if bool(names) == (pattern is not None):
+            raise ValueError("subscribe needs either topics or a pattern")
+        if self._buffer.states and not self._group.subscribed:
+            raise ValueError("partitions are assigned by hand; unsubscribe first")
+        self._wanted = (names, pattern, listener)
+        if self._fetching is not None:
+            self._begin_subscription()
+
+    def _begin_subscription(self) -> None:
+        if self._group is not None and self._wanted is not None:
+            wanted, self._wanted = self._wanted, None
+            self._group.subscribe(*wanted)
+
+    def unsubscribe(self) -> None:
+        """Read nothing: leave the group, in the background, or drop the assignment."""
+        self._check_open()
+        self._wanted = None
+        if self._group is not None and self._group.subscribed:
+            self._group.unsubscribe()
+        else:
+            self._buffer.assign(())
+            self._assignment_changed()
+
+    def subscription(self) -> set[str]:
+        """The topics that this member reads; for a pattern those that match now."""
+        if self._wanted is not None:
+            return set(self._wanted[0])
+        return self._group.subscription if self._group is not None else set()
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Read these partitions and no others; those that stay keep their position. ValueError after `subscribe`.
+
+        With a `group_id` they begin where the group committed.
+        """
+        self._check_open()
+        if self._wanted is not None or (self._group is not None and self._group.subscribed):
+            raise ValueError("the group decides the assignment; unsubscribe first")
         wanted = [TopicPartition(*each) for each in partitions]
-        self._buffer.assign(wanted)
-        self._iterated = [record for record in self._iterated if record.topic_partition in self._buffer.states]
+        self._buffer.assign(wanted, awaits_committed=self._group is not None)
+        self._assignment_changed()
         if self._cluster.watch_topics({each.topic for each in wanted}):
             self._cluster.request_refresh()
+        if self._group is not None and self._fetching is not None:
+            self._group.find_positions()
+
+    def _assignment_changed(self) -> None:
+        self._iterated = [record for record in self._iterated if record.topic_partition in self._buffer.states]
+        self._data.set()
         self._fetcher.wake()
 
     def assignment(self) -> set[TopicPartition]:
@@ -232,6 +344,61 @@ class Consumer:
         unread = [r.offset for r in self._iterated if r.topic_partition == state.topic_partition]
         return min(unread, default=state.position)
 
+    # commits
+
+    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The position of each assigned partition that has one, as it would be committed now."""
+        found = {}
+        unread = {
+            record.topic_partition: record.offset for record in self._iterated
+        }  # the last given is the first to read
+        for each, state in self._buffer.states.items():
+            if each in unread:
+                found[each] = OffsetAndMetadata(unread[each])
+            elif state.position is not None:
+                found[each] = OffsetAndMetadata(state.position, "", state.position_epoch)
+        return found
+
+    def _session(self) -> GroupSession:
+        self._check_open()
+        if self._group is None:
+            raise ValueError("commits need a group_id")
+        return self._group
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committable] | None = None) -> None:
+        """Commit `offsets`, by default the positions of all assigned partitions, and wait for the answer.
+
+        CommitFailedError when the partitions are another member's by now; ClientTimeoutError, ClientError. ValueError without a group.
+        """
+        session = self._session()
+        await self._ensure_connected()
+        await session.commit(None if offsets is None else committable(offsets))
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, Committable] | None = None, callback: OnCommit | None = None
+    ) -> asyncio.Task[None]:
+        """`commit` in the background; the task, or `callback`, tells the outcome."""
+        session = self._session()
+        chosen = self.consumed_offsets() if offsets is None else committable(offsets)
+        task = asyncio.get_running_loop().create_task(session.commit(chosen))
+        task.add_done_callback(lambda done: _tell(done, chosen, callback))
+        return task
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """The offset that the group committed for a partition; None for nothing."""
+        found = (await self.committed_offsets([partition]))[TopicPartition(*partition)]
+        return None if found is None else found.offset
+
+    async def committed_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group committed for each partition, with notes."""
+        session = self._session()
+        await self._ensure_connected()
+        return await session.committed([TopicPartition(*each) for each in partitions])
+
+    # offsets
+
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that each partition still has."""
         return await self._offsets_at(EARLIEST, partitions)
@@ -255,6 +422,13 @@ class Consumer:
     def highwater(self, partition: TopicPartition) -> int | None:
         """The high watermark that the last fetch told; None before the first."""
         return self._state(partition).high_watermark
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the position is behind the end that this consumer may see, as the last fetch told; None before it."""
+        state = self._state(partition)
+        end = state.last_stable_offset if self._isolation_level else state.high_watermark
+        position = self.consumed_offsets().get(state.topic_partition)
+        return None if end is None or position is None else max(end - position.offset, 0)
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         return self._state(partition).last_stable_offset
@@ -281,8 +455,20 @@ class Consumer:
         limit = self._max_poll_records if max_records is None else max_records
         if limit < 1:
             raise ValueError(f"max_records is {limit}; it must be at least 1")
-        only = {self._state(each).topic_partition for each in partitions} or None
         await self._ensure_connected()
+        group = self._group
+        if group is None:
+            return await self._getmany(partitions, timeout_ms, limit)
+        await group.begin_poll()
+        try:
+            return await self._getmany(partitions, timeout_ms, limit)
+        finally:
+            group.end_poll()
+
+    async def _getmany(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float, limit: int
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        only = {self._state(each).topic_partition for each in partitions} or None
         found = self._take(limit, only)
         if not found and timeout_ms > 0:
             try:
@@ -329,6 +515,9 @@ class Consumer:
         await self._data.wait()
         self._data.clear()
         self._check_open()
+        if self._group is not None:
+            await self._group.settled()
+            self._check_open()
 
     def _take(self, limit: int, only: set[TopicPartition] | None) -> dict[TopicPartition, list[ConsumerRecord]]:
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
@@ -382,3 +571,24 @@ class Consumer:
             "fetch_requests": self._fetcher.requests,
             "assigned_partitions": len(self._buffer.states),
         }
+
+
+def committable(offsets: Mapping[TopicPartition, Committable]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets with notes, from what programs give: an offset, a pair of offset and note, or both as `OffsetAndMetadata`."""
+    found = {}
+    for each, given in offsets.items():
+        if isinstance(given, int):
+            found[TopicPartition(*each)] = OffsetAndMetadata(given)
+        elif isinstance(given, tuple):
+            found[TopicPartition(*each)] = OffsetAndMetadata(*given)
+        else:
+            found[TopicPartition(*each)] = given
+    return found
+
+
+def _tell(
+    done: asyncio.Task[None], offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None
+) -> None:
+    problem = ClientClosedError("the consumer") if done.cancelled() else done.exception()
+    if callback is not None:
+        callback(offsets, problem if isinstance(problem, Exception) else None)

@@ -46,6 +46,15 @@ class ClientTimeoutError(ClientError, TimeoutError):
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
 
 
+class AdminError(ClientError):
+    """Some items of a call failed; `failures` has the error of each by its name, the rest was done."""
+
+    def __init__(self, failures: Mapping[str, ClientError]) -> None:
+        self.failures = dict(failures)
+        first = next(iter(self.failures.values()))
+        super().__init__(first.code, "; ".join(str(each) for each in self.failures.values()))
+
+
 class BufferFullError(ClientTimeoutError):
     """The producer's memory stayed full for `max_block_ms`: records come in faster than brokers take them."""
 
@@ -83,6 +92,20 @@ class NoOffsetForPartitionError(ClientError):
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE, f"{topic_partition} has {where} and auto_offset_reset is 'none'; seek first"
         )
+
+
+class CommitFailedError(ClientError):
+    """The group went on without this member, or rebalances: the partitions may be another member's, who will read on from what
+    was committed before."""
+
+    def __init__(self, code: ErrorCode, group_id: str) -> None:
+        super().__init__(
+            code, f"group {group_id}: offsets were not committed, because the group has rebalanced ({code.name})"
+        )
+
+    @property
+    def retriable(self) -> bool:
+        return False
 
 
 def error_of(code: int, context: str, message: str | None = None) -> ClientError:

@@ -82,10 +82,12 @@ class Chunk:
 class PartitionState:
     """Where one assigned partition stands.
 
-    `position` is None until a seek or a reset gives one; `reset_to` is the timestamp whose offset is wanted (or EARLIEST, LATEST).
+    `position` is None until a seek, a committed offset or a reset gives one; `reset_to` is the timestamp whose offset is wanted (or
+    EARLIEST, LATEST). `position_epoch` is the leader epoch of the last record before the position, -1 when unknown (KIP-320).
     """
 
     __slots__ = (
+        "awaits_committed",
         "buffered_bytes",
         "chunks",
         "error",
@@ -99,6 +101,7 @@ class PartitionState:
         "not_before_s",
         "paused",
         "position",
+        "position_epoch",
         "reset_to",
         "topic_partition",
     )
@@ -106,7 +109,9 @@ class PartitionState:
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.position: int | None = None
+        self.position_epoch = -1
         self.fetch_offset = -1
+        self.awaits_committed = False
         self.reset_to: int | None = None
         self.paused = False
         self.generation = 0
@@ -133,20 +138,26 @@ class FetchBuffer:
 
     # assignment and positions
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replace the assignment; partitions that stay keep their position and buffer."""
+    def assign(self, partitions: Iterable[TopicPartition], awaits_committed: bool = False) -> None:
+        """Replace the assignment; partitions that stay keep their position and buffer.
+
+        With `awaits_committed` new partitions get no position by the reset policy until the committed offset is known.
+        """
         wanted = dict.fromkeys(partitions)
         for topic_partition in [each for each in self.states if each not in wanted]:
             self._drop_chunks(self.states.pop(topic_partition))
         for topic_partition in wanted:
             if topic_partition not in self.states:
-                self.states[topic_partition] = PartitionState(topic_partition)
+                state = self.states[topic_partition] = PartitionState(topic_partition)
+                state.awaits_committed = awaits_committed
         self._turn = deque(self.states)
 
-    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+    def seek(self, topic_partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        """The position is `offset`; `leader_epoch` is that of the record before it, -1 when unknown."""
         state = self.states[topic_partition]
         self._forget(state)
         state.position = state.fetch_offset = offset
+        state.position_epoch = leader_epoch
 
     def seek_to_time(self, topic_partition: TopicPartition, timestamp: int) -> None:
         """The position is to be what `timestamp` (ms, or EARLIEST, LATEST) stands for, once that is known."""
@@ -157,7 +168,8 @@ class FetchBuffer:
     def _forget(self, state: PartitionState) -> None:
         self._drop_chunks(state)
         state.generation += 1
-        state.reset_to, state.error = None, None
+        state.reset_to, state.error, state.awaits_committed = None, None, False
+        state.position_epoch = -1
         state.failures, state.not_before_s = 0, 0.0
 
     def _drop_chunks(self, state: PartitionState) -> None:
@@ -229,6 +241,8 @@ class FetchBuffer:
         while state.chunks and state.position is not None:
             chunk = state.chunks[0]
             taken, state.position = chunk.take(state.position, limit, self.check_crcs)
+            if taken:
+                state.position_epoch = taken[-1].leader_epoch
             if chunk.exhausted:
                 state.chunks.popleft()
                 state.buffered_bytes -= chunk.size_bytes

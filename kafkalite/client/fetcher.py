@@ -97,7 +97,7 @@ class Fetcher:
             return
         wanted: dict[PartitionState, int] = {}
         for state in self._buffer.states.values():
-            if state.position is None and state.error is None:
+            if state.position is None and state.error is None and not state.awaits_committed:
                 if state.reset_to is None:
                     state.reset_to = self._settings.reset_to
                 if state.reset_to is None:

@@ -101,3 +101,15 @@ class OffsetAndTimestamp:
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """A committed position: the offset of the next record to read, and a note of the program's. The leader epoch is -1 when unknown."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
