@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafkalite.cli.calls import admin_options, bootstrap_option, run
+from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.output import Exit, note, output_option, write_rows
 from kafkalite.types import NO_BROKER
 
@@ -199,15 +199,21 @@ def _selected(described: list[TopicDescription], *, only_unavailable: bool) -> l
 @topic.command()
 @click.argument("names", nargs=-1, required=True)
 @click.option("--if-exists", is_flag=True, help="It is no error when the topic is not there.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
-def delete(names: tuple[str, ...], if_exists: bool, yes: bool, bootstrap_server: str, timeout: float) -> None:
-    """Delete topics with all their records. Asks first on a terminal."""
+def delete(
+    names: tuple[str, ...], if_exists: bool, dry_run: bool, yes: bool, bootstrap_server: str, timeout: float
+) -> None:
+    """Delete topics with all their records. Asks first; a script must give --yes."""
     from kafkalite.client.admin import Admin, AdminError
     from kafkalite.errors import ErrorCode
 
-    if not yes and sys.stdin.isatty():
-        click.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
+    if dry_run:
+        for each in _described(names, bootstrap_server, timeout):
+            note(f"{each.name} with {len(each.partitions)} partitions would be deleted")
+        return
+    confirm(f"Delete {', '.join(names)} with all records?", yes)
 
     async def call() -> None:
         async with Admin(**admin_options(bootstrap_server, timeout)) as admin:

@@ -1,7 +1,8 @@
-"""Administration: topics, records, offsets, settings, the cluster. Every call is typed; answers are frozen, with `.to_dict()`.
+"""Administration: topics, records, offsets, settings, the cluster; partitions in `partition_admin`.
 
-Calls that only a controller serves are sent to it, and again to the next one when it has moved. A call over several items raises the
-error of the first that failed after all were tried; `error.failures` of an `AdminError` has them all.
+Every call is typed; answers are frozen, with `.to_dict()`. Calls that only a controller serves are sent to it, and again to the next
+one when it has moved. A call over several items raises the error of the first that failed after all were tried; `error.failures` of an
+`AdminError` has them all.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from typing import Any, Self
 
 from kafkalite.client.cluster_client import ClusterClient, Opener
 from kafkalite.client.cluster_view import BrokerNode, PartitionView, TopicView
+from kafkalite.client.errors import AdminError as AdminError
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.client.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from kafkalite.client.options import options_from_config
+from kafkalite.client.partition_admin import NewPartitions as NewPartitions
+from kafkalite.client.partition_admin import PartitionAdmin
+from kafkalite.client.partition_admin import PartitionReassignment as PartitionReassignment
 from kafkalite.client.records import OffsetAndTimestamp
 from kafkalite.client.retry import RetryPolicy
 from kafkalite.errors import ErrorCode
@@ -35,15 +40,6 @@ _CONFIG_SOURCES = {
     6: "DYNAMIC_BROKER_LOGGER_CONFIG",
 }
 _OFFSETS_BY_NAME = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
-
-
-class AdminError(ClientError):
-    """Some items of a call failed; `failures` has the error of each by its name, the rest was done."""
-
-    def __init__(self, failures: Mapping[str, ClientError]) -> None:
-        self.failures = dict(failures)
-        first = next(iter(self.failures.values()))
-        super().__init__(first.code, "; ".join(str(each) for each in self.failures.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +134,7 @@ class DeletedRecords:
         return {**self.topic_partition._asdict(), "low_watermark": self.low_watermark}
 
 
-class Admin:
+class Admin(PartitionAdmin):
     """Administrative calls. Use it as `async with Admin(bootstrap_servers=…) as admin`, or `connect` and `close` it.
 
     `request_timeout_ms` bounds one request, `default_api_timeout_ms` a whole call with its retries.

@@ -7,6 +7,7 @@ the loop empties in one go. The queue is bounded by bytes, so a caller that is f
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,17 +21,19 @@ from kafkalite.client.admin import (
     ConfigEntry,
     CreatedTopic,
     DeletedRecords,
+    NewPartitions,
     NewTopic,
+    PartitionReassignment,
     TopicDescription,
 )
-from kafkalite.client.consumer import Consumer
+from kafkalite.client.consumer import Committable, Consumer, OnCommit
 from kafkalite.client.deliveries import Delivery, OnDelivery
 from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTimeoutError
 from kafkalite.client.loop_thread import LoopThread
 from kafkalite.client.options import options_from_config
 from kafkalite.client.producer import Producer
 from kafkalite.client.record_codec import record_bytes_bound
-from kafkalite.client.records import ConsumerRecord, Header, OffsetAndTimestamp, RecordMetadata
+from kafkalite.client.records import ConsumerRecord, Header, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata
 from kafkalite.types import TopicPartition
 
 _QUEUE_BYTES = 8 * 1024 * 1024
@@ -264,8 +267,8 @@ class SyncConsumer(_Face):
 
     _core: Consumer
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(Consumer(**options))
+    def __init__(self, *topics: str, **options: Any) -> None:
+        super().__init__(Consumer(*topics, **options))
         self._iterated: deque[ConsumerRecord] = deque()
 
     @classmethod
@@ -275,6 +278,58 @@ class SyncConsumer(_Face):
 
     def _now(self, function: Callable[[], Any]) -> Any:
         return self._running().call_function(function)
+
+    def subscribe(
+        self, topics: str | Iterable[str] = (), *, pattern: str | re.Pattern[str] | None = None, listener: Any = None
+    ) -> None:
+        """As `Consumer.subscribe`. The listener's methods run on a thread of their own, and may commit and seek."""
+        names = [topics] if isinstance(topics, str) else list(topics)
+        heard = None if listener is None else _ThreadedListener(listener)
+        self._now(lambda: self._core.subscribe(names, pattern=pattern, listener=heard))
+
+    def unsubscribe(self) -> None:
+        self._now(self._core.unsubscribe)
+
+    def subscription(self) -> set[str]:
+        return self._core.subscription()
+
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Positions without the records that `for` has not given yet."""
+        offsets: dict[TopicPartition, OffsetAndMetadata] = self._now(self._core.consumed_offsets)
+        for record in reversed(self._iterated):
+            if record.topic_partition in offsets:
+                offsets[record.topic_partition] = OffsetAndMetadata(record.offset)
+        return offsets
+
+    def commit(self, offsets: Mapping[TopicPartition, Committable] | None = None) -> None:
+        self._running().call(self._core.commit(self._consumed() if offsets is None else offsets))
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, Committable] | None = None, callback: OnCommit | None = None
+    ) -> None:
+        """`commit` without waiting; `callback` is called on the loop's thread."""
+        chosen = self._consumed() if offsets is None else offsets
+        self._now(lambda: self._core.commit_async(chosen, callback))
+
+    def committed(self, partition: TopicPartition) -> int | None:
+        return self._running().call(self._core.committed(partition))
+
+    def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return self._running().call(self._core.committed_offsets(partitions))
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        return self._core.lag(partition)
+
+    def close(self, timeout: float = 30.0, *, commit: bool = True) -> None:
+        """As `Consumer.close`; records that `for` has not given are not committed."""
+        if self._thread is not None and self._iterated:
+            self._unread(())
+        self._end(self._core.close(timeout, commit=commit))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(commit=kind is None)
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         wanted = list(partitions)
@@ -371,6 +426,21 @@ class SyncConsumer(_Face):
         return self._core.statistics()
 
 
+class _ThreadedListener:
+    """A rebalance listener that may call the consumer: its methods run beside the loop."""
+
+    def __init__(self, listener: Any) -> None:
+        self._listener = listener
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._listener, name)
+
+        async def beside_the_loop(partitions: set[TopicPartition]) -> None:
+            await asyncio.get_running_loop().run_in_executor(None, method, partitions)
+
+        return beside_the_loop
+
+
 class SyncAdmin(_Face):
     """`Admin` for programs without asyncio; takes the same options."""
 
@@ -398,6 +468,35 @@ class SyncAdmin(_Face):
 
     def describe_topics(self, topics: Iterable[str] | None = None) -> list[TopicDescription]:
         return self._running().call(self._core.describe_topics(topics))
+
+    def create_partitions(
+        self,
+        new_partitions: Mapping[str, NewPartitions | int],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+    ) -> None:
+        calling = self._core.create_partitions(new_partitions, validate_only=validate_only, timeout_ms=timeout_ms)
+        self._running().call(calling)
+
+    def elect_leaders(
+        self,
+        election_type: str = "preferred",
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, bool]:
+        return self._running().call(self._core.elect_leaders(election_type, partitions, timeout_ms=timeout_ms))
+
+    def alter_partition_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: int | None = None
+    ) -> None:
+        self._running().call(self._core.alter_partition_reassignments(targets, timeout_ms=timeout_ms))
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        return self._running().call(self._core.list_partition_reassignments(partitions, timeout_ms=timeout_ms))
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> list[DeletedRecords]:
         return self._running().call(self._core.delete_records(offsets))

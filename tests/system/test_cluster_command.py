@@ -110,3 +110,23 @@ def test_describe_says_what_is_wrong_while_a_broker_is_away(facts: dict[str, Any
         return subprocess.run(check, capture_output=True, timeout=60, check=False).returncode == 0
 
     wait_until(sound, "all partitions in sync", 30)
+
+
+def test_a_partition_moves_to_other_brokers_and_back_to_its_preferred_leader(facts: dict[str, Any]) -> None:
+    servers = facts["bootstrap_servers"]
+    call("topic", "create", "moved", "--replica-assignment", "101:102", "-b", servers)
+    call("partition", "reassign", "moved-0=103,102", "--yes", "--wait", "-b", servers)
+    assert call("partition", "list", "-b", servers, "-o", "jsonl") == ""
+
+    def state() -> dict[str, Any]:
+        (topic,) = json.loads(call("topic", "describe", "moved", "-b", servers, "-o", "json"))
+        found = topic["partitions"][0]
+        assert isinstance(found, dict)
+        return found
+
+    wait_until(lambda: state()["replicas"] == [103, 102] and state()["state"] == "ok", "the move is known", 20)
+    call("leader", "elect", "moved-0", "-b", servers)
+    wait_until(lambda: state()["leader"] == 103, "the preferred leader leads", 20)
+    call("partition", "add", "moved", "3", "-b", servers)
+    (topic,) = json.loads(call("topic", "describe", "moved", "-b", servers, "-o", "json"))
+    assert len(topic["partitions"]) == 3

@@ -18,6 +18,7 @@ from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import TOPIC_ID, FakeCluster, values_in
 
 T0 = TopicPartition("t", 0)
+COMMANDS = ("broker", "cluster", "consume", "demo", "leader", "log", "partition", "produce", "topic", "zk")
 
 
 def call(*arguments: str, stdin: bytes | None = None) -> Result:
@@ -37,11 +38,11 @@ def test_help_lists_the_commands_and_imports_none() -> None:
     program += "heavy = {'aiokafka', 'kazoo', 'rich', 'uvloop', 'kafkalite.client', 'asyncio'} & set(sys.modules)\n"
     program += "assert not heavy, heavy"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
-    for name in ("broker", "cluster", "consume", "demo", "produce", "topic", "zk"):
+    for name in COMMANDS:
         assert f"  {name} " in done.stdout
 
 
-@pytest.mark.parametrize("name", ["broker", "cluster", "consume", "demo", "produce", "topic", "zk"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(name: str) -> None:
     result = call(name, "--help")
     assert result.exit_code == 0 and "Usage:" in result.stdout
@@ -95,7 +96,8 @@ def test_topics_are_created_and_deleted(cluster: FakeCluster) -> None:
     assert request.topics[0].configs[0].name == "retention.ms"
     d = messages.delete_topics_response
     cluster.script[ApiKey.DELETE_TOPICS].append(d.DeleteTopicsResponse(responses=[d.DeletableTopicResult(name="n")]))
-    result = call("topic", "delete", "n")
+    assert call("topic", "delete", "n").exit_code == 2, "a script must say --yes"
+    result = call("topic", "delete", "n", "--yes")
     assert result.exit_code == 0 and result.stdout == "" and "deleted n" in result.stderr
 
 
