@@ -58,7 +58,10 @@ def quota_keys(entity: QuotaEntity) -> Mapping[str, ConfigType]:
 
 
 def quota_text(entity: QuotaEntity, key: str, value: float) -> str:
-    """A value as it is kept in ZooKeeper. KafkaError INVALID_REQUEST, in Kafka's words, for what the key does not take."""
+    """A value as it is kept in ZooKeeper. KafkaError INVALID_REQUEST, in Kafka's words, for what the key does not take.
+
+    Whole numbers are rounded as in Kafka, by which a negative one is refused as not whole.
+    """
     kind = quota_keys(entity).get(key)
     if kind is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {key}")
@@ -67,10 +70,6 @@ def quota_text(entity: QuotaEntity, key: str, value: float) -> str:
     whole = int(value + _EPSILON) if isfinite(value) else 0
     if not abs(whole - value) <= _EPSILON:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Configuration {key} must be a {kind.name} value")
-    if entity.ip is not None and whole < 0:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Invalid value {whole} for configuration {key}: Value must be at least 0"
-        )
     return str(whole)
 
 

@@ -42,8 +42,10 @@ def _short(default: int, documentation: str, rule: Rule = ANY) -> Any:
     return declare(ConfigType.SHORT, default, rule, documentation)
 
 
-def _long(default: int | None, documentation: str, rule: Rule = ANY, *, dynamic: bool = False) -> Any:
-    return declare(ConfigType.LONG, default, rule, documentation, dynamic=dynamic)
+def _long(
+    default: int | None, documentation: str, rule: Rule = ANY, *, dynamic: bool = False, resolved: Any = AS_DECLARED
+) -> Any:
+    return declare(ConfigType.LONG, default, rule, documentation, dynamic=dynamic, resolved=resolved)
 
 
 def _double(default: float, documentation: str, rule: Rule = ANY, *, dynamic: bool = False) -> Any:
@@ -284,10 +286,10 @@ class BrokerSettings:
     controller_quota_window_num: int = _int(11, "Samples kept for topic mutation quotas.", at_least(1))
     controller_quota_window_size_seconds: int = _int(1, "Length of such a sample.", at_least(1))
     leader_replication_throttled_rate: int = _long(
-        LONG_MAX, "Bytes a second that a leader sends to throttled followers.", at_least(0), dynamic=True
+        None, "Bytes a second that a leader sends to throttled followers.", at_least(0), dynamic=True, resolved=LONG_MAX
     )
     follower_replication_throttled_rate: int = _long(
-        LONG_MAX, "Bytes a second that throttled followers fetch.", at_least(0), dynamic=True
+        None, "Bytes a second that throttled followers fetch.", at_least(0), dynamic=True, resolved=LONG_MAX
     )
 
     # Security

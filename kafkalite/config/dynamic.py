@@ -33,6 +33,9 @@ __all__ = [
 _PER_BROKER_ONLY: Final = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
 """Dynamic keys that make no sense for all brokers at once."""
 
+_LISTED_WHEN_SET: Final = frozenset({"leader.replication.throttled.rate", "follower.replication.throttled.rate"})
+"""Keys that Kafka has no default for and does not mention while they are not set."""
+
 _PER_LISTENER_ONLY: Final = frozenset(name for name in BROKER_KEYS if name.startswith("ssl."))
 """Keys that change while the broker runs only as those of one listener: `listener.name.<listener>.ssl...`."""
 
@@ -91,8 +94,13 @@ def describe_topic(
 
 def describe_broker(sources: BrokerSources, names: Collection[str] | None = None) -> list[ConfigEntry]:
     """The settings of a broker; unknown keys that it was given are listed last, without their values."""
-    entries = [_broker_entry(key, sources) for name, key in BROKER_KEYS.items() if names is None or name in names]
-    for name in sorted(sources.merged()):
+    given = sources.merged()
+    entries = [
+        _broker_entry(key, sources)
+        for name, key in BROKER_KEYS.items()
+        if (names is None or name in names) and (name not in _LISTED_WHEN_SET or name in given)
+    ]
+    for name in sorted(given):
         if name not in BROKER_KEYS and (names is None or name in names):
             entries.append(_broker_entry(Key(name, ConfigType.UNKNOWN, None), sources))
     return entries

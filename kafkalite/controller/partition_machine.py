@@ -48,13 +48,13 @@ ALLOWED_PREVIOUS: dict[PartitionStatus, frozenset[PartitionStatus]] = {
 
 
 class Strategy(Enum):
-    """How a leader is chosen."""
+    """How a leader is chosen; the values are Kafka's names, which its tools show."""
 
-    OFFLINE = "offline"
-    OFFLINE_UNCLEAN = "offline, unclean by request"
-    REASSIGN = "reassignment"
-    PREFERRED = "preferred"
-    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    OFFLINE = "OfflinePartitionLeaderElectionStrategy(false)"
+    OFFLINE_UNCLEAN = "OfflinePartitionLeaderElectionStrategy(true)"
+    REASSIGN = "ReassignPartitionLeaderElectionStrategy"
+    PREFERRED = "PreferredReplicaPartitionLeaderElectionStrategy"
+    CONTROLLED_SHUTDOWN = "ControlledShutdownPartitionLeaderElectionStrategy"
 
 
 Failures = dict[TopicPartition, KafkaError]
@@ -227,7 +227,7 @@ def _choose(
         else:
             result = election.offline(assignment.replicas, current.isr, online, unclean_allowed)
     if result is None:
-        raise KafkaError(refusal, f"no leader by strategy {strategy.value}: isr {list(current.isr)}")
+        raise KafkaError(refusal, f"Failed to elect leader for partition {partition} under strategy {strategy.value}")
     return (
         replace(
             current,
