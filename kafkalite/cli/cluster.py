@@ -19,7 +19,7 @@ from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
     from kafkalite.cli.cluster_changes import Change, ClusterChanges
-    from kafkalite.client.admin import ClusterDescription
+    from kafkalite.client.admin import ClusterDescription, TopicDescription
     from kafkalite.testing.local_cluster import LocalCluster
     from zk.session import Session
 
@@ -157,22 +157,26 @@ def _show(running: LocalCluster, ready_s: float, output: str) -> None:
 @bootstrap_option
 @output_option()
 def info(bootstrap_server: str, timeout: float, output: str) -> None:
-    """Show the brokers, the controller and the cluster's id."""
+    """Show the brokers with what they lead and hold, the controller, and how many partitions are not as they should be."""
+    from kafkalite.cli.cluster_info import COLUMNS, broker_rows, partition_counts
     from kafkalite.client.admin import Admin
 
-    async def call() -> ClusterDescription:
+    async def call() -> tuple[ClusterDescription, list[TopicDescription]]:
         async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            return await admin.describe_cluster()
+            return await admin.describe_cluster(), await admin.describe_topics()
 
-    described = run(call())
+    described, topics = run(call())
+    brokers, counts = broker_rows(described, topics), partition_counts(topics)
     if output in ("json", "yaml"):
-        write_rows([described.to_dict()], output, columns=[], name="cluster_id")
+        write_rows([{**described.to_dict(), "brokers": brokers, **counts}], output, columns=[], name="cluster_id")
         return
-    rows = [
-        {**broker.to_dict(), "is_controller": broker.id == described.controller_id, "cluster_id": described.cluster_id}
-        for broker in described.brokers
-    ]
-    write_rows(rows, output, columns=["id", "host", "port", "rack", "is_controller"], wide=["cluster_id"], name="id")
+    rows = [{**broker, "cluster_id": described.cluster_id} for broker in brokers]
+    write_rows(rows, output, columns=COLUMNS, wide=["cluster_id"], name="id")
+    if output in ("table", "wide"):
+        note(
+            f"{counts['partitions']} partitions of {counts['topics']} topics: "
+            f"{counts['under_replicated_partitions']} under-replicated, {counts['unavailable_partitions']} unavailable"
+        )
 
 
 @cluster.command()

@@ -181,18 +181,6 @@ def test_produce_reports_what_was_not_delivered(cluster: FakeCluster) -> None:
     assert result.exit_code == 3 and "topic nope" in result.stderr
 
 
-def test_cluster_info(cluster: FakeCluster) -> None:
-    m = messages.describe_cluster_response
-
-    def answer(_: int, __: Any) -> Any:
-        broker = m.DescribeClusterBroker(broker_id=1, host="h", port=1)
-        return m.DescribeClusterResponse(cluster_id="c", controller_id=1, brokers=[broker])
-
-    cluster.script[ApiKey.DESCRIBE_CLUSTER].extend([answer, answer])
-    assert call("cluster", "info").stdout.splitlines()[1].split() == ["1", "h", "1", "-", "yes"]
-    assert json.loads(call("cluster", "info", "-o", "json").stdout)[0]["controller_id"] == 1
-
-
 def test_an_even_ensemble_is_refused_with_the_reason() -> None:
     result = call("cluster", "up", "--zookeepers", "2", "-o", "json")
     assert result.exit_code == 2 and "odd number" in result.stderr and result.stdout == ""

@@ -4,8 +4,9 @@ import asyncio
 
 import kazoo.exceptions
 import pytest
+from kazoo.handlers.threading import SequentialThreadingHandler
 
-from zk.kazoo_bridge import Answer, Mailbox
+from zk.kazoo_bridge import Answer, LoopHandler, Mailbox
 from zk.kazoo_requests import MAX_REQUEST_BYTES, RequestQueue, store_error
 from zk.kazoo_store import split_connect
 from zk.kazoo_watches import WatchKind, WatchTable
@@ -149,3 +150,19 @@ def test_closed_is_not_expired():
     assert isinstance(store_error("/a", kazoo.exceptions.ConnectionClosedError()), StoreClosedError)
     assert isinstance(store_error("/a", kazoo.exceptions.SessionExpiredError()), SessionExpiredError)
     assert type(store_error("/a", kazoo.exceptions.NoAuthError())) is StoreError
+
+
+def test_the_first_session_is_awaited_with_growing_patience(monkeypatch):
+    """A server that was just starting took a broker's connection and never answered; the broker gave up with it."""
+    timeouts: list[float] = []
+    monkeypatch.setattr(SequentialThreadingHandler, "create_connection", lambda *_, **__: "socket")
+    monkeypatch.setattr(SequentialThreadingHandler, "select", lambda _, *arguments: timeouts.append(arguments[3]))
+    handler = LoopHandler(mailbox=None, connect_timeout_s=6.0)  # type: ignore[arg-type]
+    for _ in range(6):
+        handler.create_connection()
+        handler.select(["socket"], [], [], 6.0)
+    assert timeouts == [0.5, 1.0, 2.0, 4.0, 6.0, 6.0]
+    handler.session_opened()
+    handler.create_connection()
+    handler.select(["socket"], [], [], 3.0)
+    assert timeouts[-1] == 3.0
