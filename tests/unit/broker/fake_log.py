@@ -56,6 +56,9 @@ class FakeLog:
         self.log_end_offset += len(records)
         return AppendResult(first, self.log_end_offset - 1, -1, self.log_start_offset)
 
+    def append_as_follower(self, records: Buffer, *, now_ms: int) -> None:
+        self.log_end_offset += len(records)
+
     def set_high_watermark(self, offset: int) -> None:
         self.high_watermark = self.last_stable_offset = offset
 

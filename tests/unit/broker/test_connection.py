@@ -297,3 +297,45 @@ def test_one_connection_too_many_is_closed() -> None:
         assert peer.transport.aborted
 
     scenario(act, is_open=False)
+
+
+def test_a_muted_connection_begins_nothing_and_reads_nothing() -> None:
+    async def act(peer: Peer) -> None:
+        peer.send(frame(PRODUCE, b"a"))
+        peer.connection.mute(2.0)
+        assert not peer.transport.reading
+        peer.send(frame(PRODUCE, b"b"))
+        assert not peer.connection.is_idle
+        await peer.answer(b"a")
+        assert peer.transport.written == b"[a]", "the answer that tells of the throttling leaves at once"
+        await asyncio.sleep(1.9)
+        assert peer.dispatcher.started == [b"a"]
+        await asyncio.sleep(0.2)
+        assert peer.dispatcher.started == [b"a", b"b"]
+        assert peer.transport.reading
+
+    scenario(act)
+
+
+def test_the_longest_of_several_silences_counts() -> None:
+    async def act(peer: Peer) -> None:
+        peer.connection.mute(2.0)
+        peer.connection.mute(1.0)
+        await asyncio.sleep(1.5)
+        assert not peer.transport.reading
+        peer.connection.mute(1.0)
+        await asyncio.sleep(0.9)
+        assert not peer.transport.reading
+        await asyncio.sleep(0.2)
+        assert peer.transport.reading
+
+    scenario(act)
+
+
+def test_a_muted_connection_may_be_lost() -> None:
+    async def act(peer: Peer) -> None:
+        peer.connection.mute(2.0)
+        peer.connection.connection_lost(None)
+        await asyncio.sleep(3)
+
+    assert not scenario(act).transport.reading

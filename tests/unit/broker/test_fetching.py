@@ -20,6 +20,7 @@ from kafkalite.broker.fetching import (
 )
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate
+from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import TopicPartition
 from tests import virtual_time
@@ -319,3 +320,38 @@ def test_a_closed_one_is_never_answered() -> None:
         fetch.parking.close()
 
     assert parked(scenario).answered_ms is None
+
+
+# Throttled replicas
+
+
+def throttled_leader(*entries: str) -> Partition:
+    partition = leader(end=10)
+    partition.log.config = TopicConfig(leader_replication_throttled_replicas=entries)
+    return partition
+
+
+def test_a_throttled_replica_gets_nothing_while_the_rate_is_exceeded() -> None:
+    partition, rate = throttled_leader("0:1"), ReplicationRate(11, 1000, 5)
+    reads = reader(partition, throttled_rate=rate)
+    lagging = item(0)
+    first = reads.read(lagging, limits(replica_id=3), 1000, True, SessionlessWatch(0.0))
+    assert len(first.records) == 10, "the rate was not exceeded before"
+    second = reads.read(lagging, limits(replica_id=3), 1000, True, SessionlessWatch(0.0))
+    assert (second.error_code, bytes(second.records), second.high_watermark) == (0, b"", 6)
+    assert not lagging.is_drained, "it is looked at again by the next fetch"
+
+
+def test_replicas_in_sync_and_consumers_are_not_throttled() -> None:
+    partition, rate = throttled_leader("*"), ReplicationRate(11, 1000, 5)
+    rate.add(1000, 0)
+    reads = reader(partition, throttled_rate=rate)
+    assert len(reads.read(item(2), limits(replica_id=2), 1000, True, SessionlessWatch(0.0)).records) == 8
+    assert len(reads.read(item(2), limits(), 1000, True, SessionlessWatch(0.0)).records) == 4
+
+
+def test_partitions_whose_leader_is_not_named_are_not_throttled() -> None:
+    partition, rate = throttled_leader("0:2", "1:1"), ReplicationRate(11, 1000, 5)
+    rate.add(1000, 0)
+    data = reader(partition, throttled_rate=rate).read(item(0), limits(replica_id=3), 1000, True, SessionlessWatch(0.0))
+    assert len(data.records) == 10

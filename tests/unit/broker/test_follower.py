@@ -14,6 +14,7 @@ from kafkalite.broker.follower import ReplicaFetchers, truncation_offset
 from kafkalite.broker.follower_session import FetchSessionState
 from kafkalite.broker.rates import ReplicationRate
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.inter_broker import ProtocolVersion
@@ -366,3 +367,34 @@ def test_a_broker_that_is_about_to_stop_begins_to_follow_nothing(monkeypatch: py
         await asyncio.sleep(1)
 
     assert run(monkeypatch, lambda request: None, act).leader.requests == []
+
+
+# Throttled replicas
+
+
+def throttled_fetches(monkeypatch: pytest.MonkeyPatch, entries: tuple[str, ...], high_watermark: int) -> int:
+    """How many bytes a replica fetches within ten seconds, at a bound of 100 a second, from a leader with endless records."""
+    log = FakeLog(epochs=[(0, 0)], config=TopicConfig(follower_replication_throttled_replicas=entries))
+
+    def answer(request: Any) -> Any:
+        return partition_answer(records=bytes(50), high_watermark=high_watermark) if request.topics else None
+
+    async def act(following: Following) -> None:
+        following.throttled_rate.bytes_per_s = 100
+        following.follow(log)
+        await asyncio.sleep(10)
+
+    run(monkeypatch, answer, act)
+    return log.log_end_offset
+
+
+def test_a_throttled_replica_fetches_at_the_rate_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 900 <= throttled_fetches(monkeypatch, ("0:1",), high_watermark=10**9) <= 1200
+
+
+def test_replicas_of_others_are_not_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert throttled_fetches(monkeypatch, ("0:2", "1:1"), high_watermark=10**9) > 10_000
+
+
+def test_a_throttled_replica_that_is_in_sync_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert throttled_fetches(monkeypatch, ("*",), high_watermark=0) > 10_000
