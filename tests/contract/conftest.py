@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.connection import _CONNECTION_DROP
 
+from tests.conftest import foreign_program
 from zk.ensemble import Ensemble
 from zk.kazoo_store import KazooStore
 from zk.memory_store import MemoryStore, MemoryZooKeeper
@@ -34,10 +34,14 @@ class Stores:
 
 
 @pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
-    """One real server for the whole run; needs Java."""
-    if shutil.which("java") is None:
-        pytest.skip("no Java to run ZooKeeper with")
+def java() -> str:
+    """The program that runs ZooKeeper."""
+    return foreign_program("java", "openjdk-17-jre-headless")
+
+
+@pytest.fixture(scope="session")
+def zookeeper(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """One real server for the whole run."""
     ensemble = Ensemble(tmp_path_factory.mktemp("zookeeper"), force_sync=False)
     asyncio.run(ensemble.start())
     yield ensemble

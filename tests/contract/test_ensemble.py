@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import time
 from collections.abc import AsyncIterator
 
@@ -15,7 +14,7 @@ from zk.kazoo_store import KazooStore
 from zk.server_classes import MissingRequirementError, choose_jars, find_java, find_server_classes
 from zk.store import SessionState
 
-needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="no Java to run ZooKeeper with")
+needs_java = pytest.mark.usefixtures("java")
 
 
 @contextlib.asynccontextmanager

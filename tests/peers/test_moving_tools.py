@@ -107,23 +107,24 @@ def test_a_move_that_cannot_end_is_listed_and_cancelled(
 
     The move is begun by a client that is quicker than the tool's start; the tool finds, reports and cancels it.
     """
-    topic = make_topic(admin, facts, "stuck", [[1, 2]])
-    plan = {topic: [[1, 3]]}
+    kept, left, victim = sorted(cluster.brokers, key=lambda broker_id: broker_id != facts.controller())
+    topic = make_topic(admin, facts, "stuck", [[kept, left]])
+    plan = {topic: [[kept, victim]]}
     mover = kafka.KafkaAdminClient(bootstrap_servers=servers.split(","))
-    cluster.kill(3)
+    cluster.kill(victim)
     try:
         partition = kafka.TopicPartition(topic, 0)
-        assert mover.alter_partition_reassignments({partition: [1, 3]}) == {partition: None}
+        assert mover.alter_partition_reassignments({partition: [kept, victim]}) == {partition: None}
         listed = run_tool("kafka-reassign-partitions", "--bootstrap-server", servers, "--list")
-        assert f"{topic}-0: replicas: 1,3,2. adding: 3. removing: 2." in listed
+        assert f"{topic}-0: replicas: {kept},{victim},{left}. adding: {victim}. removing: {left}." in listed
         assert f"Reassignment of partition {topic}-0 is still in progress." in reassign(plan, "--verify")
         # Throttles stay as they are: the tool would take them back from every broker, also from the dead one.
         cancelled = reassign(plan, "--cancel", "--preserve-throttles")
         assert f"Successfully cancelled partition reassignment for: {topic}-0" in cancelled
-        wait_until(lambda: assignment_of(admin, topic) == [[1, 2]], "the old replicas", TIMEOUT_S)
+        wait_until(lambda: assignment_of(admin, topic) == [[kept, left]], "the old replicas", TIMEOUT_S)
     finally:
         mover.close()
-        cluster.start_broker(3)
+        cluster.start_broker(victim)
     wait_until(lambda: len(facts.brokers()) == len(cluster.brokers), "all brokers registered", TIMEOUT_S)
 
 
@@ -144,14 +145,15 @@ def test_a_plan_is_proposed(servers: str, admin: AdminClient, facts: ClusterFact
 def test_leaders_return_to_the_preferred_replicas(
     cluster: LocalCluster, servers: str, admin: AdminClient, facts: ClusterFacts
 ) -> None:
-    topic = make_topic(admin, facts, "led", [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
-    cluster.restart(2)
+    restarted = next(broker_id for broker_id in cluster.brokers if broker_id != facts.controller())
+    order = sorted(cluster.brokers, key=lambda broker_id: broker_id != restarted)
+    topic = make_topic(admin, facts, "led", [order, order[1:] + order[:1]])
+    cluster.restart(restarted)
     wait_until(lambda: facts.fully_replicated(topic), "all replicas in sync", TIMEOUT_S)
-    away = facts.states(topic)[1].leader
-    assert away in (1, 3)
-    preferred = ("--election-type", "preferred", "--topic", topic, "--partition", "1")
+    assert facts.leaders(topic) == [order[1], order[1]]
+    preferred = ("--election-type", "preferred", "--topic", topic, "--partition", "0")
     elected = run_tool("kafka-leader-election", "--bootstrap-server", servers, *preferred)
-    assert f"Successfully completed leader election (PREFERRED) for partitions {topic}-1" in elected
-    assert facts.leaders(topic) == [1, 2, 3]
+    assert f"Successfully completed leader election (PREFERRED) for partitions {topic}-0" in elected
+    assert facts.leaders(topic) == order[:2]
     again = run_tool("kafka-leader-election", "--bootstrap-server", servers, *preferred)
-    assert f"Valid replica already elected for partitions {topic}-1" in again
+    assert f"Valid replica already elected for partitions {topic}-0" in again

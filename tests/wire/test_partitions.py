@@ -147,10 +147,12 @@ def test_a_reassignment_that_cannot_end_is_listed_and_can_be_cancelled(
     """The new replica's broker is killed; its session, and so the cluster's belief in it, lives on for some seconds."""
     if pytestconfig.getoption("--apache"):
         pytest.skip("Apache Kafka does not start while its own old session lives")
-    topic = make_topic(replication=2)
+    victim = next(broker_id for broker_id in cluster.brokers if broker_id != facts.controller())
+    replicas = sorted(set(cluster.brokers) - {victim})
+    topic = make_topic(replication=1)
     partition = kafka.TopicPartition(topic, 0)
-    replicas = replicas_of(admin, topic)
-    (victim,) = set(cluster.brokers) - set(replicas)
+    assert other_admin.alter_partition_reassignments({partition: replicas}) == {partition: None}
+    wait_until(lambda: not other_admin.list_partition_reassignments(), "replicas away from the victim", TIMEOUT_S)
     assert other_admin.alter_partition_reassignments({partition: None}) == {partition: NoReassignmentInProgressError}
     refused = other_admin.alter_partition_reassignments({partition: [*replicas, 77]})
     assert refused[partition].errno == KafkaError.INVALID_REPLICA_ASSIGNMENT
