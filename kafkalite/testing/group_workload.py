@@ -23,6 +23,7 @@ import confluent_kafka
 
 from kafkalite.testing.broker_process import wait_until
 
+MEMBER_SESSION_MS: Final = 6000
 _NOTHING: Final = -1
 _BATCH: Final = 200
 _ANSWER_S: Final = 3.0
@@ -149,7 +150,7 @@ class GroupWorkload:
         )
 
     def _consume(self) -> None:
-        options = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 500, "fetch.wait.max.ms": 100}
+        options = {"session.timeout.ms": MEMBER_SESSION_MS, "heartbeat.interval.ms": 500, "fetch.wait.max.ms": 100}
         consumer = self._client(**options)
         consumer.subscribe([self.topic])
         while not self._stopping:
