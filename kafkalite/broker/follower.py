@@ -37,6 +37,14 @@ _FIRST_BACKOFF_MS = 10.0
 _RENEW_INTERVAL_S = 0.05
 _DIVERGING_EPOCH_FROM, _TOPIC_ID_FROM, _REPLICA_STATE_FROM = 12, 13, 15
 
+_SESSION_IS_OVER = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
 _WAIT_AND_RETRY = frozenset(
     {
         ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -298,10 +306,12 @@ class LeaderFetcher:
         self._requests += 1
         timeout_s = (self._config.replica_socket_timeout_ms + wait_ms) / 1000
         response = await connection.request(request, version, timeout_s)
-        if response.error_code:
+        if response.error_code in _SESSION_IS_OVER:
             logger.info("broker %d: %s, full fetch next", self._leader, ErrorCode(response.error_code).name)
             self._session.reset(self._followed)
             return
+        if response.error_code:  # with a pause: nothing says that the next fetch will fare better
+            raise OSError(f"the fetch was answered with {ErrorCode(response.error_code).name}")
         for topic in response.responses:
             name = topic.topic if version < _TOPIC_ID_FROM else self._names.get(topic.topic_id)
             for data in topic.partitions:

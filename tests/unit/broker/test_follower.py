@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -398,3 +399,28 @@ def test_replicas_of_others_are_not_throttled(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_throttled_replica_that_is_in_sync_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert throttled_fetches(monkeypatch, ("*",), high_watermark=0) > 10_000
+
+
+@pytest.mark.parametrize(
+    ("code", "at_least", "at_most"),
+    [(ErrorCode.UNKNOWN_SERVER_ERROR, 3, 15), (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 2, 2)],
+)
+def test_a_leader_that_refuses_whole_fetches_is_asked_at_intervals(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode, at_least: int, at_most: int
+) -> None:
+    """A leader with a defect got thousands of fetches a second; a session that is over is renewed at once."""
+    session_is_over = code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    times = itertools.count()
+
+    def answer(request: Any) -> Any:
+        if session_is_over and next(times):
+            return asyncio.get_running_loop().create_future()
+        return messages.fetch_response.FetchResponse(error_code=code)
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(3)
+
+    requests = run(monkeypatch, answer, act).leader.requests
+    assert at_least <= len(requests) <= at_most
+    assert all(request.session_epoch == 0 for request in requests)
