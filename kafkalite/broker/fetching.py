@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafkalite.broker.cold_reads import ColdReads
 from kafkalite.broker.fetch_sessions import FetchItem, FetchSession
 from kafkalite.broker.partition import FetchClock, IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.broker.replicas import Replicas
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.storage.open_files import NotInMemory
 from kafkalite.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class PartitionReader:
     propose_isr: Callable[[Partition, IsrChange], None]
     throttled_rate: ReplicationRate
     choose_replica: Callable[[Partition, str], BrokerId | None] | None = None
+    cold_reads: ColdReads = field(default_factory=ColdReads)
 
     def read(
         self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, clock: FetchClock
@@ -165,12 +168,42 @@ class PartitionReader:
         if change is not None:
             self.propose_isr(partition, change)
 
+    def read_in_memory(
+        self, items: Iterable[FetchItem], limits: FetchLimits, clock: FetchClock
+    ) -> tuple[Answers, int, bool]:
+        """As `read_all`, without waiting for a medium: what is not in memory is loaded for the next fetch.
+
+        Raises NotInMemory when there is nothing else to answer with.
+        """
+        return self._read_all(items, limits, clock, self._read_or_load)
+
+    def _read_or_load(
+        self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, clock: FetchClock
+    ) -> PartitionData:
+        partition = self.replicas.partitions.get(item.topic_partition)
+        if partition is None:
+            return self.read(item, limits, budget, min_one, clock)
+        try:
+            with partition.log.only_in_memory:
+                return self.read(item, limits, budget, min_one, clock)
+        except NotInMemory as cold:
+            if min_one:
+                raise
+            self.cold_reads.load(cold)
+            item.is_drained = False
+            return self.read(item, limits, 0, False, clock)
+
     def read_all(self, items: Iterable[FetchItem], limits: FetchLimits, clock: FetchClock) -> tuple[Answers, int, bool]:
         """(answers, bytes of records, whether there is anything but records that the fetcher must know at once)."""
+        return self._read_all(items, limits, clock, self.read)
+
+    def _read_all(
+        self, items: Iterable[FetchItem], limits: FetchLimits, clock: FetchClock, read: Callable[..., PartitionData]
+    ) -> tuple[Answers, int, bool]:
         answers: Answers = {}
         total, urgent = 0, False
         for item in items:
-            data = self.read(item, limits, limits.max_bytes - total, total == 0, clock)
+            data = read(item, limits, limits.max_bytes - total, total == 0, clock)
             answers[item.topic_partition] = data
             total += len(data.records or b"")
             if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica >= 0:

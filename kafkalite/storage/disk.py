@@ -18,6 +18,9 @@ from kafkalite.types import Buffer
 _BUFFERS_PER_WRITE: Final = 512
 """Below IOV_MAX of every system."""
 
+_NO_WAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
+"""Linux: a read that fails instead of waiting for the medium; 0 where the system has no such thing."""
+
 OUT_OF_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a disk that works but is full."""
 
@@ -39,6 +42,9 @@ class File(Protocol):
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
+
+    def read_in_memory(self, position: int, size: int) -> bytes | bytearray | None:
+        """As `read_at`, but None when the medium would have to be waited for."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -121,6 +127,24 @@ class _OsFile:
             parts.append(data)
             missing -= len(data)
         return b"".join(parts)
+
+    def read_in_memory(self, position: int, size: int) -> bytes | bytearray | None:
+        if not _NO_WAIT:
+            return self.read_at(position, size)
+        buffer = bytearray(size)
+        try:
+            count = os.preadv(self._descriptor, [buffer], position, _NO_WAIT)
+        except BlockingIOError:
+            return None
+        except OSError as problem:
+            if problem.errno != errno.EOPNOTSUPP:  # some file systems cannot tell what is in memory
+                raise
+            return self.read_at(position, size)
+        if count < size:
+            if position + count < self.size():
+                return None
+            del buffer[count:]
+        return buffer
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)

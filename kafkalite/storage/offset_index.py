@@ -89,26 +89,25 @@ class OffsetIndex:
 
     def entries(self) -> list[OffsetEntry]:
         """All entries, for checks and dumps."""
-        data = self.files.get(self.path).read_at(0, self.count * ENTRY_SIZE)
+        data = self.files.read(self.path, 0, self.count * ENTRY_SIZE)
         return [OffsetEntry(self.base_offset + relative, position) for relative, position in _ENTRY.iter_unpack(data)]
 
     def _first_above(self, offset: int) -> int:
         """Number of the first entry whose offset is greater than `offset`."""
-        file = self.files.get(self.path)
         relative = offset - self.base_offset
         low, high = 0, self.count
         while high - low > _BLOCK_ENTRIES:
             middle = (low + high) // 2
-            if _ENTRY.unpack(file.read_at(middle * ENTRY_SIZE, ENTRY_SIZE))[0] > relative:
+            if _ENTRY.unpack(self.files.read(self.path, middle * ENTRY_SIZE, ENTRY_SIZE))[0] > relative:
                 high = middle
             else:
                 low = middle + 1
-        block = array("i", file.read_at(low * ENTRY_SIZE, (high - low) * ENTRY_SIZE))
+        block = array("i", self.files.read(self.path, low * ENTRY_SIZE, (high - low) * ENTRY_SIZE))
         if sys.byteorder == "little":
             block.byteswap()
         return low + bisect_right(block[::2], relative)
 
     def _read(self, number: int) -> OffsetEntry:
-        data = self.files.get(self.path).read_at(number * ENTRY_SIZE, ENTRY_SIZE)
+        data = self.files.read(self.path, number * ENTRY_SIZE, ENTRY_SIZE)
         relative, position = _ENTRY.unpack(data)
         return OffsetEntry(self.base_offset + relative, position)

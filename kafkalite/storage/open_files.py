@@ -7,16 +7,50 @@ could close a file that is being read.
 
 from __future__ import annotations
 
+from types import TracebackType
+from typing import Final
+
 from kafkalite.storage.disk import Disk, File
+
+_LOADED_AT_ONCE_BYTES: Final = 1 << 17
+
+
+class NotInMemory(Exception):
+    """A read would have waited for the medium, where that is not allowed; `load`, in another thread, brings the bytes here."""
+
+    def __init__(self, disk: Disk, path: str, position: int, size: int) -> None:
+        super().__init__(path, position, size)
+        self._disk, self._path, self._position, self._size = disk, path, position, size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NotInMemory) and self.args == other.args
+
+    def __hash__(self) -> int:
+        return hash(self.args)
+
+    def load(self) -> None:
+        """Read the bytes, so that they are in memory then. Whoever reads them next meets the errors, if there are any."""
+        try:
+            file = self._disk.open(self._path)
+            try:
+                file.read_at(self._position, max(self._size, _LOADED_AT_ONCE_BYTES))
+            finally:
+                file.close()
+        except OSError:
+            pass
 
 
 class OpenFiles:
-    """Files by path; `limit` bounds how many are open."""
+    """Files by path; `limit` bounds how many are open.
+
+    In a `with` block, whatever is read must be in memory: NotInMemory is raised where the medium would be waited for.
+    """
 
     def __init__(self, disk: Disk, limit: int) -> None:
         self.disk = disk
         self.limit = limit
         self._files: dict[str, File] = {}
+        self._may_wait = True
 
     def __len__(self) -> int:
         return len(self._files)
@@ -25,6 +59,24 @@ class OpenFiles:
         """The file at `path`, which must exist. Raises OSError."""
         file = self._files.get(path)
         return file if file is not None else self._open(path, create=False)
+
+    def read(self, path: str, position: int, size: int) -> bytes | bytearray:
+        """Up to `size` bytes of a file; fewer only at its end. Raises OSError, in a `with` block NotInMemory."""
+        file = self._files.get(path) or self._open(path, create=False)
+        if self._may_wait:
+            return file.read_at(position, size)
+        data = file.read_in_memory(position, size)
+        if data is None:
+            raise NotInMemory(self.disk, path, position, size)
+        return data
+
+    def __enter__(self) -> None:
+        self._may_wait = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._may_wait = True
 
     def create(self, path: str) -> File:
         """The file at `path`, empty."""

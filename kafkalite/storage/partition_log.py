@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from random import Random
 from typing import Final, NamedTuple
 
@@ -68,7 +69,7 @@ class AppendResult(NamedTuple):
 class LogRead(NamedTuple):
     """Bytes from the batch that holds the wanted offset on; the last batch may be cut."""
 
-    records: bytes
+    records: bytes | bytearray
 
 
 NOTHING_READ: Final = LogRead(b"")
@@ -156,6 +157,11 @@ class PartitionLog:
     def segments(self) -> SegmentList:
         """Oldest first; the last one is the active one."""
         return self._segments
+
+    @property
+    def only_in_memory(self) -> AbstractContextManager[None]:
+        """In a `with` block of this, reads raise NotInMemory where they would wait for the medium."""
+        return self.log_directory.files
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(largest known epoch up to `epoch`, offset behind its last record), (-1, -1) when nothing is known (KIP-279)."""

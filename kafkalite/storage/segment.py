@@ -231,15 +231,16 @@ class Segment:
 
     # Reading
 
-    def read(self, position: int, size: int) -> bytes:
-        return self._files.get(self.path).read_at(position, min(size, self.size - position))
+    def read(self, position: int, size: int) -> bytes | bytearray:
+        return self._files.read(self.path, position, min(size, self.size - position))
 
     def headers(self, position: int = 0) -> Iterator[BatchHeader]:
         """The headers of the batches from the one at `position` on, each with its position in the segment.
 
         Stops where no whole header of a batch of format 2 follows; raises OSError.
         """
-        chunk, start = b"", 0
+        chunk: Buffer = b""
+        start = 0
         while position + HEADER_SIZE <= self.size:
             if position + HEADER_SIZE > start + len(chunk):
                 chunk, start = self.read(position, _SCAN_BYTES), position
@@ -254,7 +255,8 @@ class Segment:
     def find(self, offset: int) -> int | None:
         """Position of the first batch whose last offset is `offset` or later; None when there is none."""
         position = self.offset_index.lookup(offset).position
-        chunk, start = b"", 0
+        chunk: Buffer = b""
+        start = 0
         while position + HEADER_SIZE <= self.size:
             if position + _HEADER_START.size > start + len(chunk):
                 chunk, start = self.read(position, _SCAN_BYTES), position

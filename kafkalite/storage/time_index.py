@@ -53,11 +53,10 @@ class TimeIndex:
 
     def lookup(self, timestamp: int) -> TimeEntry:
         """The last entry with a timestamp below `timestamp`; (NO_TIMESTAMP, base offset) when there is none."""
-        file = self.files.get(self.path)
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
-            if _ENTRY.unpack(file.read_at(middle * ENTRY_SIZE, ENTRY_SIZE))[0] >= timestamp:
+            if _ENTRY.unpack(self.files.read(self.path, middle * ENTRY_SIZE, ENTRY_SIZE))[0] >= timestamp:
                 high = middle
             else:
                 low = middle + 1
@@ -91,10 +90,10 @@ class TimeIndex:
 
     def entries(self) -> list[TimeEntry]:
         """All entries, for checks and dumps."""
-        data = self.files.get(self.path).read_at(0, self.count * ENTRY_SIZE)
+        data = self.files.read(self.path, 0, self.count * ENTRY_SIZE)
         return [TimeEntry(timestamp, self.base_offset + relative) for timestamp, relative in _ENTRY.iter_unpack(data)]
 
     def _read(self, number: int) -> TimeEntry:
-        data = self.files.get(self.path).read_at(number * ENTRY_SIZE, ENTRY_SIZE)
+        data = self.files.read(self.path, number * ENTRY_SIZE, ENTRY_SIZE)
         timestamp, relative = _ENTRY.unpack(data)
         return TimeEntry(timestamp, self.base_offset + relative)

@@ -45,7 +45,7 @@ class TransactionIndex:
         if not self.size:
             return []
         found = []
-        for version, *fields in _ENTRY.iter_unpack(self.files.get(self.path).read_at(0, self.size)):
+        for version, *fields in _ENTRY.iter_unpack(self.files.read(self.path, 0, self.size)):
             if version > _VERSION:
                 raise OSError(f"{self.path}: entry of unknown version {version}")
             found.append(AbortedTransaction(*fields))

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.broker.cold_reads import LOADS_LIMIT
 from kafkalite.broker.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
 from kafkalite.broker.fetching import (
     FetchLimits,
@@ -25,6 +26,7 @@ from kafkalite.broker.fetching import (
 )
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.storage.open_files import NotInMemory
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -143,7 +145,8 @@ class _Fetch:
         self.session_id = 0
         self.future: asyncio.Future[Any] | None = None
 
-    def gather(self) -> tuple[Answers, int, bool]:
+    def wanted(self) -> tuple[list[FetchItem], Any]:
+        """The partitions to look at now, and the clock of whoever fetches."""
         raise NotImplementedError
 
     def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
@@ -157,7 +160,38 @@ class _Fetch:
         raise NotImplementedError
 
     def start(self) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
-        answers, total, urgent = self.gather()
+        try:
+            found = self.broker.partition_reader.read_in_memory(*self.wanted_within_limits())
+        except NotInMemory as cold:
+            return asyncio.ensure_future(self._start_later(cold))
+        return self._answer_or_park(*found)
+
+    def wanted_within_limits(self) -> tuple[list[FetchItem], FetchLimits, Any]:
+        items, clock = self.wanted()
+        return items, self.limits, clock
+
+    def gather(self) -> tuple[Answers, int, bool]:
+        """What is there now; waits for the medium if need be, which for what was just appended is never."""
+        return self.broker.partition_reader.read_all(*self.wanted_within_limits())
+
+    async def _start_later(self, cold: NotInMemory) -> messages.fetch_response.FetchResponse:
+        """As `start`, once the first records are in memory."""
+        reader = self.broker.partition_reader
+        for _ in range(LOADS_LIMIT):
+            await reader.cold_reads.load(cold)
+            try:
+                found = reader.read_in_memory(*self.wanted_within_limits())
+                break
+            except NotInMemory as problem:
+                cold = problem
+        else:
+            found = self.gather()
+        reply = self._answer_or_park(*found)
+        return await reply if isinstance(reply, asyncio.Future) else reply
+
+    def _answer_or_park(
+        self, answers: Answers, total: int, urgent: bool
+    ) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
         enough = total >= self.limits.min_bytes or urgent or self.unknown or self.limits.max_wait_ms == 0
         if enough or not self.may_wait():
             return self.reply(answers)
@@ -236,8 +270,8 @@ class _Full(_Fetch):
         self.session_id = session.session_id if session else 0
         self.clock = session or SessionlessWatch(broker.clock.monotonic_ms())
 
-    def gather(self) -> tuple[Answers, int, bool]:
-        return self.broker.partition_reader.read_all(self.items, self.limits, self.clock)
+    def wanted(self) -> tuple[list[FetchItem], Any]:
+        return self.items, self.clock
 
     def may_wait(self) -> bool:
         return bool(self.items)
@@ -292,10 +326,9 @@ class _Incremental(_Fetch):
         self.session = session
         self.session_id = session.session_id
 
-    def gather(self) -> tuple[Answers, int, bool]:
+    def wanted(self) -> tuple[list[FetchItem], Any]:
         items = self.session.items
-        ready = [items[tp] for tp in self.session.ready if tp in items]
-        return self.broker.partition_reader.read_all(ready, self.limits, self.session)
+        return [items[tp] for tp in self.session.ready if tp in items], self.session
 
     def has_news(self, answers: Answers) -> bool:
         items = self.session.items

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.broker.cold_reads import in_memory
 from kafkalite.broker.partition import Partition
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
@@ -22,7 +23,7 @@ _READ_COMMITTED = 1
 _UNKNOWN = (-1, -1, -1)
 
 
-def list_offsets(
+async def list_offsets(
     broker: Broker, request: messages.list_offsets_request.ListOffsetsRequest, context: RequestContext
 ) -> messages.list_offsets_response.ListOffsetsResponse:
     """Timestamp, offset and leader epoch for each partition."""
@@ -36,7 +37,7 @@ def list_offsets(
                 partition = broker.replicas.require(TopicPartition(topic.name, asked.partition_index))
                 if request.replica_id != -2:  # the debugging consumer also asks followers
                     partition.require_leader(asked.current_leader_epoch)
-                found = _find(
+                found = await _find(
                     partition, request.replica_id, request.isolation_level, asked.timestamp, context.api_version
                 )
                 answer.timestamp, answer.offset, answer.leader_epoch = found
@@ -47,7 +48,7 @@ def list_offsets(
     return m.ListOffsetsResponse(topics=topics)
 
 
-def _find(
+async def _find(
     partition: Partition, replica_id: int, isolation_level: int, timestamp: int, version: int
 ) -> tuple[int, int, int]:
     log = partition.log
@@ -64,7 +65,10 @@ def _find(
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE)
     if timestamp == LATEST:
         return -1, bound, partition.leader_epoch
-    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, bound)
+    if timestamp == MAX_TIMESTAMP:
+        found = await in_memory(log, log.offset_of_max_timestamp)
+    else:
+        found = await in_memory(log, lambda: log.offset_for_timestamp(timestamp, bound))
     return found if found is not None and found[1] < bound else _UNKNOWN
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from kafkalite.broker.partition import Assignment, Partition
@@ -26,6 +27,8 @@ class FakeLog:
     last_stable_offset: int = 0
     epochs: list[tuple[int, int]] = field(default_factory=list)
     reads: list[tuple[int, int]] = field(default_factory=list)
+
+    only_in_memory: AbstractContextManager[None] = field(default_factory=nullcontext)
 
     @property
     def size_bytes(self) -> int:
