@@ -14,14 +14,14 @@ from typing import Any, Self
 
 from kafkalite.client.assignors import Assignor, assignors_named
 from kafkalite.client.cluster_client import ClusterClient, Opener
-from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, RecordDeserializationError
+from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError
 from kafkalite.client.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.fetcher import Fetcher, FetcherSettings
 from kafkalite.client.group_session import GroupSession
 from kafkalite.client.membership import MembershipSettings
 from kafkalite.client.offset_lookup import EARLIEST, LATEST, list_offsets
 from kafkalite.client.options import options_from_config
-from kafkalite.client.records import ConsumerRecord, ConsumerRecordDraft, OffsetAndMetadata, OffsetAndTimestamp
+from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 from kafkalite.client.retry import RetryPolicy
 from kafkalite.client.serializers import Deserializer, DeserializerChoice, check_choice, deserializer_for
 from kafkalite.errors import ErrorCode
@@ -108,7 +108,7 @@ class Consumer:
             security_protocol=security_protocol,
             opener=opener,
         )
-        self._buffer = FetchBuffer(max_partition_fetch_bytes, check_crcs)
+        self._buffer = FetchBuffer(max_partition_fetch_bytes, check_crcs, self._decoders_of)
         settings = FetcherSettings(
             reset_to=_RESETS[auto_offset_reset],
             isolation_level=self._isolation_level,
@@ -526,43 +526,21 @@ class Consumer:
                 taken = self._buffer.take(limit, only)
                 if taken is None:
                     break
-                state, drafts = taken
-                limit -= len(drafts)
-                records = found.setdefault(state.topic_partition, [])
-                self._finish(state, drafts, records)
+                state, records = taken
+                limit -= len(records)
+                found.setdefault(state.topic_partition, []).extend(records)
         except ClientError:
-            found = {each: records for each, records in found.items() if records}
             if not found:
                 raise
         self._fetcher.wake()
         return found
 
-    def _finish(self, state: PartitionState, drafts: list[ConsumerRecordDraft], records: list[ConsumerRecord]) -> None:
-        """Decode keys and values and append the records; after one that cannot be decoded the position is before it."""
-        topic = state.topic_partition.topic
+    def _decoders_of(self, topic: str) -> tuple[Deserializer | None, Deserializer | None]:
         found = self._deserializers.get(topic)
         if found is None:
             found = deserializer_for(self._key_choice, topic), deserializer_for(self._value_choice, topic)
             self._deserializers[topic] = found
-        to_key, to_value = found
-        part = "key"
-        done = 0
-        try:
-            for draft in drafts:
-                part = "key"
-                if to_key is not None and draft.key is not None:
-                    draft.key = to_key(draft.key)
-                part = "value"
-                if to_value is not None and draft.value is not None:
-                    draft.value = to_value(draft.value)
-                draft.__class__ = ConsumerRecord  # type: ignore[assignment]
-                done += 1
-        except Exception as problem:
-            bad = drafts[done].offset
-            records += drafts[:done]  # type: ignore[arg-type]
-            self._buffer.read_again(state, bad)
-            raise RecordDeserializationError(state.topic_partition, bad, part, problem) from problem
-        records += drafts  # type: ignore[arg-type]
+        return found
 
     def statistics(self) -> dict[str, int]:
         """What is buffered now, and the number of Fetch requests so far."""

@@ -12,12 +12,12 @@ batches of its producer are skipped until the abort marker.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from kafkalite.client.errors import ClientError
-from kafkalite.client.record_codec import read_records
-from kafkalite.client.records import ConsumerRecordDraft
+from kafkalite.client.record_codec import Decode, RecordReader
+from kafkalite.client.records import ConsumerRecord
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.records import ABORT_MARKER, BatchHeader, has_valid_crc, iter_batches, read_marker
 from kafkalite.types import Buffer, TopicPartition
@@ -32,40 +32,49 @@ class Chunk:
         self.size_bytes = len(data)
         self.headers = deque(iter_batches(data))
         self.next_offset = self.headers[-1].next_offset if self.headers else -1
-        self._records: list[ConsumerRecordDraft] = []
-        self._records_end = -1
+        self._reader: RecordReader | None = None
+        self._reader_end = -1
         self._aborted = deque(sorted((first_offset, producer_id) for producer_id, first_offset in aborted))
         self._aborted_producers: set[int] = set()
 
-    def take(self, position: int, limit: int, check_crcs: bool) -> tuple[list[ConsumerRecordDraft], int]:
+    def take(
+        self, position: int, limit: int, check_crcs: bool, to_key: Decode | None = None, to_value: Decode | None = None
+    ) -> tuple[list[ConsumerRecord], int]:
         """Up to `limit` records of one batch from `position` on, and the position behind them; [] at the end of the chunk.
 
-        ClientError CORRUPT_MESSAGE and others for a batch that cannot be read; the position stays before it.
+        ClientError CORRUPT_MESSAGE and others for a batch that cannot be read, RecordDeserializationError; the position stays before it.
         """
-        while not self._records:
-            if not self.headers:
-                return [], position
-            header = self.headers[0]
-            if header.next_offset > position and not self._is_skipped(header):
-                self._records = self._read(header, position, check_crcs)
-            self.headers.popleft()
-            self._records_end = header.next_offset
-            if not self._records:
-                position = max(position, header.next_offset)
-        taken, self._records = self._records[:limit], self._records[limit:]
-        return taken, self._records[0].offset if self._records else self._records_end
+        while True:
+            if self._reader is None:
+                if not self.headers:
+                    return [], position
+                header = self.headers[0]
+                if header.next_offset > position and not self._is_skipped(header):
+                    self._reader = self._open(header, position, check_crcs)
+                    self._reader_end = header.next_offset
+                else:
+                    position = max(position, header.next_offset)
+                self.headers.popleft()
+            if self._reader is not None:
+                taken = self._reader.read(limit, to_key, to_value)
+                if self._reader.remaining:
+                    return taken, taken[-1].offset + 1
+                self._reader = None
+                if taken:
+                    return taken, self._reader_end
+                position = max(position, self._reader_end)
 
     @property
     def exhausted(self) -> bool:
-        return not self._records and not self.headers
+        return self._reader is None and not self.headers
 
-    def _read(self, header: BatchHeader, position: int, check_crcs: bool) -> list[ConsumerRecordDraft]:
+    def _open(self, header: BatchHeader, position: int, check_crcs: bool) -> RecordReader:
         if check_crcs and not has_valid_crc(self.data, header):
             raise ClientError(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"{self.topic_partition}: the batch at offset {header.base_offset} has a wrong CRC",
             )
-        return read_records(self.data, header, *self.topic_partition, position)
+        return RecordReader(self.data, header, self.topic_partition, position)
 
     def _is_skipped(self, header: BatchHeader) -> bool:
         """Control batches are never shown; batches of aborted transactions are not when the answer names such."""
@@ -126,11 +135,22 @@ class PartitionState:
         self.buffered_bytes = 0
 
 
-class FetchBuffer:
-    """The assigned partitions with what is buffered for them. `partition_bytes`: buffered above that, a partition is not fetched."""
+DecodersOf = Callable[[str], tuple[Decode | None, Decode | None]]
 
-    def __init__(self, partition_bytes: int, check_crcs: bool = True) -> None:
+
+def _no_decoders(topic: str) -> tuple[None, None]:
+    return None, None
+
+
+class FetchBuffer:
+    """The assigned partitions with what is buffered for them. `partition_bytes`: buffered above that, a partition is not fetched.
+
+    `decoders_of` gives a topic's deserializers of keys and values, None to leave them as bytes.
+    """
+
+    def __init__(self, partition_bytes: int, check_crcs: bool = True, decoders_of: DecodersOf = _no_decoders) -> None:
         self.partition_bytes = partition_bytes
+        self.decoders_of = decoders_of
         self.check_crcs = check_crcs
         self.states: dict[TopicPartition, PartitionState] = {}
         self.buffered_bytes = 0
@@ -221,7 +241,7 @@ class FetchBuffer:
 
     def take(
         self, limit: int, only: Collection[TopicPartition] | None = None
-    ) -> tuple[PartitionState, list[ConsumerRecordDraft]] | None:
+    ) -> tuple[PartitionState, list[ConsumerRecord]] | None:
         """Up to `limit` records of the next partition in turn that has some; None when nothing is buffered.
 
         Raises the error of a partition whose turn it is and that has nothing else; positions are behind what is returned.
@@ -237,10 +257,13 @@ class FetchBuffer:
             self._turn.rotate(-1)
         return None
 
-    def _take_from(self, state: PartitionState, limit: int) -> list[ConsumerRecordDraft]:
+    def _take_from(self, state: PartitionState, limit: int) -> list[ConsumerRecord]:
+        if not state.chunks:
+            return []
+        to_key, to_value = self.decoders_of(state.topic_partition.topic)
         while state.chunks and state.position is not None:
             chunk = state.chunks[0]
-            taken, state.position = chunk.take(state.position, limit, self.check_crcs)
+            taken, state.position = chunk.take(state.position, limit, self.check_crcs, to_key, to_value)
             if taken:
                 state.position_epoch = taken[-1].leader_epoch
             if chunk.exhausted:
@@ -250,9 +273,3 @@ class FetchBuffer:
             if taken:
                 return taken
         return []
-
-    def read_again(self, state: PartitionState, offset: int) -> None:
-        """What `take` gave from `offset` on is not used: the position is there again, and what follows is fetched anew."""
-        self._drop_chunks(state)
-        state.generation += 1
-        state.position = state.fetch_offset = offset

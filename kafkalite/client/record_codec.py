@@ -6,7 +6,8 @@ The compiled code packs and unpacks single records, 0.2 to 0.7 µs each. What is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from aiokafka.errors import CorruptRecordException  # type: ignore[import-untyped]
@@ -15,12 +16,14 @@ from aiokafka.record.default_records import (  # type: ignore[import-untyped]
     DefaultRecordBatchBuilder,
 )
 
-from kafkalite.client.errors import ClientError, error_of
-from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecordDraft, Header
+from kafkalite.client.errors import ClientError, RecordDeserializationError, error_of
+from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecord, ConsumerRecordDraft, Header
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import compress
 from kafkalite.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader, assemble_batch, records_of
-from kafkalite.types import Buffer
+from kafkalite.types import Buffer, TopicPartition
+
+_UNREADABLE = (CorruptRecordException, ValueError, IndexError)
 
 RECORD_OVERHEAD_BYTES = 31
 """The most that a record takes beside the contents of key, value and headers."""
@@ -103,34 +106,134 @@ def with_producer_state(batch: Buffer, producer_id: int, producer_epoch: int, ba
     )
 
 
+Decode = Callable[[bytes], Any]
+
+
+class RecordReader:
+    """The records of the batch at `header`, from `from_offset` on, read piece by piece: a piece stays in the processor's cache.
+
+    `remaining` is how many records are left at most. Keys and values are bytes, or what `to_key` and `to_value` make of them.
+    """
+
+    __slots__ = ("_data", "_header", "_plain", "_problem", "_records", "_topic_partition", "remaining")
+
+    def __init__(self, data: Buffer, header: BatchHeader, topic_partition: TopicPartition, from_offset: int) -> None:
+        self._data = data
+        self._header = header
+        self._topic_partition = topic_partition
+        self._problem: Exception | None = None
+        self.remaining = header.records_count
+        try:
+            records = chain(DefaultRecordBatch(plain_batch(data, header)))  # whose iterator cannot be asked for twice
+            for record in records if from_offset > header.base_offset else ():
+                if record.offset >= from_offset:
+                    records = chain((record,), records)
+                    break
+                self.remaining -= 1
+        except (KafkaError, *_UNREADABLE) as problem:
+            raise self._unreadable(problem) from problem
+        self._records: Iterator[Any] = records
+
+    def read(self, limit: int, to_key: Decode | None = None, to_value: Decode | None = None) -> list[ConsumerRecord]:
+        """Up to `limit` records, [] at the end of the batch.
+
+        ClientError, naming the partition, for a batch that cannot be read (CORRUPT_MESSAGE, or the code of the failed decompression);
+        RecordDeserializationError for a record that cannot be decoded. Records before it are returned first; it is raised by
+        every call after that.
+        """
+        if self._problem is not None:
+            raise self._problem
+        found: list[ConsumerRecord] = []
+        try:
+            if to_key is None and to_value is None:
+                self._read_bytes(found, limit)
+            else:
+                self._read_decoded(found, limit, to_key, to_value)
+        except _UNREADABLE as problem:
+            self._fail(found, self._unreadable(problem))
+        except RecordDeserializationError as problem:
+            self._fail(found, problem)
+        self.remaining = self.remaining - len(found) if found else 0
+        return found
+
+    def _fail(self, found: list[ConsumerRecord], problem: Exception) -> None:
+        self._problem = problem
+        if not found:
+            raise problem
+
+    def _unreadable(self, problem: Exception) -> ClientError:
+        where = f"{self._topic_partition}: batch at offset {self._header.base_offset}"
+        if isinstance(problem, KafkaError):
+            return error_of(problem.code, where, problem.message)
+        return ClientError(ErrorCode.CORRUPT_MESSAGE, f"{where} cannot be read: {problem}")
+
+    # The two loops below are written out: a call or a test more for each record would be felt.
+
+    def _read_bytes(self, found: list[ConsumerRecord], limit: int) -> None:
+        topic, partition = self._topic_partition
+        epoch, time_type, append_time = self._shared()
+        new, append = ConsumerRecordDraft, found.append
+        for record in islice(self._records, limit):
+            draft = new()
+            draft.topic = topic
+            draft.partition = partition
+            draft.offset = record.offset
+            draft.timestamp = record.timestamp if append_time is None else append_time
+            draft.timestamp_type = time_type
+            draft.key = record.key
+            draft.value = record.value
+            draft.headers = record.headers
+            draft.leader_epoch = epoch
+            draft.__class__ = ConsumerRecord  # type: ignore[assignment]
+            append(draft)  # type: ignore[arg-type]
+
+    def _read_decoded(
+        self, found: list[ConsumerRecord], limit: int, to_key: Decode | None, to_value: Decode | None
+    ) -> None:
+        topic, partition = self._topic_partition
+        epoch, time_type, append_time = self._shared()
+        new, append = ConsumerRecordDraft, found.append
+        for record in islice(self._records, limit):
+            draft = new()
+            draft.topic = topic
+            draft.partition = partition
+            draft.offset = record.offset
+            draft.timestamp = record.timestamp if append_time is None else append_time
+            draft.timestamp_type = time_type
+            key, value = record.key, record.value
+            part = "key"
+            try:
+                draft.key = key if to_key is None or key is None else to_key(key)
+                part = "value"
+                draft.value = value if to_value is None or value is None else to_value(value)
+            except Exception as problem:
+                raise RecordDeserializationError(self._topic_partition, draft.offset, part, problem) from problem
+            draft.headers = record.headers
+            draft.leader_epoch = epoch
+            draft.__class__ = ConsumerRecord  # type: ignore[assignment]
+            append(draft)  # type: ignore[arg-type]
+
+    def _shared(self) -> tuple[int, int, int | None]:
+        """What the records have in common: leader epoch, type of the timestamp, and the timestamp if the broker set it."""
+        header = self._header
+        if header.uses_log_append_time:
+            return header.partition_leader_epoch, LOG_APPEND_TIME, header.max_timestamp
+        return header.partition_leader_epoch, CREATE_TIME, None
+
+
+def plain_batch(data: Buffer, header: BatchHeader) -> Any:
+    """The batch at `header`, decompressed. KafkaError when that fails."""
+    if not header.codec:
+        return memoryview(data)[header.position : header.end]
+    return reassembled(header, records_of(data, header), attributes=header.attributes & ~CODEC_MASK)
+
+
 def read_records(
     data: Buffer, header: BatchHeader, topic: str, partition: int, from_offset: int
-) -> list[ConsumerRecordDraft]:
-    """The records of the batch at `header` from `from_offset` on, with keys and values as bytes.
-
-    ClientError, naming the partition, for what cannot be read: CORRUPT_MESSAGE, or the code of the failed decompression.
-    """
-    where = f"{topic}-{partition}: batch at offset {header.base_offset}"
-    epoch = header.partition_leader_epoch
-    draft = ConsumerRecordDraft
-    try:
-        if header.codec:
-            plain: Any = reassembled(header, records_of(data, header), attributes=header.attributes & ~CODEC_MASK)
-        else:
-            plain = memoryview(data)[header.position : header.end]
-        if header.uses_log_append_time:
-            time = header.max_timestamp
-            return [
-                draft(topic, partition, r.offset, time, LOG_APPEND_TIME, r.key, r.value, r.headers, epoch)
-                for r in DefaultRecordBatch(plain)
-                if r.offset >= from_offset
-            ]
-        return [
-            draft(topic, partition, r.offset, r.timestamp, CREATE_TIME, r.key, r.value, r.headers, epoch)
-            for r in DefaultRecordBatch(plain)
-            if r.offset >= from_offset
-        ]
-    except KafkaError as problem:
-        raise error_of(problem.code, where, problem.message) from problem
-    except (CorruptRecordException, ValueError, IndexError) as problem:
-        raise ClientError(ErrorCode.CORRUPT_MESSAGE, f"{where} cannot be read: {problem}") from problem
+) -> list[ConsumerRecord]:
+    """All records of the batch at `header` from `from_offset` on, with keys and values as bytes. Errors as `RecordReader.read`."""
+    reader = RecordReader(data, header, TopicPartition(topic, partition), from_offset)
+    found = reader.read(max(header.records_count, 1))
+    if reader.remaining:
+        reader.read(reader.remaining)
+    return found

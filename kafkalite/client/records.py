@@ -42,7 +42,7 @@ class ConsumerRecord:
 
 
 class ConsumerRecordDraft:
-    """A `ConsumerRecord` under construction: same slots, plain attributes.
+    """A `ConsumerRecord` under construction: same slots, plain attributes, no constructor.
 
     Setting the nine fields of a frozen dataclass takes longer than decoding the record, so records are filled as drafts and
     become `ConsumerRecord` by assigning `__class__`, which Python allows because the two have the same layout.
@@ -50,27 +50,15 @@ class ConsumerRecordDraft:
 
     __slots__ = ConsumerRecord.__slots__
 
-    def __init__(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        timestamp: int,
-        timestamp_type: int,
-        key: Any,
-        value: Any,
-        headers: Sequence[Header],
-        leader_epoch: int,
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
-        self.timestamp = timestamp
-        self.timestamp_type = timestamp_type
-        self.key = key
-        self.value = value
-        self.headers = headers
-        self.leader_epoch = leader_epoch
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: Any
+    value: Any
+    headers: Sequence[Header]
+    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,13 +127,6 @@ def test_partitions_take_turns_when_one_is_drained() -> None:
     assert {found[0].topic_partition for found in taken if found} == {TP, other}
 
 
-def test_reading_again_forgets_what_follows() -> None:
-    buffer, state = filled(batch(0, 5))
-    buffer.take(5)
-    buffer.read_again(state, 2)
-    assert (state.position, state.fetch_offset, buffer.buffered_bytes) == (2, 2, 0)
-
-
 def test_what_wants_a_fetch() -> None:
     buffer = FetchBuffer(100)
     buffer.assign([TP])
