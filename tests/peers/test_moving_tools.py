@@ -110,10 +110,11 @@ def test_a_move_that_cannot_end_is_listed_and_cancelled(
     kept, left, victim = sorted(cluster.brokers, key=lambda broker_id: broker_id != facts.controller())
     topic = make_topic(admin, facts, "stuck", [[kept, left]])
     plan = {topic: [[kept, victim]]}
-    mover = kafka.KafkaAdminClient(bootstrap_servers=servers.split(","))
+    partition = kafka.TopicPartition(topic, 0)
+    mover = kafka.KafkaAdminClient(bootstrap_servers=cluster.broker(kept).address)
+    assert not mover.list_partition_reassignments()  # it is connected where it needs to be before the victim goes
     cluster.kill(victim)
     try:
-        partition = kafka.TopicPartition(topic, 0)
         assert mover.alter_partition_reassignments({partition: [kept, victim]}) == {partition: None}
         listed = run_tool("kafka-reassign-partitions", "--bootstrap-server", servers, "--list")
         assert f"{topic}-0: replicas: {kept},{victim},{left}. adding: {victim}. removing: {left}." in listed
