@@ -136,7 +136,7 @@ class PartitionReader:
                 log.config.leader_replication_throttled_replicas, item.topic_partition.partition, partition.local_id
             )
             now_ms = self.replicas.clock.monotonic_ms() if throttled else 0.0
-            if throttled and limits.replica_id not in partition.isr and self.throttled_rate.is_exceeded(now_ms):
+            if throttled and self._must_pause(partition, limits.replica_id, now_ms):
                 return
             size = min(item.max_bytes, budget)
             read = log.read(item.fetch_offset, max(size, 0), upper_bound=upper_bound, min_one_batch=min_one)
@@ -147,6 +147,13 @@ class PartitionReader:
                 data.aborted_transactions = _aborted(log.aborted_transactions(item.fetch_offset, upper_bound))
         elif limits.isolation_level == READ_COMMITTED and not limits.is_follower:
             data.aborted_transactions = []
+
+    def _must_pause(self, partition: Partition, replica_id: BrokerId, now_ms: float) -> bool:
+        """Is the rate of throttled replicas exceeded, and nobody kept waiting when this one gets nothing for now?
+
+        Kafka exempts the ISR only, so that a replica about to join it may stop acks=all for replica.lag.time.max.ms.
+        """
+        return self.throttled_rate.is_exceeded(now_ms) and not partition.waits_for(replica_id, now_ms)
 
     def _diverges(self, data: PartitionData, partition: Partition, item: FetchItem) -> bool:
         """Does the fetcher's log end in records that ours does not have (KIP-595's truncation on fetch)?"""

@@ -193,7 +193,7 @@ class LeaderFetcher:
 
     def add(self, partition: Partition, topic_id: bytes) -> None:
         log = partition.log
-        following = _Following(partition, topic_id, partition.leader_epoch)
+        following = _Following(partition, topic_id, partition.leader_epoch, is_in_sync=partition.began_in_sync)
         if log.latest_epoch is None:
             log.truncate_to(min(log.high_watermark, log.log_end_offset))
         else:

@@ -127,6 +127,8 @@ class Partition:
         self.adding_replicas: tuple[BrokerId, ...] = ()
         self.removing_replicas: tuple[BrokerId, ...] = ()
         self.isr: tuple[BrokerId, ...] = ()
+        self.began_in_sync = False
+        """As a follower: was this replica in the ISR when it began to follow?"""
         self.pending_change: IsrChange | None = None
         self.followers: dict[BrokerId, FollowerState] = {}
         self.watchers: set[Watcher] = set()
@@ -220,6 +222,7 @@ class Partition:
             return False
         self._take(assignment)
         self.isr = ()
+        self.began_in_sync = self.local_id in assignment.isr
         self.pending_change = None
         self.followers = {}
         if newer_epoch:
@@ -344,6 +347,15 @@ class Partition:
             return max(follower.last_caught_up_ms, follower.clock.last_fetch_ms)
         return follower.last_caught_up_ms
 
+    def _is_joining(self, follower: FollowerState, now_ms: float) -> bool:
+        """Outside the ISR, but so near the end that the high watermark waits for it, or it would never catch up under load."""
+        return now_ms - self._caught_up_ms(follower) <= self.lag_max_ms and self._is_eligible(follower.broker_id)
+
+    def waits_for(self, broker_id: BrokerId, now_ms: float) -> bool:
+        """Does the high watermark wait for this replica? Whoever holds it back then delays every acks=all append."""
+        follower = self.followers.get(broker_id)
+        return broker_id in self.maximal_isr or (follower is not None and self._is_joining(follower, now_ms))
+
     def stop_waiting(self, now_ms: float) -> None:
         """Time has passed or a broker died: a replica outside the ISR may be no longer waited for.
 
@@ -358,9 +370,7 @@ class Partition:
         lowest = self.log.log_end_offset
         maximal = self.maximal_isr
         for follower in self.followers.values():
-            counts = follower.broker_id in maximal or (
-                now_ms - self._caught_up_ms(follower) <= self.lag_max_ms and self._is_eligible(follower.broker_id)
-            )
+            counts = follower.broker_id in maximal or self._is_joining(follower, now_ms)
             if counts and follower.log_end_offset < lowest:
                 lowest = follower.log_end_offset
         if lowest > self.log.high_watermark:

@@ -350,6 +350,19 @@ def test_replicas_in_sync_and_consumers_are_not_throttled() -> None:
     assert len(reads.read(item(2), limits(), 1000, True, SessionlessWatch(0.0)).records) == 4
 
 
+def test_a_throttled_replica_that_the_high_watermark_waits_for_goes_on() -> None:
+    """It had reached the end, and was held back while acks=all waited for it to join the ISR."""
+    partition, rate = throttled_leader("*"), ReplicationRate(11, 1000, 5)
+    reads = reader(partition, throttled_rate=rate)
+    for offset in (0, 10):
+        reads.read(item(offset), limits(replica_id=3), 1000, True, SessionlessWatch(0.0))
+    partition.isr_refused(partition.pending_change)  # type: ignore[arg-type]
+    partition.log.log_end_offset += 4  # type: ignore[misc]
+    assert rate.is_exceeded(0)
+    data = reads.read(item(10), limits(replica_id=3), 1000, True, SessionlessWatch(0.0))
+    assert len(data.records) == 4
+
+
 def test_partitions_whose_leader_is_not_named_are_not_throttled() -> None:
     partition, rate = throttled_leader("0:2", "1:1"), ReplicationRate(11, 1000, 5)
     rate.add(1000, 0)

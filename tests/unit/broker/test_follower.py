@@ -373,6 +373,19 @@ def test_a_broker_that_is_about_to_stop_begins_to_follow_nothing(monkeypatch: py
 # Throttled replicas
 
 
+def test_a_replica_in_sync_is_not_throttled_at_the_beginning_of_a_leader_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step of a reassignment makes a new epoch; replicas in sync were held back, and acks=all with them."""
+    log = FakeLog(epochs=[(0, 0)], config=TopicConfig(follower_replication_throttled_replicas=("*",)))
+
+    async def act(following: Following) -> None:
+        following.throttled_rate.bytes_per_s = 1
+        following.throttled_rate.add(1000, 0)
+        following.follow(log)
+        await asyncio.sleep(0.1)
+
+    assert run(monkeypatch, lambda request: None, act).leader.requests
+
+
 def throttled_fetches(monkeypatch: pytest.MonkeyPatch, entries: tuple[str, ...], high_watermark: int) -> int:
     """How many bytes a replica fetches within ten seconds, at a bound of 100 a second, from a leader with endless records."""
     log = FakeLog(epochs=[(0, 0)], config=TopicConfig(follower_replication_throttled_replicas=entries))
