@@ -37,7 +37,9 @@ class PartitionLogPort:
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """See `InternalLog.read`."""
-        return bytes(self._partition.log.read(offset, max_bytes, upper_bound=self.end_offset, min_one_batch=True).records)
+        return bytes(
+            self._partition.log.read(offset, max_bytes, upper_bound=self.end_offset, min_one_batch=True).records
+        )
 
     def append(self, batch: bytearray) -> int:
         """See `InternalLog.append`. MESSAGE_TOO_LARGE above the topic's max.message.bytes."""
