@@ -212,32 +212,36 @@ def while_cleaning(target: Target) -> float:
         return busy / idle
 
 
-@cell("p99-while-reading-old-data", "times idle")
+@cell("p99-while-reading-from-disk", "times from memory")
 def while_reading_old(target: Target) -> float:
-    """A consumer reads 1 GB that is not in memory, over and over."""
+    """A consumer reads 1 GB that is not in memory, over and over; compared with one that reads it from memory."""
     with broker_of_its_own(target) as own:
         create(own, "old", segment_bytes="100000000")
         count = write(own, "old", 1e9)
         idle = p99_ms(own)
-        stop = threading.Event()
-        reader = threading.Thread(target=_read_cold, args=(own, count, stop))
-        reader.start()
-        try:
-            busy = p99_ms(own)
-        finally:
-            stop.set()
-            reader.join()
-        print(f"p99 {idle:.2f} ms idle, {busy:.2f} ms while reading old data")
-        return busy / idle
+        warm, cold = (_p99_beside_reader(own, count, drop_cache=drop_cache) for drop_cache in (False, True))
+        print(f"p99 {idle:.2f} ms idle, {warm:.2f} ms beside a reader from memory, {cold:.2f} ms from the disk")
+        return cold / warm
 
 
-def _read_cold(target: Target, count: int, stop: threading.Event) -> None:
+def _p99_beside_reader(target: Target, count: int, *, drop_cache: bool) -> float:
+    stop = threading.Event()
+    reader = threading.Thread(target=_read_over_and_over, args=(target, count, stop, drop_cache))
+    reader.start()
+    try:
+        return p99_ms(target)
+    finally:
+        stop.set()
+        reader.join()
+
+
+def _read_over_and_over(target: Target, count: int, stop: threading.Event, drop_cache: bool) -> None:
     files = list(target.cluster.brokers[1].log_dir.glob("old-0/*.log"))
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": target.servers, "group.id": "bench", "enable.auto.commit": False}
     )
     while not stop.is_set():
-        for file in files:
+        for file in files if drop_cache else ():
             descriptor = os.open(file, os.O_RDONLY)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(descriptor)
