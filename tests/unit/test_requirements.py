@@ -1,0 +1,64 @@
+"""What the product imports is what its installation requires: the tests' own environment has more and would hide a gap."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import sys
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("kafkalite", "zk", "spark_jobs")
+EXTRAS = {"kafkalite/testing": "test", "kafkalite/cli/flights.py": "demo", "spark_jobs": "spark"}
+"""Where an extra may be needed, and which."""
+
+
+def normalized(name: str) -> str:
+    """As package indexes compare names (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def requirements() -> dict[str, set[str]]:
+    """The distributions that setup.cfg names, by extra; those of every installation under ""."""
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg")
+    texts = {"": settings["options"]["install_requires"], **settings["options.extras_require"]}
+    return {
+        extra: {normalized(re.split(r"[<>=!~;\[ ]", line)[0]) for line in text.split("\n") if line}
+        for extra, text in texts.items()
+    }
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The top-level names of foreign modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module]
+        for name in names:
+            top = name.partition(".")[0]
+            if top not in sys.stdlib_module_names and top not in PACKAGES:
+                yield top
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_imported_distribution_is_required(package: str) -> None:
+    required, providers = requirements(), packages_distributions()
+    missing = []
+    for path in sorted((ROOT / package).rglob("*.py")):
+        place = path.relative_to(ROOT).as_posix()
+        allowed = set(required[""])
+        for where, extra in EXTRAS.items():
+            if place == where or place.startswith(f"{where}/"):
+                allowed |= required[extra]
+        for module in imports(path):
+            if not allowed & {normalized(name) for name in providers.get(module, [module])}:
+                missing.append(f"{place} imports {module}")
+    assert not missing, "\n".join(missing)
