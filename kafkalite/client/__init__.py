@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from kafkalite.client.admin import NewTopic as NewTopic
     from kafkalite.client.consumer import Consumer as Consumer
     from kafkalite.client.errors import ClientError as ClientError
+    from kafkalite.client.group_session import RebalanceListener as RebalanceListener
     from kafkalite.client.producer import Producer as Producer
     from kafkalite.client.records import ConsumerRecord as ConsumerRecord
+    from kafkalite.client.records import OffsetAndMetadata as OffsetAndMetadata
     from kafkalite.client.records import RecordMetadata as RecordMetadata
     from kafkalite.client.sync import SyncAdmin as SyncAdmin
     from kafkalite.client.sync import SyncConsumer as SyncConsumer
@@ -27,7 +29,9 @@ _HOMES = {
     "Consumer": "consumer",
     "ConsumerRecord": "records",
     "NewTopic": "admin",
+    "OffsetAndMetadata": "records",
     "Producer": "producer",
+    "RebalanceListener": "group_session",
     "RecordMetadata": "records",
     "SyncAdmin": "sync",
     "SyncConsumer": "sync",

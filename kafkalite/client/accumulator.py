@@ -18,6 +18,7 @@ from enum import Enum
 from kafkalite.client.record_codec import BatchWriter
 from kafkalite.client.records import Header
 from kafkalite.errors import ensure
+from kafkalite.protocol.records import HEADER_SIZE
 from kafkalite.types import Buffer, TopicPartition
 
 DeliveryCallback = Callable[["Batch", int], None]
@@ -32,14 +33,19 @@ class BatchState(Enum):
     DONE = "done"
 
 
+_OPEN = BatchState.OPEN
+
+
 class Batch:
     """Records of one partition that travel together.
 
     After success `base_offset` and `log_append_time` (ms, -1 when the broker keeps the producer's timestamps) are set, after failure
-    `error`. `base_sequence` is -1 until the batch is first sent idempotently; `ordinal` orders the batches of a partition.
+    `error`. `size_bytes`, which counts against the memory bound, is without compression. `base_sequence` is -1 until the batch is first
+    sent idempotently; `ordinal` orders the batches of a partition.
     """
 
     __slots__ = (
+        "add_record",
         "attempts",
         "base_offset",
         "base_sequence",
@@ -53,6 +59,7 @@ class Batch:
         "ordinal",
         "producer_epoch",
         "producer_id",
+        "size_bytes",
         "state",
         "timestamps",
         "topic_partition",
@@ -63,6 +70,8 @@ class Batch:
         self.topic_partition = topic_partition
         self.ordinal = ordinal
         self.writer = BatchWriter(target_bytes)
+        self.add_record = self.writer.add_record
+        self.size_bytes = HEADER_SIZE
         self.created_ms = now_ms
         self.not_before_ms = 0.0
         self.state = BatchState.OPEN
@@ -84,11 +93,6 @@ class Batch:
     @property
     def record_count(self) -> int:
         return len(self.timestamps)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes that the batch counts against the memory bound: its size without compression."""
-        return self.writer.size_bytes
 
     def finish(self, error: Exception | None, base_offset: int = -1, log_append_time: int = -1) -> None:
         """Make the outcome known: set it, then run the callbacks in the order of the records."""
@@ -138,6 +142,13 @@ class Accumulator:
         """May a record be appended now? Then `buffer_memory` is passed by that one record at most."""
         return self.used_bytes < self.buffer_memory
 
+    def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
+        """The queue of a partition, for `append_to`; it is the same one for ever."""
+        queue = self._queues.get(topic_partition)
+        if queue is None:
+            queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
+        return queue
+
     def append(
         self,
         topic_partition: TopicPartition,
@@ -151,26 +162,50 @@ class Accumulator:
 
         The record is the last one of the batch. The caller asks `has_room` first.
         """
-        queue = self._queues.get(topic_partition)
-        if queue is None:
-            queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
+        queue = self.queue(topic_partition)
+        batch = self.append_to(queue, timestamp, key, value, headers)
+        if batch is not None:
+            return batch, False
+        filled = bool(queue.waiting) and queue.waiting[-1].state is BatchState.OPEN
+        return self.append_to_new(queue, timestamp, key, value, headers, now_ms), filled
+
+    def append_to(
+        self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+    ) -> Batch | None:
+        """Put a record into the queue's open batch; None when there is none, or the record does not fit into it any more."""
         waiting = queue.waiting
-        filled = False
-        if waiting:
-            batch = waiting[-1]
-            if batch.state is BatchState.OPEN:
-                size = batch.writer.append(timestamp, key, value, headers)
-                if size:
-                    batch.timestamps.append(timestamp)
-                    self.used_bytes += size
-                    return batch, False
-                batch.state = BatchState.SEALED
-                filled = True
+        if not waiting:
+            return None
+        batch = waiting[-1]
+        if batch.state is not _OPEN:
+            return None
+        timestamps = batch.timestamps
+        added = batch.add_record(len(timestamps), timestamp, key, value, headers)
+        if added is None:
+            return None
+        timestamps.append(timestamp)
+        size = added.size
+        batch.size_bytes += size
+        self.used_bytes += size
+        return batch
+
+    def append_to_new(
+        self,
+        queue: PartitionQueue,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        now_ms: float,
+    ) -> Batch:
+        """Put a record into a new batch, after `append_to` gave None; an open batch is complete with that."""
+        if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
+            queue.waiting[-1].state = BatchState.SEALED
         batch = self._opened(queue, now_ms)
-        batch.writer.append(timestamp, key, value, headers)
+        batch.size_bytes += batch.add_record(0, timestamp, key, value, headers).size
         batch.timestamps.append(timestamp)
-        self.used_bytes += batch.writer.size_bytes
-        return batch, filled
+        self.used_bytes += batch.size_bytes
+        return batch
 
     def _opened(self, queue: PartitionQueue, now_ms: float) -> Batch:
         batch = Batch(queue.topic_partition, queue.next_ordinal, self.batch_size, now_ms)

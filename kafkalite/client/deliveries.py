@@ -24,40 +24,40 @@ def metadata_of(batch: Batch, index: int) -> RecordMetadata:
 class Delivery:
     """`await` it for the record's `RecordMetadata`; it raises the error of a record that was not delivered.
 
-    It costs nothing until it is asked: the records of a batch share their fate.
+    It costs nothing until it is asked: the records of a batch share their fate. The producer sets `batch` and `index`, the record's
+    place in it; a constructor would double the cost.
     """
 
-    __slots__ = ("_batch", "_index")
+    __slots__ = ("batch", "index")
 
-    def __init__(self, batch: Batch, index: int) -> None:
-        self._batch = batch
-        self._index = index
+    batch: Batch
+    index: int
 
     def done(self) -> bool:
-        return self._batch.state is BatchState.DONE
+        return self.batch.state is BatchState.DONE
 
     def exception(self) -> Exception | None:
         """Why the record was not delivered; None while that is open, and after success."""
-        return self._batch.error if self.done() else None
+        return self.batch.error if self.done() else None
 
     def result(self) -> RecordMetadata:
         """The metadata of a delivered record. Raises its error, and asyncio.InvalidStateError while its fate is open."""
         if not self.done():
             raise asyncio.InvalidStateError("the record is not delivered yet")
-        if self._batch.error is not None:
-            raise self._batch.error
-        return metadata_of(self._batch, self._index)
+        if self.batch.error is not None:
+            raise self.batch.error
+        return metadata_of(self.batch, self.index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Call `callback(self)` when the fate is known, at once when it is."""
         if self.done():
             callback(self)
         else:
-            self._batch.on_done.append(lambda: callback(self))
+            self.batch.on_done.append(lambda: callback(self))
 
     def __await__(self) -> Generator[None, None, RecordMetadata]:
         if not self.done():
             waiter = asyncio.get_running_loop().create_future()
-            self._batch.on_done.append(lambda: None if waiter.done() else waiter.set_result(None))
+            self.batch.on_done.append(lambda: None if waiter.done() else waiter.set_result(None))
             yield from waiter
         return self.result()

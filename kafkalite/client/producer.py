@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from kafkalite.client.accumulator import Accumulator, Batch
+from kafkalite.client.accumulator import Accumulator, Batch, BatchState, PartitionQueue
 from kafkalite.client.cluster_client import ClusterClient, Opener
-from kafkalite.client.cluster_view import TopicView
+from kafkalite.client.cluster_view import ClusterView, TopicView
 from kafkalite.client.deliveries import Delivery, OnDelivery, metadata_of
 from kafkalite.client.errors import (
     BufferFullError,
@@ -56,6 +57,19 @@ def _codec(compression_type: str | None) -> int:
     return int(codec)
 
 
+_BYTES_OR_NONE = (bytes, type(None))
+_NO_HEADERS: list[Header] = []
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """Where the records of a topic go, as long as the view of the cluster is `view`."""
+
+    view: ClusterView
+    topic: TopicView
+    queues: Mapping[int, PartitionQueue]
+
+
 class Producer:
     """Publishes records. Use it as `async with Producer(bootstrap_servers=…) as producer`, or `connect` and `close` it.
 
@@ -70,7 +84,8 @@ class Producer:
     - `batch_size`: records of a partition travel together up to this size (uncompressed).
     - `request_timeout_ms` bounds one attempt, `delivery_timeout_ms` the whole life of a record, retries included.
 
-    Without idempotence one batch of a partition is in flight at a time, so that retries keep the order.
+    `takes_bytes` says that there are no serializers; `crowded`, that a batch was filled and the sender should run. Without idempotence
+    one batch of a partition is in flight at a time, so that retries keep the order.
     """
 
     def __init__(
@@ -114,6 +129,10 @@ class Producer:
         self._clock = clock or SystemClock()
         self._key_choice, self._value_choice = key_serializer, value_serializer
         self._serializers: dict[str, tuple[Serializer, Serializer]] = {}
+        self.takes_bytes = key_serializer is None and value_serializer is None
+        self._routes: dict[str, _Route] = {}
+        self.crowded = False
+        self._buffer_memory = buffer_memory
         self._partitioner = Partitioner(partitioner)
         self._max_block_s = max_block_ms / 1000
         self._max_request_size = max_request_size
@@ -197,8 +216,110 @@ class Producer:
         Raises SerializationError, BufferFullError, ClientTimeoutError (no metadata within `max_block_ms`), ClientError
         UNKNOWN_TOPIC_OR_PARTITION or MESSAGE_TOO_LARGE, ClientClosedError.
         """
-        key_bytes, value_bytes = self.serialized(topic, key, value)
-        return await self.send_bytes(topic, value_bytes, key_bytes, partition, timestamp_ms, headers, on_delivery)
+        if not self.takes_bytes or type(value) not in _BYTES_OR_NONE or type(key) not in _BYTES_OR_NONE:
+            key, value = self.serialized(topic, key, value)
+        delivery = Delivery()
+        if not self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
+            await self.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        elif self.crowded:
+            self.crowded = False
+            await asyncio.sleep(0)  # a busy caller must not keep the sender from running
+        return delivery
+
+    def try_append(
+        self,
+        delivery: Delivery,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header] | None,
+        on_delivery: OnDelivery | None,
+    ) -> bool:
+        """Put a serialized record into its batch, and into `delivery` where it is; False when something must be awaited first.
+
+        ClientError MESSAGE_TOO_LARGE.
+        """
+        route = self._routes.get(topic)
+        if route is None or route.view is not self._cluster.view or self._accumulator.used_bytes >= self._buffer_memory:
+            return False
+        if self._sender.fatal is not None:
+            return False
+        if partition is None:
+            partition = self._partitioner.partition(topic, key, route.topic.all_partitions, route.topic.available)
+        queue = route.queues.get(partition)
+        if queue is None:
+            return False
+        if headers:
+            headers = headers if type(headers) is list else list(headers)
+            self._check_size(topic, key, value, headers)
+        else:
+            headers = _NO_HEADERS
+            if (len(key) if key else 0) + (len(value) if value else 0) > self._surely_fitting_bytes:
+                self._check_size(topic, key, value, headers)
+        if timestamp_ms is None:
+            timestamp_ms = self._clock.now_ms()
+        batch = self._accumulator.append_to(queue, timestamp_ms, key, value, headers)
+        if batch is None:
+            batch = self._append_to_new(topic, queue, timestamp_ms, key, value, headers)
+        delivery.batch = batch
+        delivery.index = index = len(batch.timestamps) - 1
+        if on_delivery is not None:
+            batch.callbacks.append((index, _adapted(on_delivery)))
+        return True
+
+    def _append_to_new(
+        self,
+        topic: str,
+        queue: PartitionQueue,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[Header],
+    ) -> Batch:
+        if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
+            self._partitioner.batch_filled(topic)
+            self.crowded = True
+        now_ms = asyncio.get_running_loop().time() * 1000
+        batch = self._accumulator.append_to_new(queue, timestamp_ms, key, value, headers, now_ms)
+        self._sender.wake()
+        return batch
+
+    async def append(
+        self,
+        delivery: Delivery,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header] | None,
+        on_delivery: OnDelivery | None,
+    ) -> None:
+        """`try_append` until it succeeds, after connecting, and waiting for the topic and for room. Errors as `send`."""
+        while True:
+            self._check_open()
+            if self._sending is None:
+                await self.connect()
+            if self._sender.fatal is not None:
+                raise self._sender.fatal
+            if topic not in self._cluster.view.topics:
+                await self._topic_view(topic)
+            if partition is not None and partition not in self._cluster.view.topics[topic].partitions:
+                await self._check_partition(topic, partition)
+            if not self._accumulator.has_room:
+                await self._wait_for_room()
+            self._find_route(topic)
+            if self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
+                return
+
+    def _find_route(self, topic: str) -> None:
+        view = self._cluster.view
+        known = view.topics.get(topic)
+        if known is not None:
+            queues = {number: self._accumulator.queue(TopicPartition(topic, number)) for number in known.partitions}
+            self._routes[topic] = _Route(view, known, queues)
 
     async def send_bytes(
         self,
@@ -211,39 +332,10 @@ class Producer:
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         """`send` for a record that is serialized already."""
-        self._check_open()
-        if self._sending is None:
-            await self.connect()
-        if self._sender.fatal is not None:
-            raise self._sender.fatal
-        headers = headers if isinstance(headers, list) else list(headers or ())
-        view = self._cluster.view.topics.get(topic) or await self._topic_view(topic)
-        if partition is None:
-            partition = self._partitioner.partition(topic, key, view.all_partitions, view.available)
-        elif partition not in view.partitions:
-            await self._check_partition(topic, partition)
-        content_bytes = (len(key) if key else 0) + (len(value) if value else 0)
-        if headers or content_bytes > self._surely_fitting_bytes:
-            self._check_size(topic, key, value, headers)
-        if not self._accumulator.has_room:
-            await self._wait_for_room()
-        batch, filled = self._accumulator.append(
-            TopicPartition(topic, partition),
-            self._clock.now_ms() if timestamp_ms is None else timestamp_ms,
-            key,
-            value,
-            headers,
-            asyncio.get_running_loop().time() * 1000,
-        )
-        index = batch.record_count - 1
-        if on_delivery is not None:
-            batch.callbacks.append((index, _adapted(on_delivery)))
-        if index == 0:
-            self._sender.wake()
-        if filled:
-            self._partitioner.batch_filled(topic)
-            await asyncio.sleep(0)  # a busy caller must not keep the sender from running
-        return Delivery(batch, index)
+        delivery = Delivery()
+        if not self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
+            await self.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        return delivery
 
     async def send_and_wait(
         self,
@@ -343,6 +435,7 @@ class Producer:
         if self._closing:
             return
         self._closing = True
+        self._routes.clear()
         self._room.set()
         try:
             if timeout != 0 and self._sending is not None:

@@ -38,9 +38,13 @@ def record_bytes_bound(key: bytes | None, value: bytes | None, headers: Sequence
 
 
 class BatchWriter:
-    """A batch under construction. Appends until `target_bytes` are full; the first record always fits."""
+    """A batch under construction. Appends until `target_bytes` are full; the first record always fits.
 
-    __slots__ = ("_builder", "record_count", "size_bytes")
+    `append` counts for its callers. `add_record(number, timestamp, key, value, headers)` is the compiled function under it, which
+    returns None for a record that does not fit and else something with its `size`; whoever uses that counts alone.
+    """
+
+    __slots__ = ("_builder", "add_record", "record_count", "size_bytes")
 
     def __init__(self, target_bytes: int) -> None:
         self._builder: Any = DefaultRecordBatchBuilder(
@@ -52,6 +56,7 @@ class BatchWriter:
             base_sequence=-1,
             batch_size=target_bytes,
         )
+        self.add_record: Callable[..., Any] = self._builder.append
         self.record_count = 0
         self.size_bytes = HEADER_SIZE
 

@@ -32,10 +32,11 @@ from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTi
 from kafkalite.client.loop_thread import LoopThread
 from kafkalite.client.options import options_from_config
 from kafkalite.client.producer import Producer
-from kafkalite.client.record_codec import record_bytes_bound
+from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
 from kafkalite.client.records import ConsumerRecord, Header, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata
 from kafkalite.types import TopicPartition
 
+_BYTES_OR_NONE = (bytes, type(None))
 _QUEUE_BYTES = 8 * 1024 * 1024
 """What may wait between the caller's thread and the loop, beside the producer's own `buffer_memory`."""
 
@@ -84,32 +85,43 @@ class _Face:
         self.close()
 
 
-class SyncDelivery:
+class SyncDelivery(Delivery):
     """The fate of one record: `result(timeout)` waits for it, `done()` asks."""
 
-    __slots__ = ("_delivery", "_error", "_face")
+    __slots__ = ("face", "handed_over", "problem")
 
-    def __init__(self, face: SyncProducer) -> None:
-        self._face = face
-        self._delivery: Delivery | None = None
-        self._error: Exception | None = None
+    face: SyncProducer
+    handed_over: bool
+    problem: Exception | None
 
     def done(self) -> bool:
-        return self._error is not None or (self._delivery is not None and self._delivery.done())
+        return self.problem is not None or (self.handed_over and Delivery.done(self))
+
+    def exception(self) -> Exception | None:
+        """Why the record was not delivered; None while that is open, and after success."""
+        return self.problem or (Delivery.exception(self) if self.handed_over else None)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """The record's metadata; raises its error, or ClientTimeoutError when it is not known within `timeout` seconds."""
         if not self.done():
-            self._face._wait_for(self, timeout)
-        if self._error is not None:
-            raise self._error
-        if self._delivery is None:
+            self.face._wait_for(self, timeout)
+        if self.problem is not None:
+            raise self.problem
+        if not self.handed_over:
             raise ClientClosedError("the producer")
-        return self._delivery.result()
+        return Delivery.result(self)
 
 
 _Queued = tuple[
-    str, bytes | None, bytes | None, int | None, int | None, list[Header], OnDelivery | None, SyncDelivery, int
+    str,
+    bytes | None,
+    bytes | None,
+    int | None,
+    int | None,
+    Sequence[Header] | None,
+    OnDelivery | None,
+    SyncDelivery,
+    int,
 ]
 
 
@@ -123,7 +135,9 @@ class SyncProducer(_Face):
         super().__init__(core)
         self._queue: deque[_Queued] = deque()
         self._queued_bytes = 0
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._plain = core.takes_bytes
         self._draining = False
         self._max_block_s = options.get("max_block_ms", 60_000) / 1000
 
@@ -144,14 +158,18 @@ class SyncProducer(_Face):
     ) -> SyncDelivery:
         """Put a record on its way. SerializationError, BufferFullError and ClientClosedError come here, all else by the delivery."""
         thread = self._running()
-        key_bytes, value_bytes = self._core.serialized(topic, key, value)
-        header_list = list(headers or ())
-        size = record_bytes_bound(key_bytes, value_bytes, header_list)
-        delivery = SyncDelivery(self)
+        if not self._plain or type(value) not in _BYTES_OR_NONE or type(key) not in _BYTES_OR_NONE:
+            key, value = self._core.serialized(topic, key, value)
+        if headers:
+            size = record_bytes_bound(key, value, headers)
+        else:
+            size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
+        delivery = SyncDelivery()
+        delivery.face, delivery.handed_over, delivery.problem = self, False, None
         if self._queued_bytes and self._queued_bytes + size > _QUEUE_BYTES:
             self._wait_for_room(size)
-        item = (topic, value_bytes, key_bytes, partition, timestamp_ms, header_list, on_delivery, delivery, size)
-        with self._changed:
+        item = (topic, value, key, partition, timestamp_ms, headers, on_delivery, delivery, size)
+        with self._lock:
             self._queue.append(item)
             self._queued_bytes += size
             start = not self._draining
@@ -181,6 +199,8 @@ class SyncProducer(_Face):
 
     async def _drain(self) -> None:
         """Hand queued records to the core, in order, until there are none."""
+        core = self._core
+        try_append = core.try_append
         while True:
             with self._changed:
                 if not self._queue:
@@ -192,11 +212,14 @@ class SyncProducer(_Face):
             for topic, value, key, partition, timestamp_ms, headers, on_delivery, delivery, size in items:
                 freed += size
                 try:
-                    delivery._delivery = await self._core.send_bytes(
-                        topic, value, key, partition, timestamp_ms, headers, on_delivery
-                    )
+                    if not try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
+                        await core.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
+                    delivery.handed_over = True
+                    if core.crowded:
+                        core.crowded = False
+                        await asyncio.sleep(0)  # the sender has something to do
                 except Exception as problem:
-                    delivery._error = problem
+                    delivery.problem = problem
                     if on_delivery is not None:
                         on_delivery(None, problem)
             with self._changed:
@@ -216,9 +239,9 @@ class SyncProducer(_Face):
     def _wait_for(self, delivery: SyncDelivery, timeout: float | None) -> None:
         async def known() -> None:
             await self._drained()
-            if delivery._delivery is not None and not delivery._delivery.done():
+            if delivery.handed_over and not delivery.done():
                 done = asyncio.Event()
-                delivery._delivery.add_done_callback(lambda _: done.set())
+                delivery.add_done_callback(lambda _: done.set())
                 await done.wait()
 
         async def known_in_time() -> None:
