@@ -94,6 +94,31 @@ def test_an_assignment_that_cannot_be_stored_starts_over(stored: ErrorCode, told
     assert syncing.reply.error is told and scene.group().state is GroupState.PREPARING
 
 
+def test_an_assignment_that_is_stored_too_late_does_not_count() -> None:
+    """A newcomer began the next generation meanwhile; its members must not get the shares of the one before."""
+    scene = Scene(holding=True)
+    first, _ = scene.enter()
+    scene.advance(0)
+    scene.ask(Sync(GROUP, 1, first, assignments={first: b"old"}))
+    newcomer, _ = scene.enter()
+    scene.join(first)
+    waiting = scene.sync(newcomer)
+    scene.commit()
+    assert waiting.reply is None and scene.group().state is GroupState.COMPLETING
+    scene.ask(Sync(GROUP, 2, first, assignments={newcomer: b"new"}))
+    scene.commit()
+    assert waiting.reply.assignment == b"new"
+
+
+def test_who_waits_for_an_assignment_is_told_when_another_rebalance_begins() -> None:
+    scene = Scene()
+    (_, _), (follower, _) = scene.enter(), scene.enter()
+    scene.advance(0)
+    waiting = scene.sync(follower)
+    scene.enter()
+    assert waiting.reply.error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_member_that_comes_makes_the_others_rejoin() -> None:
     scene, (first,) = balanced(1)
     newcomer = scene.enter()

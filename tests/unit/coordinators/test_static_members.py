@@ -115,6 +115,25 @@ def test_a_static_member_keeps_its_place_through_a_rebalance_it_misses() -> None
     assert silent not in scene.group().members, "its session ends all the same"
 
 
+def test_another_member_leads_when_a_static_leader_is_silent() -> None:
+    scene, (leader, follower) = static_group()
+    scene.group().members[leader].rebalance_timeout_ms = 5000
+    call = scene.join(follower, instance="two", rebalance_ms=5000, metadata=b"\0\0\0\0\0\1\0\1n")
+    scene.advance(5000)
+    assert call.reply.leader == follower and len(call.reply.members) == 2
+
+
+def test_a_rebalance_waits_while_only_silent_static_members_are_left() -> None:
+    scene, (leader, follower) = static_group()
+    for member in scene.group().members.values():
+        member.rebalance_timeout_ms = 5000
+    scene.leave(follower, "two")
+    scene.advance(5000)
+    assert scene.group().state is GroupState.PREPARING and list(scene.group().members) == [leader]
+    scene.advance(5000)
+    assert scene.group().state is GroupState.EMPTY
+
+
 def test_an_administrator_removes_a_static_member_by_its_instance() -> None:
     scene, (one, two) = static_group()
     assert scene.leave(instance="two") is ErrorCode.NONE

@@ -75,7 +75,8 @@ class Fleet:
         self.syncing: dict[int, tuple[int, Call]] = {}
         self.owners: dict[int, dict[str, str]] = defaultdict(dict)
         """By generation and partition: the member that was told to own it."""
-        self.leaders: dict[int, str] = {}
+        self.assigned: dict[int, dict[str, bytes]] = {}
+        """By generation: what its leader sent."""
         self.newest = 0
 
     def step(self, number: int) -> None:
@@ -138,7 +139,8 @@ class Fleet:
             partitions = "abcdef"
             for place, member in enumerate(reply.members):
                 assignments[member.member_id] = partitions[place :: len(reply.members)].encode()
-        if self.rng.random() < 0.9:
+            self.assigned[reply.generation] = assignments
+        if assignments or self.rng.random() < 0.9:
             call = self.scene.ask(Sync(GROUP, reply.generation, reply.member_id, assignments=assignments))
             self.syncing[number] = (reply.generation, call)
             self._take_sync(number)
@@ -150,6 +152,7 @@ class Fleet:
         del self.syncing[number]
         if call.reply.error:
             return
+        assert call.reply.assignment == self.assigned[generation].get(self.ids[number], b"")
         for partition in call.reply.assignment.decode():
             owner = self.owners[generation].setdefault(partition, self.ids[number])
             assert owner == self.ids[number], f"{partition} has two owners in generation {generation}"
@@ -162,11 +165,11 @@ def test_any_interleaving(seed: int) -> None:
     scene = Scene(GroupSettings(initial_rebalance_delay_ms=rng.choice((0, 500))))
     scene.holding = True
     fleet = Fleet(scene, rng)
-    generation = 0
+    generation, commit_share = 0, rng.choice((0.7, 0.3))
     for _ in range(400):
         fleet.step(rng.randrange(6))
         scene.advance(rng.choice((0, 0, 50, 300, 1500)))
-        while scene.held and rng.random() < 0.7:
+        while scene.held and rng.random() < commit_share:
             scene.commit()
         group = scene.machine.groups.get(GROUP)
         if group is not None:
