@@ -1,16 +1,20 @@
 """Controlled shutdown: before a broker stops it asks the controller to move its leaders away (controlled.shutdown.*).
 
-Where nobody is left who could take over, it does not wait for what cannot happen; Kafka would retry.
+It waits for followers that are still catching up, and not for what cannot happen: a partition whose other replicas are all gone has
+nobody who could take over. Kafka would retry either way.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING
 
+from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
+from kafkalite.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
@@ -21,42 +25,66 @@ logger = logging.getLogger("kafkalite.broker.shutdown")
 async def controlled_shutdown(broker: Broker) -> bool:
     """True when no partition with other replicas is led here any more.
 
-    Leaders that cannot be moved yet are tried again whenever the cluster changes, for as long as Kafka would: retries times backoff.
+    Leaders that cannot be moved yet are tried again whenever brokers come or go or an ISR changes, for as long as Kafka would: retries
+    times backoff.
     """
-    config, metadata = broker.config, broker.metadata
+    config, metadata, broker_id = broker.config, broker.metadata, broker.broker_id
     loop = asyncio.get_running_loop()
     backoff_s = config.controlled_shutdown_retry_backoff_ms / 1000
     give_up_s = loop.time() + config.controlled_shutdown_max_retries * backoff_s
-    while any(other != broker.broker_id for other in metadata.brokers):
-        seen = metadata.version
-        remaining = await _ask(broker, backoff_s)
-        if remaining is None:
+    while any(other != broker_id for other in metadata.brokers):
+        seen = prospects(metadata, broker_id)
+        try:
+            remaining = await _ask(broker, backoff_s)
+        except TimeoutError:
+            logger.warning("controlled shutdown: no controller can be asked")
             return False
-        if remaining == 0:
-            return True
-        logger.info("controlled shutdown: %d partitions are still led here", remaining)
+        if remaining is not None:
+            if not remaining:
+                return True
+            if not has_heirs(metadata, remaining, broker_id):
+                logger.info("controlled shutdown: of %d partitions all other replicas are gone", len(remaining))
+                return False
+            logger.info("controlled shutdown: %d partitions are still led here", len(remaining))
         left_s = give_up_s - loop.time()
         if left_s <= 0:
             logger.warning("controlled shutdown did not succeed; stopping all the same")
             return False
-        await metadata.wait_until(lambda seen=seen: metadata.version != seen, min(left_s, backoff_s))  # type: ignore[misc]
+        # Every try makes the controller publish metadata, so a change of anything at all would make this a storm.
+        await metadata.wait_until(lambda seen=seen: prospects(metadata, broker_id) != seen, min(left_s, backoff_s))  # type: ignore[misc]
     return False
 
 
-async def _ask(broker: Broker, timeout_s: float) -> int | None:
-    """Partitions that remain, 0 when all moved; None when no controller can be asked."""
+def prospects(metadata: MetadataCache, broker_id: BrokerId) -> Hashable:
+    """What decides whether leaders can be moved away from a broker: who lives, and who is in sync with it."""
+    led = {
+        (name, number): tuple(partition.isr)
+        for name, topic in metadata.topics.items()
+        for number, partition in topic.partitions.items()
+        if partition.leader == broker_id
+    }
+    return frozenset(metadata.brokers), frozenset(led.items())
+
+
+def has_heirs(metadata: MetadataCache, partitions: Collection[TopicPartition], broker_id: BrokerId) -> bool:
+    """Does one of the partitions have another replica on a live broker, which could take over now or when it has caught up?"""
+    for each in partitions:
+        known = metadata.partition(each)
+        if known is None or any(other != broker_id and metadata.is_alive(other) for other in known.replicas):
+            return True
+    return False
+
+
+async def _ask(broker: Broker, timeout_s: float) -> list[TopicPartition] | None:
+    """The partitions that are still led here; None when the controller refuses to tell. TimeoutError without a controller."""
     request = messages.controlled_shutdown_request.ControlledShutdownRequest(
         broker_id=broker.broker_id, broker_epoch=broker.replicas.broker_epoch
     )
     deadline_s = asyncio.get_running_loop().time() + timeout_s
-    try:
-        reply = await broker.controller_channel.request(
-            request, deadline_s, max_version=broker.versions.controlled_shutdown
-        )
-    except TimeoutError:
-        logger.warning("controlled shutdown: no controller can be asked")
-        return None
+    reply = await broker.controller_channel.request(
+        request, deadline_s, max_version=broker.versions.controlled_shutdown
+    )
     if reply.error_code:
         logger.warning("controlled shutdown is refused: %s", ErrorCode(reply.error_code).name)
-        return max(1, len(reply.remaining_partitions))
-    return len(reply.remaining_partitions)
+        return None
+    return [TopicPartition(each.topic_name, each.partition_index) for each in reply.remaining_partitions]

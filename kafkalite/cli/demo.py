@@ -184,6 +184,8 @@ def _run(facts: dict[str, Any], table: Any, replication_factor: int, kill_leader
     if kill_leader:
         pids = {broker["id"]: broker["pid"] for broker in facts["brokers"]}
         kill = LeaderKill(bootstrap_servers, TopicPartition(_FLIGHTS, 0), int(len(table) * _KILL_AT), pids)
+    elif replication_factor < _REPLICAS:
+        note(f"no leader is killed: for that others must be able to take over, with replication factor {_REPLICAS}")
     published = run(_publish(bootstrap_servers, table, kill))
     if kill is not None:
         write_line(
