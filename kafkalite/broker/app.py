@@ -21,6 +21,7 @@ from kafkalite.broker.fetching import PartitionReader
 from kafkalite.broker.follower import ReplicaFetchers
 from kafkalite.broker.handlers import HANDLERS
 from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
+from kafkalite.broker.log_dir_moves import LogDirMoves
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.producer_ids import ProducerIds
 from kafkalite.broker.quota_znodes import all_quotas, entity_of, quotas_of
@@ -183,6 +184,12 @@ class Broker:
             self.follower_rate,
         )
         self.replicas.followers = self.fetchers
+        self.log_dir_moves = LogDirMoves(
+            self.replicas,
+            self.logs,
+            self.jobs,
+            lambda: self.config.replica_alter_log_dirs_io_max_bytes_per_second,
+        )
         self.coordinators = Coordinators(config, self.metadata, clock, self.jobs.spawn, self._fatal)
         self.replicas.on_roles = self.coordinators.take_roles
         self.fetch_sessions = FetchSessionCache(
@@ -268,6 +275,7 @@ class Broker:
         if config.log_cleaner_enable:
             for number in range(config.log_cleaner_threads):
                 self.jobs.spawn(self.cleaner.run(), f"log cleaner {number}")
+        self.log_dir_moves.resume()
         every(1.0, "notice failed directories", self._notice_failed_directories)
 
     def _apply_retention(self) -> None:

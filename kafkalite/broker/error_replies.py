@@ -281,6 +281,29 @@ def _delete_groups(request: Any, code: ErrorCode, message: str | None) -> Any:
     )
 
 
+def _alter_replica_log_dirs(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.alter_replica_log_dirs_response
+    return m.AlterReplicaLogDirsResponse(
+        results=[
+            m.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    m.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for index in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        ]
+    )
+
+
+def _describe_log_dirs(request: Any, code: ErrorCode, message: str | None) -> Any:
+    """Before version 3 there is no error of the whole request."""
+    m = messages.describe_log_dirs_response
+    return m.DescribeLogDirsResponse(error_code=code, results=[m.DescribeLogDirsResult(error_code=code)])
+
+
 _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -293,6 +316,8 @@ _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     ApiKey.DESCRIBE_PRODUCERS: _describe_producers,

@@ -291,6 +291,9 @@ class BrokerSettings:
     follower_replication_throttled_rate: int = _long(
         None, "Bytes a second that throttled followers fetch.", at_least(0), dynamic=True, resolved=LONG_MAX
     )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = _long(
+        None, "Bytes a second copied between log directories.", at_least(0), dynamic=True, resolved=LONG_MAX
+    )
 
     # Security
     ssl_keystore_password: str | None = _password("Secret of the key store of TLS listeners.")

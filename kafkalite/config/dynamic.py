@@ -33,7 +33,13 @@ __all__ = [
 _PER_BROKER_ONLY: Final = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
 """Dynamic keys that make no sense for all brokers at once."""
 
-_LISTED_WHEN_SET: Final = frozenset({"leader.replication.throttled.rate", "follower.replication.throttled.rate"})
+_LISTED_WHEN_SET: Final = frozenset(
+    {
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
 """Keys that Kafka has no default for and does not mention while they are not set."""
 
 _PER_LISTENER_ONLY: Final = frozenset(name for name in BROKER_KEYS if name.startswith("ssl."))

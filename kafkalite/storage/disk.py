@@ -87,6 +87,9 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all in it; a missing one is no error."""
 
+    def room(self, path: str) -> tuple[int, int]:
+        """(bytes in all, bytes free for us) on the file system that holds `path`."""
+
     def sync(self, path: str) -> None:
         """Bring a file's content, or a directory's names, to the medium."""
 
@@ -218,6 +221,10 @@ class OsDisk:
             shutil.rmtree(path)
         except FileNotFoundError:
             pass
+
+    def room(self, path: str) -> tuple[int, int]:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
 
     def sync(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -14,7 +14,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
+from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage import checkpoints
@@ -34,6 +34,14 @@ logger = logging.getLogger(__name__)
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
+
+
+class FoundDirectories(NamedTuple):
+    """Paths of current and future logs by partition, and of what waits for its removal."""
+
+    live: dict[TopicPartition, str]
+    future: dict[TopicPartition, str]
+    doomed: list[str]
 
 
 class LogDirectory:
@@ -93,9 +101,10 @@ class LogDirectory:
         """All logs are flushed and closed."""
         self.disk.replace(self.file(CLEAN_SHUTDOWN), b'{"version":0,"brokerEpoch":-1}')
 
-    def scan(self) -> tuple[dict[TopicPartition, str], list[str]]:
-        """(directories of live logs by partition, directories that wait for removal). Raises WrongDirectory, OSError."""
+    def scan(self) -> FoundDirectories:
+        """The directories of logs. Raises WrongDirectory, OSError."""
         live: dict[TopicPartition, str] = {}
+        future: dict[TopicPartition, str] = {}
         doomed = []
         for entry in self.disk.list(self.path):
             path = self.file(entry.name)
@@ -103,12 +112,13 @@ class LogDirectory:
                 continue
             if entry.name.endswith(DELETE_DIRECTORY):
                 doomed.append(path)
-            elif not entry.name.endswith(FUTURE_DIRECTORY):
-                topic_partition = partition_of(entry.name)
+            else:
+                is_future = entry.name.endswith(FUTURE_DIRECTORY)
+                topic_partition = partition_of(entry.name.rpartition(".")[0] if is_future else entry.name)
                 if topic_partition is None:
                     raise WrongDirectory(f"{path} is no partition's directory; move it away from the logs")
-                live[topic_partition] = path
-        return live, doomed
+                (future if is_future else live)[topic_partition] = path
+        return FoundDirectories(live, future, doomed)
 
     # Checkpoints
 

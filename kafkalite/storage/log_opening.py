@@ -76,15 +76,16 @@ class DirectoryOpening:
         """What is there, and what the checkpoints say of it."""
         directory = self.directory
         clean = directory.take_clean_marker()
-        live, self.doomed = directory.scan()
+        found = directory.scan()
+        live, self.doomed = found.live, found.doomed
         recovery_points = directory.read_offsets(checkpoints.RECOVERY_POINT)
         log_starts = directory.read_offsets(checkpoints.LOG_START)
         first_dirty = directory.read_offsets(checkpoints.CLEANER)
         self.high_watermarks = directory.read_offsets(checkpoints.HIGH_WATERMARK)
-        self.total = len(live)
+        self.total = len(live) + len(found.future)
         if live and not clean:
             logger.info("%s was not left in good order: checking %d logs", directory.path, len(live))
-        for topic_partition, path in live.items():
+        for topic_partition, path in (*live.items(), *found.future.items()):
             options = LoadOptions(
                 clean,
                 recovery_points.get(topic_partition, 0),

@@ -19,8 +19,9 @@ from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage import checkpoints
 from kafkalite.storage.disk import Disk
+from kafkalite.storage.future_logs import FutureLogs
 from kafkalite.storage.log_directory import LogDirectory
-from kafkalite.storage.log_files import DELETE_DIRECTORY, suffixed_directory
+from kafkalite.storage.log_files import DELETE_DIRECTORY, FUTURE_DIRECTORY, suffixed_directory
 from kafkalite.storage.log_opening import DirectoryOpening, open_all
 from kafkalite.storage.meta_properties import FILE_NAME, MetaProperties, WrongDirectory, write_meta_properties
 from kafkalite.storage.partition_log import FlushWork, PartitionLog
@@ -73,6 +74,9 @@ class LogStore:
             directory.on_failure = self._directory_failed
         self._disk = disk
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self.future = FutureLogs(self)
+        self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
+        """Where logs are to be made that do not exist yet (AlterReplicaLogDirs)."""
         self._offline: set[TopicPartition] = set()
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._doomed: list[tuple[int, LogDirectory, str]] = []
@@ -152,10 +156,16 @@ class LogStore:
                 self._doomed += [(now_ms, opening.directory, path) for path in opening.doomed]
                 self._take_over(result)
         self._require_a_directory()
+        for future in list(self.future.logs.values()):
+            self.future.take(future)  # the current log may have been opened later
+        self.future.finish_interrupted()
         self.purge_deleted(now_ms)
 
     def _take_over(self, logs: Iterable[PartitionLog]) -> None:
         for log in logs:
+            if log.directory.endswith(FUTURE_DIRECTORY):
+                self.future.take(log)
+                continue
             other = self._logs.get(log.topic_partition)
             if other is not None:
                 self._release()
@@ -236,7 +246,8 @@ class LogStore:
         load = dict.fromkeys((each.path for each in self.online_directories), 0)
         for log in self._logs.values():
             load[log.log_directory.path] += 1
-        for directory in sorted(self.online_directories, key=lambda each: load[each.path]):
+        preferred = self.preferred_directories.pop(topic_partition, None)
+        for directory in sorted(self.online_directories, key=lambda each: (each is not preferred, load[each.path])):
             try:
                 log = create_log(
                     topic_partition,
@@ -259,18 +270,34 @@ class LogStore:
         log = self._logs.get(topic_partition)
         if log is None:
             return
+        self.future.remove(topic_partition)
+        self.give_up(log)
+        del self._logs[topic_partition]
+        self._high_watermarks.pop(topic_partition, None)
+        self.checkpoint_recovery_points([log.log_directory])
+
+    def give_up(self, log: PartitionLog) -> None:
+        """Have the directory of a log removed, which is not told any more. KafkaError KAFKA_STORAGE_ERROR."""
         directory = log.log_directory
         directory.require_online()
-        name = suffixed_directory(topic_partition, f"{self.rng.getrandbits(128):032x}", DELETE_DIRECTORY)
+        name = suffixed_directory(log.topic_partition, f"{self.rng.getrandbits(128):032x}", DELETE_DIRECTORY)
         log.release_files()
         try:
             self._disk.rename(log.directory, directory.file(name))
         except OSError as problem:
             raise directory.failure(problem) from problem
-        del self._logs[topic_partition]
-        self._high_watermarks.pop(topic_partition, None)
         self._doomed.append((self.clock.now_ms() + log.config.file_delete_delay_ms, directory, directory.file(name)))
-        self.checkpoint_recovery_points([directory])
+
+    def put(self, log: PartitionLog) -> None:
+        """`log` is its partition's current one from now on."""
+        self._logs[log.topic_partition] = log
+
+    def directory_at(self, path: str) -> LogDirectory:
+        """The directory of log.dirs at `path`. Raises KafkaError LOG_DIR_NOT_FOUND."""
+        for directory in self.directories:
+            if directory.path == os.path.abspath(path):
+                return directory
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
 
     def purge_deleted(self, now_ms: int) -> None:
         """Remove the directories of deleted logs and the files of old segments whose file.delete.delay.ms is over."""
@@ -355,7 +382,7 @@ class LogStore:
         directories: Iterable[LogDirectory] | None = None,
     ) -> None:
         tables: dict[str, dict[TopicPartition, int]] = {each.path: {} for each in self.directories}
-        for log in self._logs.values():
+        for log in (*self._logs.values(), *self.future.logs.values()):
             offset = offset_of(log)
             if offset is not None:
                 tables[log.log_directory.path][log.topic_partition] = offset
@@ -386,7 +413,7 @@ class LogStore:
     def _close_logs(self, directory: LogDirectory) -> bool:
         """Close the logs of one directory; False when one of them could not be."""
         in_good_order = True
-        for log in self.all_logs():
+        for log in (*self.all_logs(), *self.future.logs.values()):
             if log.log_directory is directory:
                 try:
                     log.close()
@@ -400,4 +427,5 @@ class LogStore:
         for topic_partition in gone:
             del self._logs[topic_partition]
         self._offline.update(gone)
+        self.future.forget(directory)
         self.on_directory_failure(directory)

@@ -18,7 +18,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from kafkalite.config.topic import TopicConfig
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.protocol.legacy_messages import is_message_set, to_record_batch
 from kafkalite.protocol.produce_validation import validate_produced
 from kafkalite.protocol.records import (
@@ -124,6 +124,8 @@ class PartitionLog:
         self.recovery_point = recovery_point
         self.first_dirty_offset: int | None = None
         """Where compaction goes on; None before the first one."""
+        self.future: PartitionLog | None = None
+        """The copy of this log on its way to another directory; what is cut off here is cut off there."""
         self._rng = rng
         self._now_ms = now_ms
         """The time as of the last append or load: new segments begin then."""
@@ -520,6 +522,7 @@ class PartitionLog:
         A log that ends at `offset` may end in an epoch without records: this broker led, appended nothing, and another leader was elected
         that knows nothing of that epoch. While the entry stays, the two logs never agree where they part.
         """
+        self._truncate_future(offset)
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(offset):
                 self._save_epochs()
@@ -537,6 +540,7 @@ class PartitionLog:
     @uses_disk
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log is empty at `offset` afterwards."""
+        self._truncate_future(self._segments.first_base_offset)
         for segment in reversed(list(self._segments)):
             segment.remove()
         self._segments.replace_all([Segment.create(self.log_directory.files, self.directory, offset, self._now_ms)])
@@ -546,6 +550,14 @@ class PartitionLog:
         self._save_epochs()
         self._snapshots.clear()
         self.producers = ProducerState(end_offset=offset)
+
+    def _truncate_future(self, offset: int) -> None:
+        """Cut the copy too. When its directory fails it is given up, which is no concern of this log."""
+        if self.future is not None:
+            try:
+                self.future.truncate_to(offset)
+            except KafkaError as problem:
+                logger.warning("%s: %s", self.future, problem)
 
     def _end_at(self, end: int) -> None:
         self.log_end_offset = end
@@ -610,6 +622,14 @@ class PartitionLog:
         for segment in self._segments:
             for path in segment.paths():
                 self.log_directory.files.forget(path)
+
+    @uses_disk
+    def inherit(self, other: PartitionLog) -> None:
+        """Take over what is known of the same records in another directory: epochs, producers, the high watermark."""
+        ensure(other.log_end_offset == self.log_end_offset, f"{other} has other records than {self}")
+        self.epochs, self.producers = other.epochs, other.producers
+        self._save_epochs()
+        self.set_high_watermark(other.high_watermark)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that were silent for longer than `expiration_ms` (producer.id.expiration.ms)."""

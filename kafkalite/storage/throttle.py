@@ -9,13 +9,13 @@ _BURST_S: Final = 1.0
 
 
 class Throttle:
-    """How long to pause so that no more than `bytes_per_second` go through on the average."""
+    """How long to pause so that no more than `bytes_per_second`, which may be changed, go through on the average."""
 
     def __init__(self, bytes_per_second: float, now_s: float) -> None:
-        self._seconds_per_byte = 1 / bytes_per_second
+        self.bytes_per_second = bytes_per_second
         self._due_s = now_s
 
     def pause_s(self, size: int, now_s: float) -> float:
         """`size` bytes went through until `now_s`; seconds to wait before more."""
-        self._due_s = max(self._due_s, now_s - _BURST_S) + size * self._seconds_per_byte
+        self._due_s = max(self._due_s, now_s - _BURST_S) + size / self.bytes_per_second
         return max(0.0, self._due_s - now_s)

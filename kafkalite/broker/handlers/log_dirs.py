@@ -1,0 +1,88 @@
+"""AlterReplicaLogDirs (34) and DescribeLogDirs (35): moving replicas between this broker's directories, and what lies where (KIP-113).
+
+- Both concern the broker that is asked alone. 34: REPLICA_NOT_AVAILABLE for a partition without a log here notes where to make it.
+- 35: a directory that failed has KAFKA_STORAGE_ERROR and no topics; 3 an error of the whole request; 4 total and usable bytes (KIP-827).
+  `offset_lag` is how far the log end is behind the high watermark, of a copy how far behind the current log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.storage.log_directory import LogDirectory
+    from kafkalite.storage.partition_log import PartitionLog
+
+
+def alter_replica_log_dirs(
+    broker: Broker, request: messages.alter_replica_log_dirs_request.AlterReplicaLogDirsRequest, context: RequestContext
+) -> messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse:
+    """Begin the moves; the outcome of each partition."""
+    m = messages.alter_replica_log_dirs_response
+    results: dict[str, list[Any]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                code = ErrorCode.NONE
+                try:
+                    broker.log_dir_moves.move(TopicPartition(topic.name, index), directory.path)
+                except KafkaError as problem:
+                    code = problem.code
+                answer = m.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                results.setdefault(topic.name, []).append(answer)
+    return m.AlterReplicaLogDirsResponse(
+        results=[m.AlterReplicaLogDirTopicResult(topic_name=name, partitions=found) for name, found in results.items()]
+    )
+
+
+def describe_log_dirs(
+    broker: Broker, request: messages.describe_log_dirs_request.DescribeLogDirsRequest, context: RequestContext
+) -> messages.describe_log_dirs_response.DescribeLogDirsResponse:
+    """Every directory of log.dirs with the partitions asked for, all of them when none are named."""
+    wanted = None
+    if request.topics is not None:
+        wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    m = messages.describe_log_dirs_response
+    return m.DescribeLogDirsResponse(results=[_describe(broker, each, wanted) for each in broker.logs.directories])
+
+
+def _describe(broker: Broker, directory: LogDirectory, wanted: set[TopicPartition] | None) -> Any:
+    m = messages.describe_log_dirs_response
+    result = m.DescribeLogDirsResult(log_dir=directory.path, total_bytes=-1, usable_bytes=-1)
+    try:
+        directory.require_online()
+        try:
+            result.total_bytes, result.usable_bytes = directory.disk.room(directory.path)
+        except OSError as problem:
+            raise directory.failure(problem) from problem
+    except KafkaError as problem:
+        result.error_code = problem.code
+        return result
+    topics: dict[str, list[Any]] = {}
+    current = {log.topic_partition: log for log in broker.logs.all_logs()}
+    for log, is_future in [(log, False) for log in current.values()] + [
+        (log, True) for log in broker.logs.future.logs.values()
+    ]:
+        if log.log_directory is directory and (wanted is None or log.topic_partition in wanted):
+            topics.setdefault(log.topic_partition.topic, []).append(
+                m.DescribeLogDirsPartition(
+                    partition_index=log.topic_partition.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=_lag(log, current.get(log.topic_partition) if is_future else None),
+                    is_future_key=is_future,
+                )
+            )
+    result.topics = [m.DescribeLogDirsTopic(name=name, partitions=found) for name, found in topics.items()]
+    return result
+
+
+def _lag(log: PartitionLog, ahead: PartitionLog | None) -> int:
+    if ahead is not None:
+        return ahead.log_end_offset - log.log_end_offset
+    return max(0, log.high_watermark - log.log_end_offset)
