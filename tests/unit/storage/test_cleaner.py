@@ -165,6 +165,11 @@ def test_a_pass_that_is_stopped_leaves_no_files(tmp_path):
 
 
 def test_a_process_of_its_own_ends_with_the_pass_that_is_given_up(tmp_path):
+    def children() -> set[str]:
+        return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
+
+    before = children()  # clusters of other tests of the same run
+
     async def scenario():
         store = await store_at(tmp_path)
         log = store.create(A, config=config_of(segment_bytes=100))
@@ -172,12 +177,11 @@ def test_a_process_of_its_own_ends_with_the_pass_that_is_given_up(tmp_path):
         task = task_for(log, part_of(log), Settings(), NOW_MS)
         steps = in_process(task, 1.0)
         reading = asyncio.create_task(anext(steps))
-        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-        while not children.read_text():
+        while not children() - before:
             await asyncio.sleep(0.001)
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
-        assert not children.read_text()
+        assert not children() - before
         await store.close()
 
     asyncio.run(scenario())
