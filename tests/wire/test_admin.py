@@ -1,0 +1,258 @@
+"""The administrative calls of confluent-kafka and kafka-python that other modules do not make: topics, settings, offsets, the cluster."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import confluent_kafka
+import kafka
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+from kafka.admin import ConfigResource as OtherResource
+from kafka.admin import ConfigResourceType
+from kafka.structs import OffsetAndMetadata
+
+from kafkalite.testing.broker_process import wait_until
+from tests.wire.clients import CLIENTS, Record
+from tests.wire.conftest import TopicMaker
+from tests.wire.test_refusals import code_of
+
+pytestmark = pytest.mark.wire
+
+TIMEOUT_S = 30
+_names = itertools.count(1)
+
+
+@pytest.fixture
+def other_admin(servers: str) -> Iterator[kafka.KafkaAdminClient]:
+    """kafka-python's."""
+    client = kafka.KafkaAdminClient(bootstrap_servers=servers.split(","))
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def new_name() -> str:
+    return f"admin-{next(_names)}"
+
+
+def only(futures: dict[Any, Future[Any]]) -> Any:
+    (future,) = futures.values()
+    return future.result(TIMEOUT_S)
+
+
+def settings(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
+    return dict(only(admin.describe_configs([ConfigResource(kind, name)], request_timeout=TIMEOUT_S)))
+
+
+def alter(
+    admin: AdminClient, kind: ResourceType, name: str, *changes: tuple[str, AlterConfigOpType, str | None]
+) -> None:
+    entries = [ConfigEntry(key, value, incremental_operation=operation) for key, operation, value in changes]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    only(admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S))
+
+
+# confluent-kafka
+
+
+def test_topics_are_created_described_and_deleted(admin: AdminClient, new_name: str) -> None:
+    placed = NewTopic(new_name, num_partitions=2, replica_assignment=[[1, 2], [2, 3]], config={"retention.ms": "60000"})
+    checked = admin.create_topics([placed], validate_only=True, request_timeout=TIMEOUT_S)
+    only(checked)
+    assert new_name not in admin.list_topics(timeout=TIMEOUT_S).topics
+    only(admin.create_topics([placed], request_timeout=TIMEOUT_S))
+    described = only(admin.describe_topics(TopicCollection([new_name]), request_timeout=TIMEOUT_S))
+    assert [[node.id for node in each.replicas] for each in described.partitions] == [[1, 2], [2, 3]]
+    assert described.topic_id is not None
+    only(admin.delete_topics([new_name], request_timeout=TIMEOUT_S, operation_timeout=TIMEOUT_S))
+    assert new_name not in admin.list_topics(timeout=TIMEOUT_S).topics
+
+
+def test_the_cluster_is_described(admin: AdminClient) -> None:
+    described = admin.describe_cluster(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
+    assert sorted(node.id for node in described.nodes) == [1, 2, 3]
+    assert described.controller.id in (1, 2, 3)
+    assert described.cluster_id == admin.list_topics(timeout=TIMEOUT_S).cluster_id
+
+
+def test_settings_of_a_topic(admin: AdminClient, make_topic: TopicMaker) -> None:
+    topic = make_topic()
+    kind, op = ResourceType.TOPIC, AlterConfigOpType
+    alter(admin, kind, topic, ("retention.ms", op.SET, "5000"), ("cleanup.policy", op.APPEND, "compact"))
+    found = settings(admin, kind, topic)
+    assert (found["retention.ms"].value, found["cleanup.policy"].value) == ("5000", "delete,compact")
+    assert found["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    alter(admin, kind, topic, ("cleanup.policy", op.SUBTRACT, "delete"), ("retention.ms", op.DELETE, None))
+    found = settings(admin, kind, topic)
+    assert found["cleanup.policy"].value == "compact"
+    assert found["retention.ms"].source == ConfigSource.DEFAULT_CONFIG.value
+    replaced = ConfigResource(kind, topic, set_config={"segment.bytes": "2000000"})
+    with pytest.deprecated_call():
+        replacing = admin.alter_configs([replaced], request_timeout=TIMEOUT_S)
+    only(replacing)
+    own = {
+        name: each.value
+        for name, each in settings(admin, kind, topic).items()
+        if each.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    }
+    assert own == {"segment.bytes": "2000000"}
+
+
+def test_a_setting_that_is_not_taken(admin: AdminClient, make_topic: TopicMaker) -> None:
+    topic = make_topic()
+    entry = ConfigEntry("retention.ms", "soon", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    (answer,) = admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S).values()
+    assert code_of(answer) == confluent_kafka.KafkaError.INVALID_CONFIG
+    said = str(answer.exception(TIMEOUT_S))
+    assert "Invalid value soon for configuration retention.ms: Not a number of type LONG" in said
+
+
+def test_settings_of_a_broker_take_effect_without_a_restart(
+    servers: str, admin: AdminClient, make_topic: TopicMaker
+) -> None:
+    topic = make_topic(config={"min.insync.replicas": "1"})
+    kind, op = ResourceType.BROKER, AlterConfigOpType
+    for broker in ("1", "2", "3"):
+        alter(admin, kind, broker, ("message.max.bytes", op.SET, "2000"))
+    try:
+        found = settings(admin, kind, "1")["message.max.bytes"]
+        assert (found.value, found.source) == ("2000", ConfigSource.DYNAMIC_BROKER_CONFIG.value)
+        producer = confluent_kafka.Producer({"bootstrap.servers": servers})
+
+        def refused() -> bool:
+            problems: list[Any] = []
+            producer.produce(topic, bytes(5000), on_delivery=lambda problem, message: problems.append(problem))
+            producer.flush(TIMEOUT_S)
+            return bool(problems[0]) and problems[0].code() == confluent_kafka.KafkaError.MSG_SIZE_TOO_LARGE
+
+        wait_until(refused, "the new limit", TIMEOUT_S)
+    finally:
+        for broker in ("1", "2", "3"):
+            alter(admin, kind, broker, ("message.max.bytes", op.DELETE, None))
+    assert settings(admin, kind, "1")["message.max.bytes"].source == ConfigSource.DEFAULT_CONFIG.value
+
+
+def test_offsets_are_listed(servers: str, admin: AdminClient, make_topic: TopicMaker) -> None:
+    topic = make_topic()
+    times = [1_000_000, 3_000_000, 2_000_000]
+    CLIENTS[0].produce(servers, topic, [Record(b"k", b"v", (), each) for each in times])
+    partition = TopicPartition(topic, 0)
+    for spec, offset in (
+        (OffsetSpec.earliest(), 0),
+        (OffsetSpec.latest(), 3),
+        (OffsetSpec.max_timestamp(), 1),
+        (OffsetSpec.for_timestamp(2_000_000), 1),
+    ):
+        assert only(admin.list_offsets({partition: spec}, request_timeout=TIMEOUT_S)).offset == offset
+
+
+def test_offsets_of_a_group(servers: str, admin: AdminClient, make_topic: TopicMaker) -> None:
+    topic, group = make_topic(), f"group-{uuid.uuid4()}"
+    CLIENTS[0].produce(servers, topic, [Record(b"k", b"v")] * 5)
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 3)])
+    only(admin.alter_consumer_group_offsets([wanted], request_timeout=TIMEOUT_S))
+    found = only(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=TIMEOUT_S))
+    assert [(each.topic, each.partition, each.offset) for each in found.topic_partitions] == [(topic, 0, 3)]
+    listed = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
+    assert group in {each.group_id for each in listed.valid}
+    with pytest.deprecated_call():
+        assert group in {each.id for each in admin.list_groups(group, timeout=TIMEOUT_S)}
+    described = only(admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S))
+    assert (described.group_id, list(described.members)) == (group, [])
+    only(admin.delete_consumer_groups([group], request_timeout=TIMEOUT_S))
+    listed = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
+    assert group not in {each.group_id for each in listed.valid}
+
+
+# kafka-python
+
+
+def test_topics_with_kafka_python(other_admin: kafka.KafkaAdminClient, new_name: str) -> None:
+    wanted = {new_name: {"num_partitions": 2, "replication_factor": 3, "configs": {"retention.ms": "60000"}}}
+    other_admin.create_topics(wanted, validate_only=True)
+    assert new_name not in other_admin.list_topics()
+    other_admin.create_topics(wanted)
+    other_admin.wait_for_topics([new_name])
+    assert new_name in other_admin.list_topics()
+    (described,) = other_admin.describe_topics([new_name])
+    assert sorted(each["partition_index"] for each in described["partitions"]) == [0, 1]
+    other_admin.create_partitions({new_name: 3})
+    other_admin.wait_for_topics([new_name])
+    assert len(other_admin.describe_topics([new_name])[0]["partitions"]) == 3
+    other_admin.delete_topics([new_name])
+    assert new_name not in other_admin.list_topics()
+
+
+def test_settings_with_kafka_python(other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker) -> None:
+    topic = make_topic()
+
+    def own() -> dict[str, str]:
+        resource = OtherResource(ConfigResourceType.TOPIC, topic)
+        found = other_admin.describe_configs([resource], config_filter="all")
+        (of_topic,) = (by_name[topic] for by_name in found.values())
+        return {
+            key: each["value"] for key, each in of_topic.items() if each["config_source"] in (1, "DYNAMIC_TOPIC_CONFIG")
+        }
+
+    other_admin.alter_configs([OtherResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "5000"})])
+    assert own() == {"retention.ms": "5000"}
+    other_admin.reset_configs([OtherResource(ConfigResourceType.TOPIC, topic, ["retention.ms"])])
+    assert own() == {}
+
+
+def test_the_cluster_with_kafka_python(other_admin: kafka.KafkaAdminClient) -> None:
+    described = other_admin.describe_cluster()
+    assert sorted(each.get("node_id", each.get("broker_id")) for each in described["brokers"]) == [1, 2, 3]
+    assert not other_admin.describe_features().get("finalized_features")
+    assert other_admin.get_broker_version_data(1).broker_version >= (2, 6)
+
+
+def test_records_and_producers_with_kafka_python(
+    servers: str, other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker
+) -> None:
+    topic = make_topic()
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    for number in range(5):
+        producer.produce(topic, b"%d" % number)
+    assert producer.flush(TIMEOUT_S) == 0
+    partition = kafka.TopicPartition(topic, 0)
+    state = other_admin.describe_producers([partition])[partition]
+    (active,) = state.active_producers if hasattr(state, "active_producers") else state
+    assert active.last_sequence == 4
+    other_admin.delete_records({partition: 2})
+    found = other_admin.list_partition_offsets({partition: kafka.admin.OffsetSpec.EARLIEST})
+    assert found[partition].offset == 2
+
+
+def test_groups_with_kafka_python(servers: str, other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker) -> None:
+    topic, group = make_topic(), f"group-{uuid.uuid4()}"
+    CLIENTS[0].produce(servers, topic, [Record(b"k", b"v")] * 5)
+    partition = kafka.TopicPartition(topic, 0)
+    other_admin.alter_group_offsets(group, {partition: OffsetAndMetadata(4, "noted", -1)})
+    committed = other_admin.list_group_offsets({group: None})[group][partition]
+    assert (committed.offset, committed.metadata) == (4, "noted")
+    other_admin.reset_group_offsets(group, {partition: kafka.admin.OffsetSpec.EARLIEST})
+    assert other_admin.list_group_offsets({group: None})[group][partition].offset == 0
+    assert group in {each["group_id"] for each in other_admin.list_groups()}
+    assert other_admin.describe_groups([group])[group]["group_state"] == "Empty"
+    other_admin.delete_group_offsets(group, [partition])
+    assert partition not in other_admin.list_group_offsets({group: None}).get(group, {})
+    other_admin.alter_group_offsets(group, {partition: OffsetAndMetadata(1, "", -1)})
+    other_admin.delete_groups([group])
+    assert group not in {each["group_id"] for each in other_admin.list_groups()}
