@@ -20,7 +20,7 @@ class ConsumerRecord:
     """One record as it was read.
 
     `timestamp` is in ms since 1970 UTC, `timestamp_type` is CREATE_TIME (0) or LOG_APPEND_TIME (1). `key` and `value` are what
-    the consumer's deserializers made of the bytes; None stands for null. `headers` keeps order and duplicates.
+    the consumer's deserializers made of the bytes; None stands for null. `headers` keeps order and duplicates; () for none.
     """
 
     topic: str

@@ -103,7 +103,7 @@ def test_a_record_says_what_it_is() -> None:
                 "timestamp_type": 0,
                 "key": b"k",
                 "value": b"0",
-                "headers": [],
+                "headers": (),
                 "leader_epoch": 4,
             }
             with pytest.raises(AttributeError):
