@@ -76,7 +76,12 @@ class StormMember:
             s.SyncGroupRequestAssignment(member_id=each.member_id, assignment=b"x") for each in reply.members
         ]
         sync = s.SyncGroupRequest(
-            group_id=GROUP, generation_id=self.generation, member_id=self.member_id, assignments=assignments
+            group_id=GROUP,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
         )
         synced = await self._connection.request(sync, 5, _JOIN_TIMEOUT_S)
         self._forget(synced.error_code)

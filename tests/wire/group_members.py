@@ -204,17 +204,20 @@ class Mortal(Ownership):
         command = [sys.executable, "-u", "-m", "tests.wire.group_members", json.dumps(dataclasses.asdict(settings))]
         root = Path(__file__).parents[2]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener_thread = threading.Thread(target=self._listen, daemon=True)
+        self._listener_thread.start()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            at_s, gained, pairs = json.loads(line)
-            self.change(gained, [(topic, partition) for topic, partition in pairs], at_s)
+        with self._process.stdout as lines:
+            for line in lines:
+                at_s, gained, pairs = json.loads(line)
+                self.change(gained, [(topic, partition) for topic, partition in pairs], at_s)
 
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(10)
+        self._listener_thread.join(10)  # it reads to the end of what the member said, and closes the pipe
         self.ended_s = self.ended_s or time.monotonic()
 
     stop = kill

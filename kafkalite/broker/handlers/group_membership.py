@@ -2,7 +2,8 @@
 
 - JoinGroup 1 rebalance timeout; 4 member ids are handed out first (KIP-394); 5 static members (KIP-345); 7 protocol type; 8 reason;
   9 skip_assignment (KIP-814). Parked until the join phase ends.
-- SyncGroup 3 static members; 5 protocol type and name are checked. Parked until the leader's assignment is stored.
+- SyncGroup 3 static members; 5 protocol type and name, which must be given and right (KIP-559). Parked until the leader's assignment
+  is stored.
 - Heartbeat 3 static members. LeaveGroup 3 several members, also by instance id; 5 reason.
 - While the group is loading, Heartbeat is answered with NONE and SyncGroup with REBALANCE_IN_PROGRESS, so that members stay calm.
 """
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _MEMBER_ID_FIRST_FROM = 4
 _NULLABLE_PROTOCOL_FROM = 7
+_PROTOCOL_NAMED_FROM = 5
 _SKIP_ASSIGNMENT_FROM = 9
 
 
@@ -96,6 +98,8 @@ def sync_group(
     broker: Broker, request: messages.sync_group_request.SyncGroupRequest, context: RequestContext
 ) -> messages.sync_group_response.SyncGroupResponse | Any:
     """What the member is assigned."""
+    if context.api_version >= _PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name):
+        return _synced(SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     wanted = Sync(
         request.group_id,
         request.generation_id,

@@ -15,8 +15,7 @@ or when their own expiry says so, which old clients could set. An empty group th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Collection, Iterable
 
 from kafkalite.coordinators.contract import Decision, DraftRecord, Ticket
 from kafkalite.coordinators.group import group_record, offset_record
@@ -43,17 +42,23 @@ def delete_group(group: Group, ticket: Ticket, decision: Decision, forget: Calla
         decision.answer(ticket, ErrorCode.NON_EMPTY_GROUP)
         return
 
-    def done(code: ErrorCode, later: Decision) -> None:
-        if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT) and group.state is GroupState.DEAD:
-            group.state = GroupState.EMPTY  # nothing was written, so it goes on
+    bury(group, decision, forget, lambda code, later: later.answer(ticket, offset_store_error(code)))
+
+
+def bury(
+    group: Group,
+    decision: Decision,
+    forget: Callable[[Group], None],
+    done: Callable[[ErrorCode, Decision], None],
+) -> None:
+    """Nobody can use the group from now on; tombstones for all that the log has of it. If they fail it goes on as it was."""
+
+    def settled(code: ErrorCode, later: Decision) -> None:
+        if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+            group.state = GroupState.EMPTY
         forget(group)
-        later.answer(ticket, offset_store_error(code))
+        done(code, later)
 
-    bury(group, decision, done)
-
-
-def bury(group: Group, decision: Decision, done: Callable[[ErrorCode, Decision], None]) -> None:
-    """Nobody can use the group from now on; tombstones for all that the log has of it."""
     for member_id in group.pending_ids:
         decision.cancel_timer(group.pending_timer(member_id))
     group.pending_ids.clear()
@@ -61,11 +66,23 @@ def bury(group: Group, decision: Decision, done: Callable[[ErrorCode, Decision],
     records = _offset_tombstones(group, group.offsets.partitions())
     if group.stored_value is not None or group.generation > 0:
         records.append(DraftRecord(group_record.encode_key(group.group_id), None))
-    append_tombstones(records, decision, done)
+    append_tombstones(records, decision, settled)
 
 
-def delete_offsets(group: Group, request: DeleteOffsets, ticket: Ticket, decision: Decision) -> None:
-    """Answer a DeleteOffsetsReply. Offsets of topics that members are subscribed to stay."""
+def _is_unused_without(group: Group, gone: Collection[TopicPartition]) -> bool:
+    """Is nothing left of the group when these offsets go?"""
+    return (
+        group.state is GroupState.EMPTY
+        and not group.pending_ids
+        and not group.offsets.has_transactions
+        and group.offsets.partitions() <= set(gone)
+    )
+
+
+def delete_offsets(
+    group: Group, request: DeleteOffsets, ticket: Ticket, decision: Decision, forget: Callable[[Group], None]
+) -> None:
+    """Answer a DeleteOffsetsReply. Offsets of topics that members are subscribed to stay; with its last offset an empty group goes."""
     if group.state is GroupState.DEAD:
         decision.answer(ticket, DeleteOffsetsReply(ErrorCode.GROUP_ID_NOT_FOUND))
         return
@@ -83,12 +100,10 @@ def delete_offsets(group: Group, request: DeleteOffsets, ticket: Ticket, decisio
         outcome = offset_store_error(code)
         later.answer(ticket, DeleteOffsetsReply(ErrorCode.NONE, [before or outcome for before in codes]))
 
-    append_tombstones(_offset_tombstones(group, gone), decision, done)
-
-
-def forget_partitions(group: Group, partitions: Iterable[TopicPartition]) -> list[DraftRecord]:
-    """Tombstones for the group's offsets of partitions that are no more."""
-    return _offset_tombstones(group, [each for each in partitions if group.offsets.has(each)])
+    if _is_unused_without(group, gone):
+        bury(group, decision, forget, done)
+    else:
+        append_tombstones(_offset_tombstones(group, gone), decision, done)
 
 
 def _offset_tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[DraftRecord]:
@@ -114,34 +129,44 @@ def append_tombstones(
         decision.append(portion, then)
 
 
-# Expiration
+# What goes unasked
 
 
 def expire(groups: Iterable[Group], decision: Decision, forget: Callable[[Group], None]) -> None:
-    """Delete what has expired, and the groups that this leaves without any use. What fails is tried again next time."""
+    """Delete what has expired. What fails is tried again next time."""
+    wall_ms = decision.now.wall_ms
+    _sweep(((group, expired_offsets(group, wall_ms)) for group in groups), decision, forget)
+
+
+def forget_partitions(
+    groups: Iterable[Group],
+    partitions: Collection[TopicPartition],
+    decision: Decision,
+    forget: Callable[[Group], None],
+) -> None:
+    """Delete the offsets of partitions that are no more, in all groups."""
+    found = ((group, [each for each in partitions if group.offsets.has(each)]) for group in groups)
+    _sweep(((group, gone) for group, gone in found if gone), decision, forget)
+
+
+def _sweep(
+    groups: Iterable[tuple[Group, list[TopicPartition]]], decision: Decision, forget: Callable[[Group], None]
+) -> None:
+    """Delete offsets, and the groups that this leaves without any use."""
     records: list[DraftRecord] = []
-    for group in groups:
-        expired = expired_offsets(group, decision.now.wall_ms)
-        has_use = group.state is not GroupState.EMPTY or group.pending_ids or group.offsets.has_transactions
+    for group, gone in groups:
         if group.is_blank or group.is_finished:
             forget(group)
-        elif has_use or len(expired) < len(group.offsets.partitions()):
-            records += _offset_tombstones(group, expired)
+        elif _is_unused_without(group, gone):
+            bury(group, decision, forget, lambda code, _: _log_failure(code))
         else:
-            bury(group, decision, partial(_buried, group, forget))
+            records += _offset_tombstones(group, gone)
     append_tombstones(records, decision, lambda code, _: _log_failure(code))
-
-
-def _buried(group: Group, forget: Callable[[Group], None], code: ErrorCode, _: Decision) -> None:
-    if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
-        group.state = GroupState.EMPTY
-    _log_failure(code)
-    forget(group)
 
 
 def _log_failure(code: ErrorCode) -> None:
     if code:
-        logger.warning("expired offsets were not deleted: %s", code.name)
+        logger.warning("offsets that are not needed any more were not deleted: %s", code.name)
 
 
 def expired_offsets(group: Group, wall_ms: int) -> list[TopicPartition]:

@@ -14,7 +14,6 @@ from kafkalite.coordinators.contract import Decision, LogRecord, Now, Ticket
 from kafkalite.coordinators.group import group_record, offset_record
 from kafkalite.coordinators.group.commits import commit
 from kafkalite.coordinators.group.deletion import (
-    append_tombstones,
     delete_group,
     delete_offsets,
     expire,
@@ -124,7 +123,7 @@ class GroupMachine:
         if group is None:
             decision.answer(ticket, DeleteOffsetsReply(ErrorCode.GROUP_ID_NOT_FOUND))
         else:
-            delete_offsets(group, request, ticket, decision)
+            delete_offsets(group, request, ticket, decision, self._forget_if_unused)
 
     def _delete_group(self, request: DeleteGroup, ticket: Ticket, decision: Decision) -> None:
         group = self.groups.get(request.group_id)
@@ -134,13 +133,8 @@ class GroupMachine:
             delete_group(group, ticket, decision, self._forget_if_unused)
 
     def _forget_partitions(self, request: ForgetPartitions, ticket: Ticket, decision: Decision) -> None:
-        def done(code: ErrorCode, later: Decision) -> None:
-            if code:
-                logger.warning("offsets of deleted partitions stay for now: %s", code.name)
-            later.answer(ticket, None)
-
-        records = [r for group in self.groups.values() for r in forget_partitions(group, request.partitions)]
-        append_tombstones(records, decision, done)
+        forget_partitions(tuple(self.groups.values()), request.partitions, decision, self._forget_if_unused)
+        decision.answer(ticket, None)
 
     # Timers
 

@@ -100,6 +100,15 @@ def test_offsets_of_a_group_without_members_are_deleted() -> None:
     assert scene.offset("t", 0) is None and scene.offset("t", 1) == 2
 
 
+def test_an_empty_group_goes_with_its_last_offset() -> None:
+    scene, (member,) = balanced(1)
+    scene.commit_offsets(("t", 0, 1), member_id=member, generation=1)
+    scene.leave(member)
+    reply = scene.ask(DeleteOffsets(GROUP, [TopicPartition("t", 0)])).reply
+    assert reply.partition_errors == [ErrorCode.NONE]
+    assert not scene.machine.groups and not scene.fail_over().machine.groups
+
+
 def test_offsets_of_subscribed_topics_stay() -> None:
     scene, (member,) = balanced(1, metadata=b"\0\0\0\0\0\1\0\1t")
     scene.commit_offsets(("t", 0, 1), ("other", 0, 2), member_id=member, generation=1)
