@@ -23,10 +23,15 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol.compiled_check import check_compiled
 from kafkalite.protocol.records import read_varint
 
 _WORTH_A_RUN: Final = 32
 _FIRST_WINDOW: Final = 32
+_PROBE: Final = 64
+_WORTH_COMPILED: Final = 48
+"""Fewer irregular records are checked as fast by the loop as a copy of them is made."""
+
 _WINDOW_GROWTH: Final = 8
 _LARGEST_PORTION: Final = 1024
 _NULL_LENGTH: Final = 1
@@ -73,6 +78,10 @@ def check_records(data: bytes | bytearray, count: int, *, keys_required: bool) -
 
     Raises KafkaError INVALID_RECORD, as InvalidRecords when records lack the keys that are required.
     """
+    if count >= _WORTH_COMPILED and not _is_regular(data, count, keys_required):
+        checked = check_compiled(data, count)
+        if checked is not None and (checked.all_have_keys or not keys_required):
+            return TimestampDeltas(checked.smallest, checked.largest)
     keyless: list[int] = []
     smallest, largest = 1 << 63, -(1 << 63)
     position = index = 0
@@ -102,6 +111,15 @@ def check_records(data: bytes | bytearray, count: int, *, keys_required: bool) -
             [(number, "Compacted topic cannot accept message without key in topic partition.") for number in keyless],
         )
     return TimestampDeltas(smallest, largest)
+
+
+def _is_regular(data: bytes | bytearray, count: int, keys_required: bool) -> bool:
+    """Do the records begin with a run of one shape that is long enough to expect more of them?"""
+    try:
+        run = _regular_run(data, 0, 0, min(count, _PROBE), keys_required)
+    except (IndexError, ValueError):
+        return False
+    return run is not None and run[0] >= min(count, _PROBE, _DELTA_LIMITS[0])
 
 
 def _check_each(

@@ -141,3 +141,54 @@ def test_offset_deltas_that_do_not_begin_at_zero_or_jump():
     for deltas in ([1, 2], [0, 2], [*range(100), *range(101, 200)], [0, 0]):
         with pytest.raises(KafkaError):
             check_records(b"".join(record[delta] for delta in deltas), len(deltas), keys_required=False)
+
+
+def outcome(data, count, keys_required):
+    try:
+        return check_records(data, count, keys_required=keys_required)
+    except InvalidRecords as refused:
+        return refused.record_errors
+    except KafkaError as refused:
+        return refused.code
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_compiled_decoder_never_decides_otherwise_than_the_loop(seed, monkeypatch):
+    """Irregular records, with bytes changed, put in, taken out, and lengths near the limits of 64 bits."""
+    chance = random.Random(seed)
+    changed = []
+    for _ in range(400):
+        count = chance.randrange(48, 70)
+        items = [
+            NewRecord(
+                chance.choice([None, b"k" * chance.randrange(3), b"key"]),
+                chance.choice([None, chance.randbytes(chance.randrange(80))]),
+                chance.choice([number, -number, 1 << chance.randrange(63)]) if seed else number,
+                [("h" * chance.randrange(3), chance.randbytes(3))] * chance.choice([0, 0, 1]),
+            )
+            for number in range(count)
+        ]
+        data = bytearray(encoded(items))
+        match chance.randrange(6):
+            case 0:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            case 1:
+                del data[chance.randrange(len(data))]
+            case 2:
+                del data[chance.randrange(len(data)) :]
+            case 3:
+                at = chance.randrange(len(data))
+                data[at:at] = b"\xff" * 8 + bytes((chance.randrange(0x80, 0x100), chance.randrange(0x80)))
+            case 4:
+                data += b"\xff" * chance.randrange(12)
+        changed.append((data, count + chance.choice([0, 0, 0, 1, -1]), chance.random() < 0.3))
+    found = [outcome(*each) for each in changed]
+    monkeypatch.setattr("kafkalite.protocol.record_check.check_compiled", lambda data, count: None)
+    assert found == [outcome(*each) for each in changed]
+
+
+def test_header_names_that_are_no_text_are_the_loops_to_judge():
+    odd = [b"\x00\x00" + bytes((2 * n,)) + b"\x01\x02" + b"v" + b"\x02" + b"\x02\xff" + b"\x01" for n in range(60)]
+    data = b"".join(bytes((2 * len(each),)) + each for each in odd[:50])
+    data += b"".join(bytes((2 * len(each) + 2,)) + each[:4] + b"\x04vv" + each[6:] for each in odd[50:])
+    assert check_records(data, 60, keys_required=False) == (0, 0)
