@@ -96,8 +96,15 @@ class Decision:
     def cancel_timer(self, key: TimerKey) -> None:
         self.timers.append((key, None))
 
-    def append(self, records: list[DraftRecord], then: Continuation, *, base_sequence: int = -1) -> None:
-        self.appends.append(Append(records, then, base_sequence))
+    def append(
+        self,
+        records: list[DraftRecord],
+        then: Continuation,
+        *,
+        base_sequence: int = -1,
+        transaction: Transaction | None = None,
+    ) -> None:
+        self.appends.append(Append(records, then, base_sequence, transaction))
 
 
 class Machine(Protocol):

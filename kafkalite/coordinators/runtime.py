@@ -193,6 +193,12 @@ class CoordinatorRuntime(Generic[MachineT]):
                 ticket = _OpenTicket(lambda reply: reply, shard.waiting)
                 self._guarded(shard, partial(shard.machine.decide, request, ticket, self.now()))
 
+    def transaction_ended(self, partition: int, producer_id: int, committed: bool) -> None:
+        """A marker is committed in the partition; a shard that is loading reads it itself."""
+        shard = self.shards.get(partition)
+        if shard is not None and shard.loaded:
+            shard.machine.apply_marker(producer_id, committed)
+
     # Roles
 
     def elected(self, partition: int, leader_epoch: int, log: InternalLog) -> None:

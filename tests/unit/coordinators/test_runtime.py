@@ -278,7 +278,8 @@ def test_transactions_are_ended_by_their_markers() -> None:
         log.append(build_marker(commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=0))
         here.runtime.elected(0, 0, log)
         await virtual_time.settle()
-        assert here.runtime.machine_for("k").ended == [(7, True)]
+        here.runtime.transaction_ended(0, 8, False)
+        assert here.runtime.machine_for("k").ended == [(7, True), (8, False)]
 
     virtual_time.run(scenario())
 
