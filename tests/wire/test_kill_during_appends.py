@@ -29,7 +29,11 @@ def test_a_lone_broker_killed_while_it_appends_keeps_what_it_acknowledged(
     """
     if pytestconfig.getoption("--apache"):
         pytest.skip("Apache Kafka does not start while its own old session lives")
-    settings = {"log.segment.bytes": "100000"}
+    settings = {
+        "log.segment.bytes": "100000",
+        "zookeeper.session.timeout.ms": "2000",  # a killed broker waits at its start for the end of its old session
+        "zookeeper.connection.timeout.ms": "20000",
+    }
     with LocalCluster(brokers=1, properties=settings, command=broker_command) as cluster:
         servers = cluster.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": servers})
