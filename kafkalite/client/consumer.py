@@ -97,6 +97,7 @@ class Consumer:
         self._key_choice, self._value_choice = key_deserializer, value_deserializer
         self._deserializers: dict[str, tuple[Deserializer | None, Deserializer | None]] = {}
         self._max_poll_records = max_poll_records
+        self._check_crcs, self._fetch_max_wait_ms = check_crcs, fetch_max_wait_ms
         self._api_timeout_s = default_api_timeout_ms / 1000
         self._isolation_level = _ISOLATION_LEVELS[isolation_level]
         self._cluster = ClusterClient(
@@ -494,6 +495,23 @@ class Consumer:
             found = await self.getmany(*partitions, timeout_ms=60_000, max_records=1)
             for records in found.values():
                 return records[0]
+
+    def read_range(
+        self, topic_partition: TopicPartition | tuple[str, int], start: int, end: int, *, batch_rows: int = 65_536
+    ) -> AsyncIterator[Any]:
+        """The records from offset `start` to before `end` as `pyarrow.RecordBatch`es of about `batch_rows` rows (`range_reader`).
+
+        Independent of assignment and positions. Columns: key, value, partition, offset, timestamp, timestamp_type, headers. Waits
+        for offsets that are not written yet, `default_api_timeout_ms` at most without news.
+        ClientError OFFSET_OUT_OF_RANGE, ClientTimeoutError; ImportError without pyarrow.
+        """
+        from kafkalite.client.range_reader import RangeReader, RangeSettings
+
+        self._check_open()
+        settings = RangeSettings(
+            self._isolation_level, self._check_crcs, self._fetch_max_wait_ms, self._api_timeout_s, batch_rows=batch_rows
+        )
+        return RangeReader(self._cluster, TopicPartition(*topic_partition), settings).read(start, end)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         return self

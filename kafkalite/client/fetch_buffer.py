@@ -12,11 +12,11 @@ batches of its producer are skipped until the abort marker.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from kafkalite.client.errors import ClientError
-from kafkalite.client.record_codec import Decode, RecordReader
+from kafkalite.client.record_codec import BatchRecords, Decode, RecordReader
 from kafkalite.client.records import ConsumerRecord
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.records import ABORT_MARKER, BatchHeader, has_valid_crc, iter_batches, read_marker
@@ -64,17 +64,30 @@ class Chunk:
                     return taken, self._reader_end
                 position = max(position, self._reader_end)
 
+    def take_batches(self, position: int, check_crcs: bool) -> Iterator[BatchRecords]:
+        """The batches with records from `position` on; not together with `take`. ClientError CORRUPT_MESSAGE."""
+        while self.headers:
+            header = self.headers.popleft()
+            if header.next_offset > position and not self._is_skipped(header):
+                if check_crcs:
+                    self._check_crc(header)
+                yield BatchRecords(self.data, header, self.topic_partition)
+
     @property
     def exhausted(self) -> bool:
         return self._reader is None and not self.headers
 
     def _open(self, header: BatchHeader, position: int, check_crcs: bool) -> RecordReader:
-        if check_crcs and not has_valid_crc(self.data, header):
+        if check_crcs:
+            self._check_crc(header)
+        return RecordReader(self.data, header, self.topic_partition, position)
+
+    def _check_crc(self, header: BatchHeader) -> None:
+        if not has_valid_crc(self.data, header):
             raise ClientError(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"{self.topic_partition}: the batch at offset {header.base_offset} has a wrong CRC",
             )
-        return RecordReader(self.data, header, self.topic_partition, position)
 
     def _is_skipped(self, header: BatchHeader) -> bool:
         """Control batches are never shown; batches of aborted transactions are not when the answer names such."""

@@ -436,6 +436,18 @@ class SyncConsumer(_Face):
     def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
         return self._running().call(self._core.getone(*partitions))
 
+    def read_range(
+        self, topic_partition: TopicPartition | tuple[str, int], start: int, end: int, *, batch_rows: int = 65_536
+    ) -> Iterator[Any]:
+        """As `Consumer.read_range`; one hop between threads for each record batch."""
+        batches = self._core.read_range(topic_partition, start, end, batch_rows=batch_rows)
+
+        async def following() -> Any:
+            return await anext(batches, None)
+
+        while (batch := self._running().call(following())) is not None:
+            yield batch
+
     def __iter__(self) -> Iterator[ConsumerRecord]:
         return self
 
