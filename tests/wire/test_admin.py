@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kafka.admin import ConfigResource as OtherResource
-from kafka.admin import ConfigResourceType
+from kafka.admin import ConfigResourceType, MemberToRemove
 from kafka.structs import OffsetAndMetadata
 
 from kafkalite.testing.broker_process import wait_until
@@ -256,3 +256,44 @@ def test_groups_with_kafka_python(servers: str, other_admin: kafka.KafkaAdminCli
     other_admin.alter_group_offsets(group, {partition: OffsetAndMetadata(1, "", -1)})
     other_admin.delete_groups([group])
     assert group not in {each["group_id"] for each in other_admin.list_groups()}
+
+
+def test_leaders_are_elected_with_kafka_python(
+    admin: AdminClient, other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker
+) -> None:
+    topic = make_topic()
+    (described,) = other_admin.describe_topics([topic])
+    (before,) = described["partitions"]
+    leader, others = before["leader_id"], [each for each in before["replica_nodes"] if each != before["leader_id"]]
+    partition = kafka.TopicPartition(topic, 0)
+    assert other_admin.alter_partition_reassignments({partition: [*others, leader]}) == {partition: None}
+
+    def led_by(broker: int) -> bool:
+        other_admin.elect_leaders(0, {topic: [0]}, raise_errors=False)
+        return bool(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions[0].leader == broker)
+
+    wait_until(lambda: other_admin.list_partition_reassignments() == {}, "the end of the move", TIMEOUT_S)
+    wait_until(lambda: led_by(others[0]), "the preferred leader", TIMEOUT_S)
+
+
+def test_a_member_is_removed_with_kafka_python(
+    servers: str, other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker
+) -> None:
+    topic, group = make_topic(), f"group-{uuid.uuid4()}"
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": servers, "group.id": group, "group.instance.id": "fixed", "session.timeout.ms": 30_000}
+    )
+    try:
+        consumer.subscribe([topic])
+        wait_until(lambda: consumer.poll(0.1) is None and bool(consumer.assignment()), "an assignment", TIMEOUT_S)
+        removed = MemberToRemove(group_instance_id="fixed")
+        assert other_admin.remove_group_members(group, [removed]) == {"fixed": kafka.errors.NoError}
+        assert other_admin.describe_groups([group])[group]["members"] == []
+    finally:
+        consumer.close()
+
+
+def test_what_apache_kafka_has_without_zookeeper_only_is_not_offered(other_admin: kafka.KafkaAdminClient) -> None:
+    for call in (other_admin.describe_metadata_quorum, lambda: other_admin.describe_topic_partitions(["t"])):
+        with pytest.raises(kafka.errors.UnsupportedVersionError):
+            call()
