@@ -1,0 +1,211 @@
+"""One broker's life, now as Apache Kafka and now as ours: the same server.properties, id, port, ZooKeeper and log directory.
+
+Each change of program happens after a clean stop or after kill -9. What is there stays: records of all codecs, compacted topics,
+producers' sequence numbers, aborted transactions, offsets of groups, the topics' settings; and all of it goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from kafkalite.testing.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
+from kafkalite.testing.cluster_facts import ClusterFacts
+from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.testing.ports import ReservedPort
+from tests.peers import apache_kafka
+from tests.wire.conftest import wait_until_led
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(400)]
+
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+GROUP: Final = "drop-in"
+RECORDS: Final = 200
+PROPERTIES: Final = {
+    "zookeeper.session.timeout.ms": "3000",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.segment.bytes": "150000",
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.min.cleanable.ratio": "0.1",
+}
+
+
+def no_error(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
+    assert error is None, error
+
+
+class Machine:
+    """The machine that runs one program or the other."""
+
+    def __init__(self, directory: Path, cluster: LocalCluster, port: int) -> None:
+        self.facts = ClusterFacts(cluster.zookeeper_connect)
+        settings = PROPERTIES | {"zookeeper.connect": cluster.zookeeper_connect}
+        commands = {"apache": apache_kafka.broker_command(), "ours": list(BROKER_COMMAND)}
+        self.programs = {
+            name: BrokerProcess(1, directory, settings, command, port) for name, command in commands.items()
+        }
+        self.servers = self.programs["ours"].address
+        self.model: dict[str, list[bytes]] = {codec: [] for codec in CODECS}
+        self.latest: dict[bytes, bytes] = {}
+        self.topics: list[str] = []
+
+    def start(self, program: str) -> None:
+        self.running = self.programs[program]
+        self.running.start()
+        self.running.wait_started(90)
+        apache_kafka.wait_for_controller(self.servers)
+        for topic in self.topics:
+            wait_until_led(self.servers, topic, 1)
+
+    def end(self, how: str) -> None:
+        if how == "clean":
+            assert self.running.stop() in (0, 143)  # the Java machine's way to end after SIGTERM
+        else:
+            self.running.kill()
+        wait_until(lambda: not self.facts.brokers(), "the end of the broker's session", 30)
+
+    def close(self) -> None:
+        for program in self.programs.values():
+            program.close()
+        self.facts.close()
+
+    def create(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        topics = [NewTopic(codec, 1, 1) for codec in CODECS]
+        topics.append(NewTopic("compacted", 1, 1, config={"cleanup.policy": "compact", "segment.bytes": "20000"}))
+        topics.append(NewTopic("transactions", 1, 1))
+        for future in admin.create_topics(topics, request_timeout=30).values():
+            future.result(30)
+        self.topics = [topic.topic for topic in topics]
+        for topic in self.topics:
+            wait_until_led(self.servers, topic, 1)
+
+    def write(self) -> None:
+        for codec in CODECS:
+            settings = {"compression.type": codec, "enable.idempotence": True, "linger.ms": 5}
+            producer = confluent_kafka.Producer({"bootstrap.servers": self.servers} | settings)
+            values = [b"%s-%d" % (codec.encode(), len(self.model[codec]) + n) + b"." * 500 for n in range(RECORDS)]
+            for value in values:
+                producer.produce(codec, value, on_delivery=no_error)
+            assert producer.flush(60) == 0
+            self.model[codec] += values
+        producer = confluent_kafka.Producer({"bootstrap.servers": self.servers, "batch.num.messages": 20})
+        for number in range(1000):
+            key, value = b"key-%d" % (number % 7), b"%d-%d" % (number, time.monotonic_ns())
+            producer.produce("compacted", value, key, on_delivery=no_error)
+            self.latest[key] = value
+        assert producer.flush(60) == 0
+
+    def write_transactions(self) -> None:
+        """One aborted, one committed."""
+        producer = confluent_kafka.Producer({"bootstrap.servers": self.servers, "transactional.id": "drop-in"})
+        producer.init_transactions(60)
+        for outcome in (producer.abort_transaction, producer.commit_transaction):
+            producer.begin_transaction()
+            for number in range(10):
+                value = f"{outcome.__name__}-{number}".encode()
+                producer.produce("transactions", value, on_delivery=no_error)
+            producer.flush(30)
+            outcome(60)
+
+    def commit_offset(self, offset: int) -> None:
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.servers, "group.id": GROUP})
+        place = confluent_kafka.TopicPartition("none", 0, offset)
+        consumer.commit(offsets=[place], asynchronous=False)
+        consumer.close()
+
+    def committed_offset(self) -> int:
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.servers, "group.id": GROUP})
+        found = consumer.committed([confluent_kafka.TopicPartition("none", 0)], timeout=60)[0].offset
+        consumer.close()
+        return int(found)
+
+    def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        settings = {"group.id": "reader", "enable.auto.commit": False, "isolation.level": "read_committed"}
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.servers} | settings)
+        place = confluent_kafka.TopicPartition(topic, 0, 0)
+        _, end = consumer.get_watermark_offsets(place, timeout=60, cached=False)
+        consumer.assign([place])
+        found: list[tuple[bytes | None, bytes | None]] = []
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and end:
+            for message in consumer.consume(1000, 0.2):
+                assert message.error() is None, message.error()
+                found.append((message.key(), message.value()))
+            if consumer.position([place])[0].offset >= end:
+                break
+        consumer.close()
+        return found
+
+    def check(self) -> None:
+        for codec in CODECS:
+            assert [value for _, value in self.read(codec)] == self.model[codec], codec
+        assert dict(self.read("compacted")) == self.latest
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    apache_kafka.fetch()
+    port = ReservedPort()
+    with LocalCluster(brokers=0, directory=tmp_path) as cluster:
+        machine = Machine(tmp_path, cluster, port.number)
+        try:
+            yield machine
+        finally:
+            machine.close()
+            port.release()
+
+
+@pytest.mark.parametrize("how", ["clean", "kill"])
+def test_ours_takes_over_from_apache_kafka_and_gives_back(machine: Machine, how: str) -> None:
+    machine.start("apache")
+    machine.create()
+    machine.write()
+    machine.write_transactions()
+    machine.commit_offset(123)
+    committed = [value for _, value in machine.read("transactions")]
+    assert committed == [b"commit_transaction-%d" % number for number in range(10)]
+    machine.end(how)
+
+    machine.start("ours")
+    machine.check()
+    assert [value for _, value in machine.read("transactions")] == committed
+    assert machine.committed_offset() == 123
+    machine.write()
+    machine.commit_offset(234)
+    machine.check()
+    machine.end(how)
+
+    machine.start("apache")
+    machine.check()
+    assert [value for _, value in machine.read("transactions")] == committed
+    assert machine.committed_offset() == 234
+    machine.write()
+    machine.check()
+    machine.end(how)
+
+
+@pytest.mark.parametrize("how", ["clean", "kill"])
+def test_apache_kafka_takes_over_from_ours(machine: Machine, how: str) -> None:
+    machine.start("ours")
+    machine.create()
+    machine.write()
+    machine.commit_offset(42)
+    machine.end(how)
+    machine.start("apache")
+    machine.check()
+    assert machine.committed_offset() == 42
+    machine.write()
+    machine.check()
+    machine.end(how)
