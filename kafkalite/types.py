@@ -18,6 +18,11 @@ NO_BROKER = -1
 
 NO_TOPIC_ID = bytes(16)
 
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+"""Topics that brokers write for themselves; clients may read them."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of a topic; its text form `topic-partition` is also the name of its log directory."""

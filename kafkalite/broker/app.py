@@ -66,7 +66,6 @@ _HAND_OVER_S = 1.0
 
 _STALE_MARGIN_S = 5.0
 """Added to two session timeouts: how long the znode of a killed predecessor may be in the way."""
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class Broker:
@@ -87,7 +86,6 @@ class Broker:
     ) -> None:
         self.config, self.session, self.clock, self.rng = config, session, clock, rng
         self.store: Store = session.store
-        self.internal_topics = INTERNAL_TOPICS
         self.broker_id = config.broker_id
         self.cluster_id = ""
         self.features_epoch = -1

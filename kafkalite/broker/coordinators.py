@@ -13,12 +13,10 @@ from kafkalite.coordinators.group.requests import ForgetPartitions
 from kafkalite.coordinators.group.settings import GroupSettings
 from kafkalite.coordinators.runtime import CoordinatorRuntime, HostingRules
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.types import NO_BROKER, TopicPartition
+from kafkalite.types import NO_BROKER, OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class PartitionLogPort:

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.broker.controller_channel import ControllerChannel
-from kafkalite.broker.coordinators import OFFSETS_TOPIC
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
+from kafkalite.types import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig

@@ -35,11 +35,10 @@ from kafkalite.client.membership import (
     Step,
 )
 from kafkalite.client.records import OffsetAndMetadata
-from kafkalite.types import TopicPartition
+from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 
 log = logging.getLogger(__name__)
 
-_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _LEAVE_TIMEOUT_S = 5.0
 
 
@@ -147,7 +146,7 @@ class GroupSession:
         pattern = self._pattern
         if pattern is not None:
             names = self._cluster.view.topics
-            matched = sorted(name for name in names if name not in _INTERNAL_TOPICS and pattern.fullmatch(name))
+            matched = sorted(name for name in names if name not in INTERNAL_TOPICS and pattern.fullmatch(name))
             self.membership.subscribe(matched, self._now_ms())
 
     def _view_changed(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.broker.metadata_cache import PartitionMetadata, TopicMetadata
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.types import NO_BROKER, NO_TOPIC_ID
+from kafkalite.types import INTERNAL_TOPICS, NO_BROKER, NO_TOPIC_ID
 
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
@@ -77,7 +77,7 @@ def _topic(broker: Broker, topic: TopicMetadata, version: int, listener: str) ->
     return messages.metadata_response.MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
-        is_internal=topic.name in broker.internal_topics,
+        is_internal=topic.name in INTERNAL_TOPICS,
         topic_authorized_operations=_UNKNOWN_OPERATIONS,
         partitions=[
             _partition(broker, index, partition, version, listener) for index, partition in topic.partitions.items()

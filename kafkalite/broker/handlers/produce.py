@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.broker.partition import AckWait, Partition
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition
+from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
     from kafkalite.broker.dispatch import RequestContext
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write internal topics."""
 
