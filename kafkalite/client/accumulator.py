@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 
-from kafkalite.client.record_codec import BatchWriter
-from kafkalite.client.records import Header
+from kafkalite.client.producer_state import SEQUENCES
+from kafkalite.client.record_codec import BatchWriter, read_records
+from kafkalite.client.records import ConsumerRecord, Header
 from kafkalite.errors import ensure
-from kafkalite.protocol.records import HEADER_SIZE
+from kafkalite.protocol.records import HEADER_SIZE, BatchHeader
 from kafkalite.types import Buffer, TopicPartition
 
 DeliveryCallback = Callable[["Batch", int], None]
@@ -34,6 +35,8 @@ class BatchState(Enum):
 
 
 _OPEN = BatchState.OPEN
+_ORDINAL_GAP = 1.0
+"""Between the ordinals of two batches; the second half of a split batch gets one in between."""
 
 
 class Batch:
@@ -57,6 +60,7 @@ class Batch:
         "not_before_ms",
         "on_done",
         "ordinal",
+        "parts",
         "producer_epoch",
         "producer_id",
         "size_bytes",
@@ -66,7 +70,7 @@ class Batch:
         "writer",
     )
 
-    def __init__(self, topic_partition: TopicPartition, ordinal: int, target_bytes: int, now_ms: float) -> None:
+    def __init__(self, topic_partition: TopicPartition, ordinal: float, target_bytes: int, now_ms: float) -> None:
         self.topic_partition = topic_partition
         self.ordinal = ordinal
         self.writer = BatchWriter(target_bytes)
@@ -86,6 +90,7 @@ class Batch:
         self.timestamps: list[int] = []
         self.callbacks: list[tuple[int, DeliveryCallback]] = []
         self.on_done: list[Callable[[], None]] = []
+        self.parts: tuple[Batch, Batch] | None = None
 
     def __repr__(self) -> str:
         return f"Batch({self.topic_partition} #{self.ordinal}, {self.record_count} records, {self.state.value})"
@@ -93,6 +98,13 @@ class Batch:
     @property
     def record_count(self) -> int:
         return len(self.timestamps)
+
+    def part_of(self, index: int) -> tuple[Batch, int]:
+        """The batch in which record `index` travelled, and its place there: itself, or a part after a split."""
+        if self.parts is None:
+            return self, index
+        first, second = self.parts
+        return first.part_of(index) if index < first.record_count else second.part_of(index - first.record_count)
 
     def finish(self, error: Exception | None, base_offset: int = -1, log_append_time: int = -1) -> None:
         """Make the outcome known: set it, then run the callbacks in the order of the records."""
@@ -287,6 +299,47 @@ class Accumulator:
         if not queue.waiting and not queue.in_flight:
             self._active.pop(batch.topic_partition, None)
         batch.finish(error, base_offset, log_append_time)
+
+    def split(self, batch: Batch) -> None:
+        """A batch in flight is too large for the broker: its halves take its place, with its sequence numbers.
+
+        The batch is done when both are; its records' fates are those of the halves.
+        """
+        ensure(batch.encoded is not None and batch.record_count > 1, f"{batch} cannot be split")
+        records = read_records(batch.encoded, BatchHeader.read(batch.encoded), *batch.topic_partition, 0)  # type: ignore[arg-type]
+        middle = len(records) // 2
+        gap = _ORDINAL_GAP / 2 ** (batch.attempts + 1)
+        first = self._part(batch, records[:middle], batch.ordinal, 0)
+        second = self._part(batch, records[middle:], batch.ordinal + gap, middle)
+        queue = self._queues[batch.topic_partition]
+        queue.in_flight.remove(batch)
+        position = bisect.bisect_left([each.ordinal for each in queue.waiting], batch.ordinal)
+        queue.waiting.insert(position, first)
+        queue.waiting.insert(position + 1, second)
+        self.used_bytes += first.size_bytes + second.size_bytes - batch.size_bytes
+        self.unfinished += 1
+        batch.parts = (first, second)
+
+        def part_done() -> None:
+            if first.state is second.state is BatchState.DONE:
+                batch.finish(first.error or second.error, first.base_offset, first.log_append_time)
+
+        first.on_done.append(part_done)
+        second.on_done.append(part_done)
+
+    def _part(self, batch: Batch, records: Sequence[ConsumerRecord], ordinal: float, skipped: int) -> Batch:
+        part = Batch(batch.topic_partition, ordinal, batch.size_bytes, batch.created_ms)
+        for number, record in enumerate(records):
+            part.size_bytes += part.add_record(
+                number, record.timestamp, record.key, record.value, list(record.headers)
+            ).size
+            part.timestamps.append(record.timestamp)
+        part.state = BatchState.SEALED
+        part.attempts = batch.attempts
+        if batch.base_sequence >= 0:
+            part.producer_id, part.producer_epoch = batch.producer_id, batch.producer_epoch
+            part.base_sequence = (batch.base_sequence + skipped) % SEQUENCES
+        return part
 
     def expired(self, now_ms: float, delivery_timeout_ms: float) -> list[Batch]:
         """Waiting batches whose time for delivery is over, oldest first in each partition."""

@@ -14,6 +14,7 @@ OnDelivery = Callable[[RecordMetadata | None, Exception | None], None]
 
 def metadata_of(batch: Batch, index: int) -> RecordMetadata:
     """Where record `index` of a delivered batch is."""
+    batch, index = batch.part_of(index)
     topic, partition = batch.topic_partition
     offset = batch.base_offset + index if batch.base_offset >= 0 else -1
     if batch.log_append_time >= 0:
@@ -38,14 +39,14 @@ class Delivery:
 
     def exception(self) -> Exception | None:
         """Why the record was not delivered; None while that is open, and after success."""
-        return self.batch.error if self.done() else None
+        return self.batch.part_of(self.index)[0].error if self.done() else None
 
     def result(self) -> RecordMetadata:
         """The metadata of a delivered record. Raises its error, and asyncio.InvalidStateError while its fate is open."""
         if not self.done():
             raise asyncio.InvalidStateError("the record is not delivered yet")
-        if self.batch.error is not None:
-            raise self.batch.error
+        if self.batch.error is not None and (error := self.batch.part_of(self.index)[0].error) is not None:
+            raise error
         return metadata_of(self.batch, self.index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:

@@ -468,8 +468,9 @@ class Producer:
 
 def _adapted(on_delivery: OnDelivery) -> Any:
     def callback(batch: Batch, index: int) -> None:
-        if batch.error is not None:
-            on_delivery(None, batch.error)
+        error = batch.part_of(index)[0].error
+        if error is not None:
+            on_delivery(None, error)
         else:
             on_delivery(metadata_of(batch, index), None)
 

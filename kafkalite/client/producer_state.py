@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from kafkalite.types import TopicPartition
 
-_SEQUENCES = 1 << 31
+SEQUENCES = 1 << 31
+"""Sequence numbers wrap here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ProducerState:
                 raise ValueError("no producer id yet")
             sequence = self._partitions[topic_partition] = _PartitionSequence(self.identity)
         base = sequence.next_sequence
-        sequence.next_sequence = (base + record_count) % _SEQUENCES
+        sequence.next_sequence = (base + record_count) % SEQUENCES
         return sequence.identity, base
 
     def reset(self, topic_partition: TopicPartition) -> None:

@@ -4,6 +4,8 @@ Order within a partition is kept: idempotently, up to five requests travel at on
 (KIP-98, KIP-679); otherwise one batch of a partition at a time. A batch that fails in a way that may pass is sent again with the same
 sequence, so that the broker recognises it, until `delivery_timeout_ms` after its creation.
 
+A batch that the broker finds too large is sent again in halves; only a record that is too large alone fails.
+
 What is done when a sequence number is refused (OUT_OF_ORDER_SEQUENCE_NUMBER): with an earlier batch still undelivered, wait for it;
 else the broker has lost the producer's state or a batch was given up, and the partition starts afresh under another producer id, once
 nothing of it is in flight.
@@ -73,6 +75,7 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._identity_task: asyncio.Task[None] | None = None
         self._restarting: set[TopicPartition] = set()
+        self._draining: set[Connection] = set()
         self.failed_records = 0
         self.delivered_records = 0
         self.requests = 0
@@ -126,7 +129,26 @@ class Sender:
                 connection = self._cluster.open_connection(leader)
                 if connection is None:
                     break
+                if connection.writing_paused:
+                    self._send_after_draining(connection)
+                    break
                 partitions = self._send_some(leader, connection, partitions)
+
+    def _send_after_draining(self, connection: Connection) -> None:
+        """The broker takes requests too slowly: batches wait in the accumulator, whose bound holds the program back."""
+        if connection not in self._draining:
+
+            async def drained() -> None:
+                try:
+                    await connection.drained()
+                finally:
+                    self._draining.discard(connection)
+                    self.wake()
+
+            self._draining.add(connection)
+            task = asyncio.get_running_loop().create_task(drained())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _may_be_numbered(self, topic_partition: TopicPartition) -> bool:
         """Without idempotence always; else once there is a producer id, and after a lost sequence once nothing is in flight."""
@@ -187,6 +209,7 @@ class Sender:
             connection.send_without_answer(message, version)
             for batch in batches:
                 self._delivered(batch, -1, -1)
+            self.wake()  # no answer will: the next batch of the partition may go
             return
         future = connection.send(message, version)
         self._in_flight[leader] += 1
@@ -266,6 +289,9 @@ class Sender:
         elif self._state is not None and code in _SEQUENCE_LOST:
             self._restart_sequence(batch.topic_partition)
             self._again(batch, problem)
+        elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+            log.info("%s: splitting a batch of %d records", problem, batch.record_count)
+            self._accumulator.split(batch)
         elif is_retriable_code(code):
             self._again(batch, problem)
         else:

@@ -17,6 +17,8 @@ from kafkalite.protocol.apis import APIS, ApiKey
 
 MAX_RESPONSE_BYTES = 1 << 30
 _RECEIVE_BYTES = 256 * 1024
+WRITE_BUFFER_BYTES = 4 * 1024 * 1024
+"""Requests that the broker has not taken yet: above this `writing_paused` says so, until a quarter is left."""
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _shared_buffers: dict[int, bytearray] = {}
 
@@ -41,6 +43,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._reason: Exception | None = None
         self._versions: dict[int, tuple[int, int]] = {}
+        self._drained: asyncio.Future[None] | None = None
 
     @classmethod
     async def open(
@@ -74,6 +77,16 @@ class Connection(asyncio.BufferedProtocol):
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
         return len(self._waiting)
+
+    @property
+    def writing_paused(self) -> bool:
+        """Does the broker take requests more slowly than they come? What is sent now is kept in memory."""
+        return self._drained is not None
+
+    async def drained(self) -> None:
+        """Wait until requests may be sent without piling up; returns at once on a closed connection."""
+        if self._drained is not None:
+            await asyncio.shield(self._drained)
 
     def send(self, message: Any, version: int) -> asyncio.Future[Any]:
         """Send a request; the future holds its response. ConnectionError at once when the connection is closed."""
@@ -141,6 +154,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
+        self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES, WRITE_BUFFER_BYTES // 4)  # type: ignore[union-attr]
+
+    def pause_writing(self) -> None:
+        if self._drained is None and self._reason is None:
+            self._drained = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.get_buffer()
@@ -182,6 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._reason is not None:
             return
         self._reason = reason
+        self.resume_writing()
         if self._transport is not None:
             self._transport.abort()
         while self._waiting:

@@ -27,11 +27,16 @@ class FakeConnection:
     def __init__(self, cluster: FakeCluster, broker_id: int) -> None:
         self.cluster, self.broker_id = cluster, broker_id
         self.closed = False
+        self.writing_paused = False
+        self.taken = asyncio.Event()
         self.waiting: list[asyncio.Future[Any]] = []
 
     @property
     def in_flight(self) -> int:
         return sum(not each.done() for each in self.waiting)
+
+    async def drained(self) -> None:
+        await self.taken.wait()
 
     def version_of(self, api_key: int) -> int:
         return min(APIS[api_key].max_version, self.cluster.max_versions.get(api_key, 99))

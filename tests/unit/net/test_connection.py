@@ -318,3 +318,32 @@ def test_a_broker_that_refuses_to_tell() -> None:
             await connection.negotiate()
 
     run(script, act)
+
+
+def test_requests_that_are_not_taken_pause_writing_until_they_are() -> None:
+    async def scenario() -> None:
+        go_on = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await go_on.wait()
+            while await reader.read(1 << 20):
+                pass
+            writer.close()
+
+        async with asyncio.timeout(DEADLINE_S):
+            server = await asyncio.start_server(serve, "127.0.0.1", 0)
+            connection = await Connection.open("127.0.0.1", server.sockets[0].getsockname()[1])
+            await connection.drained()
+            large = messages.metadata_request.MetadataRequestTopic(name="t" * 30_000)
+            message = messages.metadata_request.MetadataRequest(topics=[large] * 30)
+            while not connection.writing_paused:
+                connection.send_without_answer(message, 5)
+            assert connection.writing_paused
+            go_on.set()
+            await connection.drained()
+            assert not connection.writing_paused
+            connection.close()
+            await connection.drained()
+            server.close()
+
+    asyncio.run(scenario())
