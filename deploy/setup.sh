@@ -62,7 +62,7 @@ prepare_python() {
         return
     fi
     say "installing kafkalite[$1] into $venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$1]" ||
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check --editable ".[$1]" ||
         fail "pip could not install kafkalite[$1]"
     printf '%s' "$wanted" >"$stamp"
 }
