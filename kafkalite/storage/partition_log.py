@@ -585,6 +585,10 @@ class PartitionLog:
         paths += (*self._unsynced_files, self.directory)
         return FlushWork(self.log_directory.disk, tuple(paths), self.log_end_offset)
 
+    def sync_with_records(self, name: str) -> None:
+        """The file of this name in the log's directory was written: the next flush brings it to the medium too."""
+        self._unsynced_files.add(self._file(name))
+
     def is_flush_due(self, now_ms: int) -> bool:
         """Were records left unflushed for longer than flush.ms?"""
         if self.recovery_point >= self.log_end_offset:

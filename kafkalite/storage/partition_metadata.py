@@ -20,6 +20,10 @@ def read_topic_id(disk: Disk, path: str) -> bytes:
         return NO_TOPIC_ID
     except UnicodeDecodeError as problem:
         raise OSError(f"{path}: {problem}") from problem
+    if lines == [""]:
+        return (
+            NO_TOPIC_ID  # the machine stopped before the content was on the medium; the controller tells the id again
+        )
     values = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
     if values.get("version") != "0":
         raise OSError(f"{path}: version {values.get('version')!r} is unknown")

@@ -99,7 +99,7 @@ def create_log(
     if topic_id != NO_TOPIC_ID:
         write_topic_id(log_directory.disk, os.path.join(path, PARTITION_METADATA), topic_id)
     segment = Segment.create(log_directory.files, path, 0, now_ms)
-    return PartitionLog(
+    log = PartitionLog(
         topic_partition,
         log_directory,
         path,
@@ -115,6 +115,9 @@ def create_log(
         log_end_offset=0,
         recovery_point=0,
     )
+    if topic_id != NO_TOPIC_ID:
+        log.sync_with_records(PARTITION_METADATA)
+    return log
 
 
 def load_log(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from kafkalite.testing.broker_process import wait_until
 from kafkalite.testing.local_cluster import LocalCluster

@@ -14,7 +14,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
@@ -41,19 +41,18 @@ def create(servers: str, topic: str, partitions: int = 1, **config: str) -> None
 
 
 def send(servers: str, topic: str, values: Sequence[bytes], partition: int = 0, **settings: Any) -> list[Any]:
-    """The outcome of each record: None or the error."""
-    outcomes: dict[int, Any] = {}
+    """The outcome of each record, all of them different: None or the error."""
+    outcomes: dict[bytes, Any] = {}
+
+    def note(error: Any, message: confluent_kafka.Message) -> None:
+        outcomes[message.value() or b""] = error
+
     producer = confluent_kafka.Producer({"bootstrap.servers": servers, "linger.ms": 5} | settings)
-    for number, value in enumerate(values):
-        producer.produce(
-            topic,
-            value,
-            partition=partition,
-            on_delivery=lambda error, _, number=number: outcomes.__setitem__(number, error),
-        )
+    for value in values:
+        producer.produce(topic, value, partition=partition, on_delivery=note)
         producer.poll(0)
     producer.flush(60)
-    return [outcomes[number] for number in range(len(values))]
+    return [outcomes[value] for value in values]
 
 
 def read(

@@ -22,6 +22,7 @@ from kafkalite.protocol.records import (
     iter_batches,
     set_max_timestamp_in_place,
 )
+from kafkalite.storage.disk import OsDisk
 from tests.unit.storage.logs import (
     NOW_MS,
     FailingDisk,
@@ -545,3 +546,64 @@ def test_few_files_are_open_at_a_time(tmp_path):
         append(log)
     assert len(all_bytes(log)) == 30 * len(batch())
     assert len(log.log_directory.files) <= 8
+
+
+class ForgetfulDisk(OsDisk):
+    """A machine whose memory is lost: after `lose`, files are as they were when they were last synced."""
+
+    def __init__(self):
+        self.synced = {}
+
+    def sync(self, path):
+        super().sync(path)
+        if Path(path).is_file():
+            self.synced[path] = Path(path).read_bytes()
+
+    def replace(self, path, content, *, durable=True):
+        super().replace(path, content, durable=durable)
+        if durable:
+            self.synced[path] = content
+
+    def lose(self, directory):
+        for path in directory.iterdir():
+            if path.is_file():
+                path.write_bytes(self.synced.get(str(path), b""))
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_with_flush_messages_1_no_acknowledged_record_is_lost_with_the_machine(tmp_path, rolls):
+    disk = ForgetfulDisk()
+    config = TopicConfig(flush_messages=1, segment_bytes=300 if rolls else 1 << 20)
+    log = new_log(tmp_path, config, disk)
+    for number in range(10):
+        append(log, produced(7, number))
+        assert log.recovery_point == number + 1
+    recovery_point = log.recovery_point
+    disk.lose(tmp_path / "topic-0")
+    log = reopened(log, clean=False, recovery_point=recovery_point)
+    assert log.log_end_offset == 10 and len(headers_of(log)) == 10
+    assert append(log, produced(7, 9)).duplicate
+
+
+def test_a_recovery_point_is_never_ahead_of_what_is_on_the_medium(tmp_path):
+    disk = ForgetfulDisk()
+    log = new_log(tmp_path, TopicConfig(segment_bytes=300), disk)
+    for number in range(10):
+        append(log, produced(7, number))
+    work = log.flush_work()
+    append(log, produced(7, 10))
+    work.run()
+    log.flushed(work)
+    assert log.recovery_point == 10
+    disk.lose(tmp_path / "topic-0")
+    log = reopened(log, clean=False)
+    assert log.log_end_offset >= 10
+
+
+def test_a_topic_id_that_was_lost_with_the_machine_is_learned_again(tmp_path):
+    disk = ForgetfulDisk()
+    log = new_log(tmp_path, disk=disk)
+    disk.lose(tmp_path / "topic-0")
+    log = reopened(log, clean=False)
+    log.set_topic_id(bytes(range(16)))
+    assert reopened(log, clean=True).topic_id == bytes(range(16))
