@@ -201,6 +201,7 @@ def test_topics_with_kafka_python(other_admin: kafka.KafkaAdminClient, new_name:
 
 def test_settings_with_kafka_python(other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker) -> None:
     topic = make_topic()
+    other_admin.wait_for_topics([topic])
 
     def own() -> dict[str, str]:
         resource = OtherResource(ConfigResourceType.TOPIC, topic)

@@ -88,10 +88,8 @@ def test_other_clients_are_not_slowed_down(servers: str, make_topic: TopicMaker)
         assert produce(servers, topic, "free", 40, 40_000)[1] == []
 
 
-def test_a_consumer_is_slowed_down_to_its_quota_and_gets_everything(servers: str, make_topic: TopicMaker) -> None:
-    topic, client_id = make_topic(replication=1), "slow consumer"
-    size, count = 20_000, 6 * WINDOW_BYTES // 5 // 20_000
-    CLIENTS[0].produce(servers, topic, [Record(b"%d" % number, bytes(size)) for number in range(count)])
+def consume(servers: str, topic: str, client_id: str, count: int) -> tuple[list[int], list[Any]]:
+    """(offsets of the records, what the broker said of throttling)."""
     told: list[Any] = []
     options: dict[str, Any] = {
         "bootstrap.servers": servers,
@@ -102,23 +100,39 @@ def test_a_consumer_is_slowed_down_to_its_quota_and_gets_everything(servers: str
         "fetch.message.max.bytes": 100_000,
         "queued.max.messages.kbytes": 200,
     }
+    consumer = confluent_kafka.Consumer(options)
+    offsets: list[int] = []
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+        deadline = time.monotonic() + TIMEOUT_S
+        while len(offsets) < count and time.monotonic() < deadline:
+            offsets += [message.offset() for message in consumer.consume(100, 0.2)]
+    finally:
+        consumer.close()
+    return offsets, told
+
+
+def test_a_consumer_is_slowed_down_to_its_quota_and_gets_everything(servers: str, make_topic: TopicMaker) -> None:
+    topic, client_id = make_topic(replication=1), "slow consumer"
+    size, count = 20_000, 6 * WINDOW_BYTES // 5 // 20_000
+    produce(servers, topic, "its producer", count, size)
+    read: list[list[int]] = []
+
+    def throttled() -> bool:
+        offsets, told = consume(servers, topic, client_id, count)
+        read.append(offsets)
+        return bool(told)
+
     with quota(servers, client_id, "consumer_byte_rate"):
-        offsets: list[int] = []
-
-        def read_all() -> None:
-            consumer = confluent_kafka.Consumer(options)
-            try:
-                consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-                deadline = time.monotonic() + TIMEOUT_S
-                offsets.clear()
-                while len(offsets) < count and time.monotonic() < deadline:
-                    offsets.extend(message.offset() for message in consumer.consume(100, 0.2))
-            finally:
-                consumer.close()
-
-        def throttled() -> bool:
-            read_all()
-            return bool(told)
-
         wait_until(throttled, "the quota", 2 * TIMEOUT_S)
-    assert offsets == list(range(count))
+    assert read[-1] == list(range(count))
+
+
+def test_a_batch_that_no_window_of_the_quota_allows_is_delivered(servers: str, make_topic: TopicMaker) -> None:
+    """Apache Kafka never delivers it: each time the consumer asks, it is throttled and gets nothing."""
+    topic, client_id = make_topic(replication=1), "consumer of a large batch"
+    size, count = 20_000, 6 * WINDOW_BYTES // 5 // 20_000
+    CLIENTS[0].produce(servers, topic, [Record(b"%d" % number, bytes(size)) for number in range(count)])
+    with quota(servers, client_id, "consumer_byte_rate"):
+        for _ in range(2):
+            assert consume(servers, topic, client_id, count)[0] == list(range(count))
