@@ -19,12 +19,13 @@ from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage import checkpoints
 from kafkalite.storage.disk import Disk
+from kafkalite.storage.flush_work import FlushWork
 from kafkalite.storage.future_logs import FutureLogs
 from kafkalite.storage.log_directory import LogDirectory
 from kafkalite.storage.log_files import DELETE_DIRECTORY, FUTURE_DIRECTORY, suffixed_directory
 from kafkalite.storage.log_opening import DirectoryOpening, open_all
 from kafkalite.storage.meta_properties import FILE_NAME, MetaProperties, WrongDirectory, write_meta_properties
-from kafkalite.storage.partition_log import FlushWork, PartitionLog
+from kafkalite.storage.partition_log import PartitionLog
 from kafkalite.storage.recovery import create_log
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 

@@ -24,14 +24,14 @@ from kafkalite.protocol.produce_validation import validate_produced
 from kafkalite.protocol.records import (
     LOG_OVERHEAD,
     BatchHeader,
-    has_valid_crc,
-    iter_batches,
     read_marker,
     set_max_timestamp_in_place,
 )
 from kafkalite.storage import checkpoints, log_search
+from kafkalite.storage.append_checks import leaders_batches, own_batches
 from kafkalite.storage.cleaning import CleanedSegment
-from kafkalite.storage.disk import OUT_OF_SPACE, Disk
+from kafkalite.storage.disk import OUT_OF_SPACE
+from kafkalite.storage.flush_work import FlushWork
 from kafkalite.storage.leader_epochs import LeaderEpochs
 from kafkalite.storage.log_directory import LogDirectory, uses_disk
 from kafkalite.storage.log_files import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
@@ -73,21 +73,6 @@ class LogRead(NamedTuple):
 
 
 NOTHING_READ: Final = LogRead(b"")
-
-
-class FlushWork(NamedTuple):
-    """Files to bring to the medium so that all below `up_to` is safe; `run` may be called on any thread."""
-
-    disk: Disk
-    paths: tuple[str, ...]
-    up_to: int
-
-    def run(self) -> None:
-        for path in self.paths:
-            try:
-                self.disk.sync(path)
-            except FileNotFoundError:  # removed meanwhile, by retention or with its topic
-                pass
 
 
 class PartitionLog:
@@ -207,7 +192,7 @@ class PartitionLog:
             records = in_stored_form(records, produced, config, log_append_time)
             positions = [0]
         else:
-            headers = self._check_own(records)
+            headers = own_batches(records, self.producers)
             if log_append_time >= 0:
                 for header in headers:
                     set_max_timestamp_in_place(records, header, log_append_time, log_append_time=True)
@@ -228,39 +213,13 @@ class PartitionLog:
         Raises KafkaError CORRUPT_MESSAGE for a wrong CRC, OFFSET_OUT_OF_RANGE when they do not begin at or behind the log
         end or overlap, KAFKA_STORAGE_ERROR.
         """
-        headers = list(iter_batches(records))
-        expected = self.log_end_offset
-        for header in headers:
-            if not has_valid_crc(records, header):
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: CRC at offset {header.base_offset}"
-                )
-            if header.base_offset < expected or header.last_offset_delta < 0:
-                raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{self.topic_partition}: a batch from {header.base_offset} where {expected} is the next offset",
-                )
-            expected = header.next_offset
+        headers = leaders_batches(records, self.log_end_offset)
         if headers:
             self._append(memoryview(records)[: headers[-1].end], headers, now_ms)
             first_offset = headers[0].base_offset
         else:
             first_offset = self.log_end_offset
         return AppendResult(first_offset, self.log_end_offset - 1, -1, self.log_start_offset)
-
-    def _check_own(self, records: Buffer) -> list[BatchHeader]:
-        """The headers of batches that the broker made; raises KafkaError when their producer was fenced."""
-        headers = list(iter_batches(records))
-        if not headers or headers[-1].end != len(records):
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no whole batches")
-        for header in headers:
-            if header.producer_id >= 0:
-                marker = read_marker(records, header) if header.is_control else None
-                if marker is not None:
-                    self.producers.check_marker(header, marker)
-                else:
-                    self.producers.check_epoch(header)
-        return headers
 
     def _append(self, records: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> None:
         """Write batches whose offsets are final. Raises OSError; then the log is as it was."""

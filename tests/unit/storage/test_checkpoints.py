@@ -73,7 +73,7 @@ def test_topic_ids(tmp_path):
     write_topic_id(DISK, path, bytes(range(16)))
     assert (tmp_path / "partition.metadata").read_text() == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"
     assert read_topic_id(DISK, path) == bytes(range(16))
-    for text in ("version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n", "version: 0\ntopic_id: short\n", ""):
+    for text in ("version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n", "version: 0\ntopic_id: short\n", "\n"):
         (tmp_path / "partition.metadata").write_text(text)
         with pytest.raises(OSError):
             read_topic_id(DISK, path)
