@@ -8,6 +8,7 @@ one when it has moved. A call over several items raises the error of the first t
 from __future__ import annotations
 
 import dataclasses
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -151,6 +152,7 @@ class Admin(PartitionAdmin):
         retry_backoff_max_ms: float = 1000,
         metadata_max_age_ms: int = 300_000,
         security_protocol: str = "PLAINTEXT",
+        ssl_context: ssl.SSLContext | None = None,
         opener: Opener | None = None,
     ) -> None:
         self._api_timeout_s = default_api_timeout_ms / 1000
@@ -162,6 +164,7 @@ class Admin(PartitionAdmin):
             metadata_max_age_ms=metadata_max_age_ms,
             retry=RetryPolicy(retry_backoff_ms, retry_backoff_max_ms),
             security_protocol=security_protocol,
+            ssl_context=ssl_context,
             opener=opener,
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
@@ -71,6 +72,7 @@ class ClusterClient:
         metadata_max_age_ms: int = 300_000,
         retry: RetryPolicy | None = None,
         security_protocol: str = "PLAINTEXT",
+        ssl_context: ssl.SSLContext | None = None,
         connection_timeout_ms: int = 10_000,
         opener: Opener | None = None,
         chance: Callable[[], float] | None = None,
@@ -84,6 +86,7 @@ class ClusterClient:
         self._metadata_max_age_s = metadata_max_age_ms / 1000
         self._connection_timeout_s = connection_timeout_ms / 1000
         self._security_protocol = security_protocol
+        self._ssl_context = ssl_context
         self._opener = opener or self._open
         self._links: dict[tuple[str, int], _BrokerLink] = {}
         self._topics: set[str] = set()
@@ -170,6 +173,7 @@ class ClusterClient:
             client_id=self.client_id,
             timeout_s=self._connection_timeout_s,
             security_protocol=self._security_protocol,
+            ssl_context=self._ssl_context,
         )
         try:
             await connection.negotiate(self._connection_timeout_s)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -86,6 +87,7 @@ class Consumer:
         retry_backoff_max_ms: float = 1000,
         metadata_max_age_ms: int = 300_000,
         security_protocol: str = "PLAINTEXT",
+        ssl_context: ssl.SSLContext | None = None,
         opener: Opener | None = None,
     ) -> None:
         if auto_offset_reset not in _RESETS:
@@ -107,6 +109,7 @@ class Consumer:
             metadata_max_age_ms=metadata_max_age_ms,
             retry=RetryPolicy(retry_backoff_ms, retry_backoff_max_ms),
             security_protocol=security_protocol,
+            ssl_context=ssl_context,
             opener=opener,
         )
         self._buffer = FetchBuffer(max_partition_fetch_bytes, check_crcs, self._decoders_of)

@@ -7,6 +7,7 @@ and for memory (`buffer_memory`). The rest is the sender's.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -113,6 +114,7 @@ class Producer:
         metadata_max_age_ms: int = 300_000,
         allow_auto_create_topics: bool = True,
         security_protocol: str = "PLAINTEXT",
+        ssl_context: ssl.SSLContext | None = None,
         clock: Clock | None = None,
         opener: Opener | None = None,
     ) -> None:
@@ -145,6 +147,7 @@ class Producer:
             metadata_max_age_ms=metadata_max_age_ms,
             retry=RetryPolicy(retry_backoff_ms, retry_backoff_max_ms),
             security_protocol=security_protocol,
+            ssl_context=ssl_context,
             opener=opener,
         )
         in_flight = max_in_flight_requests_per_connection if idempotent or acks_number == 0 else 1

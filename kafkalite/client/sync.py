@@ -427,8 +427,8 @@ class SyncConsumer(_Face):
     def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        reading = self._core.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
-        return self._running().call(reading)
+        thread = self._running()
+        return thread.call(self._core.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records))
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[ConsumerRecord]]:
         return self.getmany(timeout_ms=timeout_ms, max_records=max_records)

@@ -7,6 +7,8 @@ correlation id must agree. A request that times out breaks the connection, becau
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 from collections import deque
 from typing import Any
 
@@ -54,19 +56,28 @@ class Connection(asyncio.BufferedProtocol):
         client_id: str | None = None,
         timeout_s: float = 10.0,
         security_protocol: str = "PLAINTEXT",
+        ssl_context: ssl.SSLContext | None = None,
     ) -> Connection:
-        """Connect. ConnectionError (an OSError) or TimeoutError names host and port."""
-        if security_protocol != "PLAINTEXT":
-            raise ValueError(f"security protocol {security_protocol} is not supported; use PLAINTEXT")
+        """Connect, with TLS for the security protocol SSL (`ssl_context`, by default the system's authorities).
+
+        ConnectionError (an OSError) or TimeoutError names host and port. ValueError for another protocol.
+        """
+        if security_protocol not in ("PLAINTEXT", "SSL"):
+            raise ValueError(f"security protocol {security_protocol} is not supported; use PLAINTEXT or SSL")
+        tls = (ssl_context or ssl.create_default_context()) if security_protocol == "SSL" else None
         loop = asyncio.get_running_loop()
         connection = cls(host, port, client_id, loop)
         try:
             async with asyncio.timeout(timeout_s):
-                await loop.create_connection(lambda: connection, host, port)
+                await loop.create_connection(lambda: connection, host, port, ssl=tls)
         except TimeoutError:
             raise TimeoutError(f"no connection to {host}:{port} within {timeout_s:g} s") from None
         except OSError as problem:
-            raise ConnectionError(f"no connection to {host}:{port}: {problem.strerror or problem}") from problem
+            refused = problem.errno if isinstance(problem, ConnectionError) and problem.errno else 0
+            why = os.strerror(refused) if refused else problem.strerror or str(problem) or type(problem).__name__
+            if tls is not None and isinstance(problem, ssl.SSLError | ConnectionResetError | ConnectionAbortedError):
+                why = f"no TLS with it ({why}); is it a PLAINTEXT port?"
+            raise ConnectionError(f"no connection to {host}:{port}: {why}") from problem
         return connection
 
     @property

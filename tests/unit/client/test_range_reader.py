@@ -146,7 +146,9 @@ def test_offsets_that_do_not_come_are_a_timeout() -> None:
 
     async def scenario() -> None:
         async with consumer(cluster, default_api_timeout_ms=60) as target:
-            with pytest.raises(ClientTimeoutError, match=r"nothing at offset 3 within 0\.06 s; the high watermark is 3"):
+            with pytest.raises(
+                ClientTimeoutError, match=r"nothing at offset 3 within 0\.06 s; the high watermark is 3"
+            ):
                 await rows_of(target, 0, 10)
 
     run(scenario())

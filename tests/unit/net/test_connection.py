@@ -260,8 +260,8 @@ def test_nobody_listens() -> None:
         await server.wait_closed()
         with pytest.raises(ConnectionError, match=f"127.0.0.1:{port}"):
             await Connection.open("127.0.0.1", port)
-        with pytest.raises(ValueError, match="SSL is not supported"):
-            await Connection.open("127.0.0.1", port, security_protocol="SSL")
+        with pytest.raises(ValueError, match="SASL_SSL is not supported"):
+            await Connection.open("127.0.0.1", port, security_protocol="SASL_SSL")
 
     asyncio.run(scenario())
 
