@@ -1,4 +1,4 @@
-"""Administration: topics, records, offsets, settings, the cluster; partitions in `partition_admin`.
+"""Administration: topics, records, offsets, settings, the cluster; partitions in `partition_admin`, groups in `group_admin`.
 
 Every call is typed; answers are frozen, with `.to_dict()`. Calls that only a controller serves are sent to it, and again to the next
 one when it has moved. A call over several items raises the error of the first that failed after all were tried; `error.failures` of an
@@ -18,6 +18,10 @@ from kafkalite.client.cluster_client import ClusterClient, Opener
 from kafkalite.client.cluster_view import BrokerNode, PartitionView, TopicView
 from kafkalite.client.errors import AdminError as AdminError
 from kafkalite.client.errors import ClientError, error_of
+from kafkalite.client.group_admin import GroupAdmin
+from kafkalite.client.group_admin import GroupDescription as GroupDescription
+from kafkalite.client.group_admin import GroupListing as GroupListing
+from kafkalite.client.group_admin import GroupMember as GroupMember
 from kafkalite.client.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from kafkalite.client.options import options_from_config
 from kafkalite.client.partition_admin import NewPartitions as NewPartitions
@@ -135,7 +139,7 @@ class DeletedRecords:
         return {**self.topic_partition._asdict(), "low_watermark": self.low_watermark}
 
 
-class Admin(PartitionAdmin):
+class Admin(PartitionAdmin, GroupAdmin):
     """Administrative calls. Use it as `async with Admin(bootstrap_servers=…) as admin`, or `connect` and `close` it.
 
     `request_timeout_ms` bounds one request, `default_api_timeout_ms` a whole call with its retries.

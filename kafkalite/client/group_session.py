@@ -243,7 +243,7 @@ class GroupSession:
                 self._wake.set()
 
     async def _at_poll_boundary(self) -> None:
-        """Wait for the program, and keep it from reading until `_boundary_over`. It may stay away for good: see `stalled`."""
+        """Wait for the program, and keep it from reading until `_boundary_over`; or until this is no member any more."""
         self._boundary_wanted = True
         if not self._polls:
             self._poll_began.clear()
@@ -366,7 +366,11 @@ class GroupSession:
                 self._polled()
             message = self.membership.next_heartbeat(self._now_ms())
             if message is not None:
+                if self.membership.stalled:
+                    self._poll_began.set()  # nobody waits for the program any more
                 await self._send_heartbeat(message)
+                if not self.membership.is_member:
+                    self._poll_began.set()
                 self._wake.set()
                 continue
             wait_s = (self.membership.next_heartbeat_ms() - self._now_ms()) / 1000

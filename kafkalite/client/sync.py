@@ -21,6 +21,8 @@ from kafkalite.client.admin import (
     ConfigEntry,
     CreatedTopic,
     DeletedRecords,
+    GroupDescription,
+    GroupListing,
     NewPartitions,
     NewTopic,
     PartitionReassignment,
@@ -532,6 +534,26 @@ class SyncAdmin(_Face):
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
         return self._running().call(self._core.list_partition_reassignments(partitions, timeout_ms=timeout_ms))
+
+    def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
+        return self._running().call(self._core.list_groups(states))
+
+    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        return self._running().call(self._core.describe_groups(group_ids))
+
+    def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return self._running().call(self._core.list_group_offsets(group_id, partitions))
+
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
+        self._running().call(self._core.alter_group_offsets(group_id, offsets))
+
+    def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        self._running().call(self._core.delete_group_offsets(group_id, partitions))
+
+    def delete_groups(self, group_ids: Iterable[str]) -> None:
+        self._running().call(self._core.delete_groups(group_ids))
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> list[DeletedRecords]:
         return self._running().call(self._core.delete_records(offsets))
