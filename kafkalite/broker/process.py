@@ -20,6 +20,7 @@ import uvloop
 from kafkalite.broker.app import Broker
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.protocol.compiled_check import preload
 from kafkalite.storage.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
 from zk.kazoo_store import KazooStore
@@ -65,6 +66,7 @@ async def _serve(config: BrokerConfig) -> int:
         gc.collect()
         gc.freeze()
         print(f"[KafkaServer id={broker.broker_id}] started", flush=True)
+        loop.run_in_executor(None, preload)
         await stopping.wait()
         logger.info("stopping")
         await broker.stop()

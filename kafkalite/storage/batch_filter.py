@@ -10,10 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import compress as selected
 from typing import Final, Protocol
 
-from aiokafka.errors import CorruptRecordException  # type: ignore[import-untyped]
-from aiokafka.record.default_records import DefaultRecordBatch  # type: ignore[import-untyped]
-
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol.compiled_check import compiled_decoder
 from kafkalite.protocol.compression import compress
 from kafkalite.protocol.records import (
     CODEC_MASK,
@@ -68,10 +66,11 @@ class OpenBatch:
         plain_batch = b"".join(
             (self._head[: _ATTRIBUTES.start], attributes, self._head[_ATTRIBUTES.stop :], self.plain)
         )
+        record_batch, corrupt = compiled_decoder()
         try:
-            records: list[DecodedRecord] = list(DefaultRecordBatch(plain_batch))
+            records: list[DecodedRecord] = list(record_batch(plain_batch))
             return records
-        except (CorruptRecordException, ValueError, IndexError):
+        except (corrupt, ValueError, IndexError):
             # Names of headers that are no UTF-8 are none of our business; anything else is refused by the exact reader.
             return list(_without_header_names(self.plain, header))
 
