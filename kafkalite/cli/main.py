@@ -24,6 +24,7 @@ _COMMANDS = {
     "cluster": _Entry("cluster", "cluster", "Run a cluster on this machine; look at one."),
     "consume": _Entry("consume", "consume", "Read records of a topic."),
     "demo": _Entry("demo", "demo", "Start a cluster and send the flights of 2013 through it."),
+    "group": _Entry("group", "group", "Consumer groups: lag, members, offsets."),
     "leader": _Entry("leader", "leader", "Elect leaders of partitions."),
     "log": _Entry("log", "log", "Look into log directories, offline."),
     "partition": _Entry("partition", "partition", "Add partitions, move them to other brokers."),

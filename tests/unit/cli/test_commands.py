@@ -18,7 +18,7 @@ from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import TOPIC_ID, FakeCluster, values_in
 
 T0 = TopicPartition("t", 0)
-COMMANDS = ("broker", "cluster", "consume", "demo", "leader", "log", "partition", "produce", "topic", "zk")
+COMMANDS = ("broker", "cluster", "consume", "demo", "group", "leader", "log", "partition", "produce", "topic", "zk")
 
 
 def call(*arguments: str, stdin: bytes | None = None) -> Result:

@@ -1,0 +1,185 @@
+"""Where `group reset-offsets` moves a group to: what its options mean. Pure but for reading files.
+
+A file has a line for each partition, `topic,partition,offset`, as Kafka's tools take it; or it begins with a line of column names, of
+which `topic`, `partition` and `new_offset` (or `offset`) are read, so that what a dry run shows with `-o csv` can be executed later.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from kafkalite.types import TopicPartition
+
+_DURATION = re.compile(
+    r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The "earliest" or "latest" offset of each partition."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FromTime:
+    """The first record at or after a time (not before 1970); the end where no record is that young."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """So many records further from where the group is; back if negative."""
+
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToOffset:
+    """The same offset in each partition."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An offset for each partition."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+Target = Named | FromTime | Shift | ToOffset | Listed
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The offsets that a partition has: of its first record, and of the one that comes next."""
+
+    earliest: int
+    latest: int
+
+    def nearest(self, offset: int) -> int:
+        return min(max(offset, self.earliest), self.latest)
+
+
+def new_offset(
+    target: Target, partition: TopicPartition, current: int | None, bounds: Bounds, at_time: int | None
+) -> int:
+    """The offset that a partition is moved to, within `bounds`; `at_time` is what the cluster answered for a FromTime.
+
+    ValueError when the target is a shift from nowhere.
+    """
+    match target:
+        case Named(name="earliest"):
+            return bounds.earliest
+        case Named():
+            return bounds.latest
+        case FromTime():
+            return bounds.latest if at_time is None else at_time
+        case Shift(by=by):
+            if current is None:
+                raise ValueError(f"nothing is committed for {partition}, so there is nothing to shift")
+            return bounds.nearest(current + by)
+        case ToOffset(offset=offset):
+            return bounds.nearest(offset)
+        case Listed(offsets=offsets):
+            return bounds.nearest(offsets[partition])
+
+
+def target_of(
+    *,
+    to_earliest: bool,
+    to_latest: bool,
+    to_datetime: str | None,
+    by_duration: str | None,
+    shift_by: int | None,
+    to_offset: int | None,
+    from_file: Path | None,
+    now_ms: int,
+) -> Target:
+    """The target that the options of the same names give. UsageError unless it is exactly one; BadParameter."""
+    options = {
+        "--to-earliest": to_earliest or None,
+        "--to-latest": to_latest or None,
+        "--to-datetime": to_datetime,
+        "--by-duration": by_duration,
+        "--shift-by": shift_by,
+        "--to-offset": to_offset,
+        "--from-file": from_file,
+    }
+    given = [name for name, value in options.items() if value is not None]
+    if len(given) != 1:
+        raise click.UsageError(
+            f"give exactly one of {', '.join(options)}" + (f"; not {', '.join(given)}" if given else "")
+        )
+    if to_datetime is not None:
+        return FromTime(max(0, parse_datetime(to_datetime)))
+    if by_duration is not None:
+        return FromTime(max(0, now_ms - parse_duration(by_duration)))
+    if shift_by is not None:
+        return Shift(shift_by)
+    if to_offset is not None:
+        return ToOffset(to_offset)
+    if from_file is not None:
+        return Listed(read_offsets(from_file))
+    return Named("earliest" if to_earliest else "latest")
+
+
+def parse_datetime(text: str) -> int:
+    """A time in ISO 8601 as ms since 1970; UTC where it names no zone, as with Kafka's tools. BadParameter."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not like 2013-01-31T06:00:00", param_hint="--to-datetime") from None
+    aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def parse_duration(text: str) -> int:
+    """A duration in ISO 8601, "P1DT2H30M", as ms. Months and years have no length of their own. BadParameter."""
+    found = _DURATION.fullmatch(text.upper())
+    parts = {unit: float(number) for unit, number in found.groupdict().items() if number} if found else {}
+    try:
+        if not parts or text.upper().endswith("T"):
+            raise ValueError(text)
+        return timedelta(**parts) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f"{text!r} is not like P1DT2H30M or PT15M", param_hint="--by-duration") from None
+
+
+def read_offsets(file: Path) -> dict[TopicPartition, int]:
+    """The offsets in a file, see the module. BadParameter names the line that is wrong."""
+    names = ["topic", "partition", "offset"]
+    found: dict[TopicPartition, int] = {}
+    with file.open(newline="", encoding="utf-8", errors="replace") as lines:
+        reader = csv.reader(lines)
+        for row in reader:
+            if not row:
+                continue
+            if reader.line_num == 1 and {"topic", "partition"} <= set(row):
+                names = ["offset" if name == "new_offset" else name for name in row]
+                continue
+            try:
+                fields = dict(zip(names, row, strict=True))
+                partition, offset = TopicPartition(fields["topic"], int(fields["partition"])), int(fields["offset"])
+            except (KeyError, ValueError):
+                raise _wrong_line(file, reader.line_num, "is not like topic,partition,offset") from None
+            if partition in found:
+                raise _wrong_line(file, reader.line_num, f"names {partition} again")
+            found[partition] = offset
+    if not found:
+        raise click.BadParameter(f"{file} is empty", param_hint="--from-file")
+    return found
+
+
+def _wrong_line(file: Path, number: int, problem: str) -> click.BadParameter:
+    return click.BadParameter(f"line {number} of {file} {problem}", param_hint="--from-file")
