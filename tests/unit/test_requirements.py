@@ -14,7 +14,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("kafkalite", "zk", "spark_jobs")
-EXTRAS = {"kafkalite/testing": "test", "kafkalite/cli/flights.py": "demo", "spark_jobs": "spark"}
+EXTRAS = {
+    "kafkalite/cli/flights.py": "demo",
+    "kafkalite/client/range_reader.py": "spark",
+    "kafkalite/testing": "test",
+    "spark_jobs": "spark",
+}
 """Where an extra may be needed, and which."""
 
 

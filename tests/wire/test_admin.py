@@ -193,10 +193,14 @@ def test_topics_with_kafka_python(other_admin: kafka.KafkaAdminClient, new_name:
     (described,) = other_admin.describe_topics([new_name])
     assert sorted(each["partition_index"] for each in described["partitions"]) == [0, 1]
     other_admin.create_partitions({new_name: 3})
-    other_admin.wait_for_topics([new_name])
-    assert len(other_admin.describe_topics([new_name])[0]["partitions"]) == 3
+
+    def partitions() -> int:
+        return len(other_admin.describe_topics([new_name])[0]["partitions"])
+
+    # The controller knows what it has answered; another broker, which may be asked, learns of it a moment later.
+    wait_until(lambda: partitions() == 3, "three partitions", TIMEOUT_S)
     other_admin.delete_topics([new_name])
-    assert new_name not in other_admin.list_topics()
+    wait_until(lambda: new_name not in other_admin.list_topics(), "the end of the topic", TIMEOUT_S)
 
 
 def test_settings_with_kafka_python(other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker) -> None:

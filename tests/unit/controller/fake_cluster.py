@@ -32,7 +32,7 @@ DEADLINE_S = 60.0
 """Virtual seconds after which a condition is given up."""
 
 
-class _JumpingSelector(selectors.SelectSelector):
+class _JumpingSelector(selectors.PollSelector):
     """Instead of waiting until a time it moves the loop's clock there."""
 
     now_s = 0.0
