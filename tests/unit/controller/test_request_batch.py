@@ -10,9 +10,9 @@ from kafkalite.controller.assignment import Assignment
 from kafkalite.controller.cluster_state import Broker, ClusterState, Leadership, ReplicaStatus
 from kafkalite.controller.requests import Command, RequestBatch
 from kafkalite.controller.settings import ControllerSettings
-from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.protocol import codec
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.types import Endpoint, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
