@@ -7,6 +7,8 @@ datetimes become milliseconds, and their names say so.
 from __future__ import annotations
 
 import dataclasses
+import sys
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -15,8 +17,25 @@ from kafkalite.protocol.schema import Field, Struct, zero_of
 _IN_MILLISECONDS = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i64": "int64"}
 
 
+@cache
+def _import_kio() -> None:
+    """Import kio without hypothesis.
+
+    Where hypothesis is installed kio imports it, to register strategies for its own types: 9 MB and 0.3 s for nothing in a broker.
+    """
+    absent = "hypothesis" not in sys.modules
+    if absent:
+        sys.modules["hypothesis"] = None  # type: ignore[assignment]
+    try:
+        import kio.static.primitive  # noqa: F401
+    finally:
+        if absent:
+            del sys.modules["hypothesis"]
+
+
 def load_struct(api_name: str, version: int, direction: str) -> Struct:
     """The schema of a message; `direction` is "request" or "response". KeyError when kio has no such version."""
+    _import_kio()
     from kio.schema.index import schema_name_map
     from kio.static.constants import EntityType
 
