@@ -290,6 +290,8 @@ async def _plan(admin: Admin, group_id: str, target: Target, selected: Topics) -
         wanted = await _selected(admin, selected)
     else:
         wanted = sorted(committed)
+        if not wanted:
+            fail(f"group {group_id} has committed nothing, or is not there", Exit.NOT_FOUND)
     existing = await _existing(admin, wanted)
     missing = sorted(set(wanted) - set(existing))
     if missing:

@@ -135,6 +135,12 @@ def test_a_dry_run_commits_nothing_and_can_be_executed_later(cluster: FakeCluste
         assert sent(cluster) == expected
 
 
+def test_nothing_committed_is_nothing_to_reset(cluster: FakeCluster) -> None:
+    idle(cluster, {}, "Dead")
+    result = call("group", "reset-offsets", "g", "--all-topics", "--to-latest", "--execute")
+    assert result.exit_code == 3 and "committed nothing" in result.stderr
+
+
 def test_some_partitions_of_a_topic(cluster: FakeCluster) -> None:
     idle(cluster, {T0: 40})
     cluster.script[ApiKey.OFFSET_COMMIT].append(committed((T1, 0)))
