@@ -94,6 +94,20 @@ class NoOffsetForPartitionError(ClientError):
         )
 
 
+class LogTruncationError(ClientError):
+    """Records before the position are gone from the log of a new leader (an unclean election), and `auto_offset_reset` is "none".
+
+    `end_offset` is where the logs part, -1 when that is not known; `seek` there to go on.
+    """
+
+    def __init__(self, topic_partition: TopicPartition, position: int | None, end_offset: int) -> None:
+        self.topic_partition, self.position, self.end_offset = topic_partition, position, end_offset
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{topic_partition} was truncated: the position is {position}, the logs part at {end_offset}",
+        )
+
+
 class CommitFailedError(ClientError):
     """The group went on without this member, or rebalances: the partitions may be another member's, who will read on from what
     was committed before."""

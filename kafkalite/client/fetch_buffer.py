@@ -105,15 +105,19 @@ class PartitionState:
     """Where one assigned partition stands.
 
     `position` is None until a seek, a committed offset or a reset gives one; `reset_to` is the timestamp whose offset is wanted (or
-    EARLIEST, LATEST). `position_epoch` is the leader epoch of the last record before the position, -1 when unknown (KIP-320).
+    EARLIEST, LATEST). `position_epoch` is the leader epoch of the last record before the position, `fetch_epoch` that of the last
+    before `fetch_offset`, -1 when unknown; `checked_epoch` is the leader's for which that was found to be in its log (KIP-320).
     """
 
     __slots__ = (
         "awaits_committed",
         "buffered_bytes",
+        "checked_epoch",
+        "checking",
         "chunks",
         "error",
         "failures",
+        "fetch_epoch",
         "fetch_offset",
         "fetching",
         "generation",
@@ -133,6 +137,9 @@ class PartitionState:
         self.position: int | None = None
         self.position_epoch = -1
         self.fetch_offset = -1
+        self.fetch_epoch = -1
+        self.checked_epoch = -1
+        self.checking = False
         self.awaits_committed = False
         self.reset_to: int | None = None
         self.paused = False
@@ -190,7 +197,7 @@ class FetchBuffer:
         state = self.states[topic_partition]
         self._forget(state)
         state.position = state.fetch_offset = offset
-        state.position_epoch = leader_epoch
+        state.position_epoch = state.fetch_epoch = leader_epoch
 
     def seek_to_time(self, topic_partition: TopicPartition, timestamp: int) -> None:
         """The position is to be what `timestamp` (ms, or EARLIEST, LATEST) stands for, once that is known."""
@@ -202,7 +209,7 @@ class FetchBuffer:
         self._drop_chunks(state)
         state.generation += 1
         state.reset_to, state.error, state.awaits_committed = None, None, False
-        state.position_epoch = -1
+        state.position_epoch = state.fetch_epoch = -1
         state.failures, state.not_before_s = 0, 0.0
 
     def _drop_chunks(self, state: PartitionState) -> None:
@@ -218,6 +225,7 @@ class FetchBuffer:
             state.position is not None
             and not state.paused
             and not state.fetching
+            and not state.checking
             and state.error is None
             and state.buffered_bytes < self.partition_bytes
             and now_s >= state.not_before_s
@@ -246,6 +254,7 @@ class FetchBuffer:
             )
         state.chunks.append(chunk)
         state.fetch_offset = chunk.next_offset
+        state.fetch_epoch = chunk.headers[-1].partition_leader_epoch
         state.buffered_bytes += chunk.size_bytes
         self.buffered_bytes += chunk.size_bytes
         return True

@@ -14,10 +14,18 @@ from typing import Any
 
 from kafkalite.client.cluster_client import ClusterClient, version_for
 from kafkalite.client.cluster_view import BrokerNode
-from kafkalite.client.errors import ClientError, ClientTimeoutError, NoOffsetForPartitionError, error_of
+from kafkalite.client.errors import (
+    ClientError,
+    ClientTimeoutError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    error_of,
+)
 from kafkalite.client.fetch_buffer import FetchBuffer, PartitionState
+from kafkalite.client.fetch_session import FetchSession, Question
 from kafkalite.client.offset_lookup import list_offsets
 from kafkalite.client.retry import is_retriable, is_retriable_code, is_stale_metadata
+from kafkalite.client.truncation import EpochEnd, end_of_epoch
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
@@ -27,6 +35,14 @@ log = logging.getLogger(__name__)
 
 _NEWEST_FETCH_BY_NAME = 12
 """From version 13 on topics go by id (KIP-516)."""
+
+_SESSION_LOST = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
 
 _SHORT_WAIT_MS = 20
 """A leader's long poll is cut to this while one of its partitions waits for room: it must not wait for idle ones."""
@@ -60,6 +76,8 @@ class Fetcher:
         self._fetches: dict[int, asyncio.Task[None]] = {}
         self._reserved_bytes = 0
         self._resetting: asyncio.Task[None] | None = None
+        self._sessions: dict[int, FetchSession] = {}
+        self._checks: set[asyncio.Task[None]] = set()
         self.requests = 0
         cluster.add_listener(self.wake)
 
@@ -73,6 +91,7 @@ class Fetcher:
         while True:
             self._wake.clear()
             self._begin_resets()
+            self._begin_checks(loop.time())
             self._begin_fetches(loop.time())
             try:
                 async with asyncio.timeout(self._until_next_retry_s(loop.time())):
@@ -81,7 +100,7 @@ class Fetcher:
                 pass
 
     async def stop(self) -> None:
-        tasks = [*self._fetches.values(), *([self._resetting] if self._resetting else [])]
+        tasks = [*self._fetches.values(), *self._checks, *([self._resetting] if self._resetting else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -134,6 +153,58 @@ class Fetcher:
             self._resetting = None
             self.wake()
 
+    # truncation
+
+    def _begin_checks(self, now_s: float) -> None:
+        """A new leader may have another log (`truncation`): nothing is fetched from it before it was asked."""
+        for state in self._buffer.states.values():
+            known = self._cluster.view.partition(state.topic_partition)
+            if (
+                state.fetch_epoch < 0
+                or known is None
+                or known.leader_epoch <= max(state.fetch_epoch, state.checked_epoch)
+                or not self._buffer.wants_fetch(state, now_s)
+            ):
+                continue
+            state.checking = True
+            task = asyncio.get_running_loop().create_task(self._check(state, known.leader_epoch))
+            self._checks.add(task)
+            task.add_done_callback(self._checks.discard)
+
+    async def _check(self, state: PartitionState, leader_epoch: int) -> None:
+        generation, fetch_offset = state.generation, state.fetch_offset
+        try:
+            end = await end_of_epoch(self._cluster, state.topic_partition, state.fetch_epoch)
+            if generation == state.generation:
+                state.checked_epoch = leader_epoch
+                if end.end_offset < fetch_offset:
+                    self._truncated(state, end)
+        except (OSError, ClientError) as problem:
+            if isinstance(problem, ClientError) and problem.code == ErrorCode.UNSUPPORTED_VERSION:
+                state.checked_epoch = leader_epoch  # a broker that cannot tell is believed
+            elif is_retriable(problem):
+                self._later(state)
+            else:
+                self._fail(state, problem)
+        finally:
+            state.checking = False
+            self.wake()
+
+    def _truncated(self, state: PartitionState, end: EpochEnd) -> None:
+        """Go back to where the logs part. Records that the program has seen and that are gone are an error without a reset policy."""
+        if state.position is not None and 0 <= state.position <= end.end_offset:
+            self._buffer.seek(state.topic_partition, state.position, state.position_epoch)
+            return
+        problem = LogTruncationError(state.topic_partition, state.position, end.end_offset)
+        if self._settings.reset_to is None:
+            self._fail(state, problem)
+            return
+        log.warning("%s", problem)
+        if end.end_offset < 0:
+            self._buffer.seek_to_time(state.topic_partition, self._settings.reset_to)
+        else:
+            self._buffer.seek(state.topic_partition, end.end_offset, end.leader_epoch)
+
     # fetching
 
     def _begin_fetches(self, now_s: float) -> None:
@@ -173,16 +244,23 @@ class Fetcher:
             state.fetching = True
         self._reserved_bytes += max_bytes
         wait_ms = min(_SHORT_WAIT_MS, self._settings.fetch_max_wait_ms) if short else self._settings.fetch_max_wait_ms
+        session = self._sessions.setdefault(leader, FetchSession())
         try:
-            request = self._request(states, max_bytes, wait_ms)
-            by_name = any(topic.topic_id == NO_TOPIC_ID for topic in request.topics)
+            ids = self._topic_ids(states)
+            by_name = NO_TOPIC_ID in ids.values()
+            request = self._request(session, states, ids, max_bytes, wait_ms)
             version = version_for(connection, request, _NEWEST_FETCH_BY_NAME if by_name else None)
             self.requests += 1
             timeout_s = (self._settings.request_timeout_ms + wait_ms) / 1000
             response = await connection.request(request, version, timeout_s)
-            names = {topic.topic_id: topic.topic for topic in request.topics}
+            if response.error_code in _SESSION_LOST:
+                session.reset(forgotten=True)
+                return
+            names = {topic_id: name for name, topic_id in ids.items()}
             self._take_response(response, names if version > _NEWEST_FETCH_BY_NAME else None, asked)
+            session.accepted(0 if by_name else response.session_id)
         except (OSError, ClientError) as problem:
+            session.reset()
             self._cluster.request_refresh()
             for state in states:
                 self._later(state)
@@ -196,28 +274,48 @@ class Fetcher:
             del self._fetches[leader]
             self.wake()
 
-    def _request(self, states: list[PartitionState], max_bytes: int, wait_ms: int) -> Any:
+    def _topic_ids(self, states: list[PartitionState]) -> dict[str, bytes]:
+        topics = self._cluster.view.topics
+        return {state.topic_partition.topic: topics[state.topic_partition.topic].topic_id for state in states}
+
+    def _request(
+        self, session: FetchSession, states: list[PartitionState], ids: dict[str, bytes], max_bytes: int, wait_ms: int
+    ) -> Any:
         m = messages.fetch_request
-        view = self._cluster.view
-        topics: dict[str, list[Any]] = {}
+        wanted = {}
         for state in states:
-            known = view.partition(state.topic_partition)
-            topics.setdefault(state.topic_partition.topic, []).append(
+            known = self._cluster.view.partition(state.topic_partition)
+            epoch = known.leader_epoch if known else -1
+            wanted[state.topic_partition] = Question(ids[state.topic_partition.topic], state.fetch_offset, epoch)
+        part = session.request(wanted)
+        topics: dict[str, list[Any]] = {}
+        for each in part.named:
+            question = wanted[each]
+            topics.setdefault(each.topic, []).append(
                 m.FetchPartition(
-                    partition=state.topic_partition.partition,
-                    current_leader_epoch=known.leader_epoch if known else -1,
-                    fetch_offset=state.fetch_offset,
+                    partition=each.partition,
+                    current_leader_epoch=question.leader_epoch,
+                    fetch_offset=question.fetch_offset,
                     partition_max_bytes=self._settings.max_partition_fetch_bytes,
                 )
             )
+        forgotten: dict[tuple[str, bytes], list[int]] = {}
+        for each, question in part.forgotten.items():
+            forgotten.setdefault((each.topic, question.topic_id), []).append(each.partition)
         return m.FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=self._settings.fetch_min_bytes,
             max_bytes=max_bytes,
             isolation_level=self._settings.isolation_level,
+            session_id=part.session_id,
+            session_epoch=part.session_epoch,
             topics=[
-                m.FetchTopic(topic=name, topic_id=view.topics[name].topic_id, partitions=partitions)
+                m.FetchTopic(topic=name, topic_id=ids[name], partitions=partitions)
                 for name, partitions in topics.items()
+            ],
+            forgotten_topics_data=[
+                m.ForgottenTopic(topic=name, topic_id=topic_id, partitions=partitions)
+                for (name, topic_id), partitions in forgotten.items()
             ],
         )
 

@@ -227,6 +227,26 @@ class FakeCluster:
             offset = next((h.base_offset for h in found if h.max_timestamp >= question.timestamp), -1)
         return m.ListOffsetsPartitionResponse(partition_index=tp.partition, offset=offset, timestamp=question.timestamp)
 
+    def _offset_for_leader_epoch(self, _: int, request: Any) -> Any:
+        """Nothing was truncated."""
+        m = messages.offset_for_leader_epoch_response
+        return m.OffsetForLeaderEpochResponse(
+            topics=[
+                m.OffsetForLeaderTopicResult(
+                    topic=topic.topic,
+                    partitions=[
+                        m.EpochEndOffset(
+                            partition=each.partition,
+                            leader_epoch=each.leader_epoch,
+                            end_offset=self.end(TopicPartition(topic.topic, each.partition)),
+                        )
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
     def _fetch(self, broker_id: int, request: Any) -> Any:
         m = messages.fetch_response
         answers = []
@@ -277,6 +297,7 @@ _ANSWERS: dict[int, Callable[[FakeCluster, int, Any], Any]] = {
     ApiKey.INIT_PRODUCER_ID: FakeCluster._init_producer_id,
     ApiKey.LIST_OFFSETS: FakeCluster._list_offsets,
     ApiKey.FETCH: FakeCluster._fetch,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: FakeCluster._offset_for_leader_epoch,
 }
 
 
