@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,8 @@ class Fetcher:
         self._wake = asyncio.Event()
         self._fetches: dict[int, asyncio.Task[None]] = {}
         self._reserved_bytes = 0
+        self._stopped = False
+        self._begun: dict[int, int] = {}
         self._resetting: asyncio.Task[None] | None = None
         self._sessions: dict[int, FetchSession] = {}
         self._checks: set[asyncio.Task[None]] = set()
@@ -100,6 +102,7 @@ class Fetcher:
                 pass
 
     async def stop(self) -> None:
+        self._stopped = True
         tasks = [*self._fetches.values(), *self._checks, *([self._resetting] if self._resetting else [])]
         for task in tasks:
             task.cancel()
@@ -208,6 +211,8 @@ class Fetcher:
     # fetching
 
     def _begin_fetches(self, now_s: float) -> None:
+        if self._stopped:
+            return
         view = self._cluster.view
         by_leader: dict[int, list[PartitionState]] = {}
         waits_for_room: set[int] = set()
@@ -221,7 +226,8 @@ class Fetcher:
                 by_leader.setdefault(leader, []).append(state)
             else:
                 self._cluster.request_refresh()
-        for leader, states in by_leader.items():
+        # A fetch may take all the room there is: the leader that had it last is asked last.
+        for leader, states in sorted(by_leader.items(), key=lambda each: self._begun.get(each[0], 0)):
             if leader in self._fetches:
                 continue
             room_bytes = self._settings.prefetch_max_bytes - self._buffer.buffered_bytes - self._reserved_bytes
@@ -232,47 +238,70 @@ class Fetcher:
             connection = self._cluster.open_connection(leader)
             if connection is not None:
                 max_bytes = max(1, min(self._settings.fetch_max_bytes, room_bytes))
-                short = leader in waits_for_room
-                task = self._fetch(leader, connection, states, max_bytes, short)
-                self._fetches[leader] = asyncio.get_running_loop().create_task(task)
+                self._begin_fetch(leader, connection, states, max_bytes, leader in waits_for_room)
 
-    async def _fetch(
+    def _begin_fetch(
         self, leader: int, connection: Connection, states: list[PartitionState], max_bytes: int, short: bool
     ) -> None:
+        """Send the request at once: a reader that finds data does not let other tasks run, and the broker can work meanwhile."""
         asked = {state.topic_partition: (state, state.generation, state.fetch_offset) for state in states}
-        for state in states:
-            state.fetching = True
-        self._reserved_bytes += max_bytes
         wait_ms = min(_SHORT_WAIT_MS, self._settings.fetch_max_wait_ms) if short else self._settings.fetch_max_wait_ms
         session = self._sessions.setdefault(leader, FetchSession())
+        ids = self._topic_ids(states)
+        newest = _NEWEST_FETCH_BY_NAME if NO_TOPIC_ID in ids.values() else None
+        request = self._request(session, states, ids, max_bytes, wait_ms)
         try:
-            ids = self._topic_ids(states)
-            by_name = NO_TOPIC_ID in ids.values()
-            request = self._request(session, states, ids, max_bytes, wait_ms)
-            version = version_for(connection, request, _NEWEST_FETCH_BY_NAME if by_name else None)
-            self.requests += 1
-            timeout_s = (self._settings.request_timeout_ms + wait_ms) / 1000
-            response = await connection.request(request, version, timeout_s)
+            version = version_for(connection, request, newest)
+            future = connection.send(request, version)
+        except (OSError, ClientError) as problem:
+            session.reset()
+            self._not_fetched(states, problem)
+            return
+        self.requests += 1
+        self._begun[leader] = self.requests
+        self._reserved_bytes += max_bytes
+        for state in states:
+            state.fetching = True
+        timeout_s = (self._settings.request_timeout_ms + wait_ms) / 1000
+        answer = connection.answer_to(request, future, timeout_s)
+        names = {topic_id: name for name, topic_id in ids.items()} if version > _NEWEST_FETCH_BY_NAME else None
+        task = self._fetch(leader, session, answer, names, asked, max_bytes)
+        self._fetches[leader] = asyncio.get_running_loop().create_task(task)
+
+    async def _fetch(
+        self,
+        leader: int,
+        session: FetchSession,
+        answer: Awaitable[Any],
+        names: dict[bytes, str] | None,
+        asked: dict[TopicPartition, tuple[PartitionState, int, int]],
+        max_bytes: int,
+    ) -> None:
+        states = [state for state, _, _ in asked.values()]
+        try:
+            response = await answer
             if response.error_code in _SESSION_LOST:
                 session.reset(forgotten=True)
                 return
-            names = {topic_id: name for name, topic_id in ids.items()}
-            self._take_response(response, names if version > _NEWEST_FETCH_BY_NAME else None, asked)
-            session.accepted(0 if by_name else response.session_id)
+            self._take_response(response, names, asked)
+            session.accepted(0 if names is None else response.session_id)
         except (OSError, ClientError) as problem:
             session.reset()
-            self._cluster.request_refresh()
-            for state in states:
-                self._later(state)
-            if not is_retriable(problem):
-                for state in states:
-                    self._fail(state, problem)
+            self._not_fetched(states, problem)
         finally:
             self._reserved_bytes -= max_bytes
             for state in states:
                 state.fetching = False
             del self._fetches[leader]
+            self._begin_fetches(asyncio.get_running_loop().time())
             self.wake()
+
+    def _not_fetched(self, states: list[PartitionState], problem: Exception) -> None:
+        self._cluster.request_refresh()
+        for state in states:
+            self._later(state)
+            if not is_retriable(problem):
+                self._fail(state, problem)
 
     def _topic_ids(self, states: list[PartitionState]) -> dict[str, bytes]:
         topics = self._cluster.view.topics

@@ -123,7 +123,10 @@ class Connection(asyncio.BufferedProtocol):
 
     async def request(self, message: Any, version: int, timeout_s: float = 30.0) -> Any:
         """Send a request and wait for its response. ConnectionError when the connection ends first, TimeoutError."""
-        future = self.send(message, version)
+        return await self.answer_to(message, self.send(message, version), timeout_s)
+
+    async def answer_to(self, message: Any, future: asyncio.Future[Any], timeout_s: float = 30.0) -> Any:
+        """Wait for the response to a message that `send` has sent. ConnectionError, TimeoutError."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await future

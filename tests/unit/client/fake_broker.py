@@ -67,9 +67,12 @@ class FakeConnection:
     def send_without_answer(self, message: Any, version: int) -> None:
         self.send(message, version).cancel()
 
-    async def request(self, message: Any, version: int, timeout_s: float = 30.0) -> Any:
+    async def answer_to(self, message: Any, future: asyncio.Future[Any], timeout_s: float = 30.0) -> Any:
         async with asyncio.timeout(timeout_s):
-            return await self.send(message, version)
+            return await future
+
+    async def request(self, message: Any, version: int, timeout_s: float = 30.0) -> Any:
+        return await self.answer_to(message, self.send(message, version), timeout_s)
 
     def close(self) -> None:
         self.closed = True
