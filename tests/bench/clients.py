@@ -23,7 +23,7 @@ from rich.table import Table
 
 BARS: Final = {"kafka-python": 5.0, "aiokafka": 2.0, "confluent-kafka": 0.5}
 OURS: Final = ("kafkalite", "kafkalite sync")
-COUNTS: Final = {100: 200_000, 1000: 100_000}
+COUNTS: Final = {100: 500_000, 1000: 150_000}
 BATCH_BYTES: Final = 128 * 1024
 LINGER_MS: Final = 5
 _TIMEOUT_S: Final = 120
