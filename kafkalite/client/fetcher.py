@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafkalite.client.cluster_client import ClusterClient, version_for
@@ -263,7 +264,7 @@ class Fetcher:
         for state in states:
             state.fetching = True
         timeout_s = (self._settings.request_timeout_ms + wait_ms) / 1000
-        answer = connection.answer_to(request, future, timeout_s)
+        answer = partial(connection.answer_to, request, future, timeout_s)
         names = {topic_id: name for name, topic_id in ids.items()} if version > _NEWEST_FETCH_BY_NAME else None
         task = self._fetch(leader, session, answer, names, asked, max_bytes)
         self._fetches[leader] = asyncio.get_running_loop().create_task(task)
@@ -272,14 +273,14 @@ class Fetcher:
         self,
         leader: int,
         session: FetchSession,
-        answer: Awaitable[Any],
+        answer: Callable[[], Awaitable[Any]],
         names: dict[bytes, str] | None,
         asked: dict[TopicPartition, tuple[PartitionState, int, int]],
         max_bytes: int,
     ) -> None:
         states = [state for state, _, _ in asked.values()]
         try:
-            response = await answer
+            response = await answer()
             if response.error_code in _SESSION_LOST:
                 session.reset(forgotten=True)
                 return
