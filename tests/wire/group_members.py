@@ -1,4 +1,4 @@
-"""Members of consumer groups for the tests: three foreign clients behind one shape, each in a thread or in a process to be killed.
+"""Members of consumer groups for the tests: three foreign clients and ours behind one shape, in a thread or in a process to be killed.
 
 A member notes what it owns as its client's callbacks say, with the time. `python -m tests.wire.group_members SETTINGS` runs one member
 and prints a JSON line for each change; the process that started it kills it.
@@ -30,8 +30,10 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor as PythonRa
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor as PythonRoundRobin
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as PythonSticky
 
+import kafkalite.client
+
 Pair: TypeAlias = tuple[str, int]
-KINDS: Final = ("confluent", "kafka-python", "aiokafka")
+KINDS: Final = ("confluent", "kafka-python", "aiokafka", "kafkalite")
 ASSIGNORS: Final[dict[str, dict[str, Any]]] = {
     "kafka-python": {
         "range": PythonRange,
@@ -86,7 +88,12 @@ class Member(Ownership):
         super().__init__(settings.kind)
         self.settings = settings
         self._stopping = False
-        run = {"confluent": self._run_confluent, "kafka-python": self._run_python, "aiokafka": self._run_aio}
+        run = {
+            "confluent": self._run_confluent,
+            "kafka-python": self._run_python,
+            "aiokafka": self._run_aio,
+            "kafkalite": self._run_ours,
+        }
         self._thread = threading.Thread(target=self._guarded, args=(run[settings.kind],), daemon=True)
         self._thread.start()
 
@@ -193,6 +200,28 @@ class Member(Ownership):
             for pair, records in (await consumer.getmany(timeout_ms=100)).items():
                 self.read += [(pair.topic, pair.partition, record.offset) for record in records]
         await consumer.stop()
+        self.change(False, self.owned)
+
+    def _run_ours(self) -> None:
+        asyncio.run(self._ours())
+
+    async def _ours(self) -> None:
+        s = self.settings
+        consumer = kafkalite.client.Consumer(
+            bootstrap_servers=s.servers,
+            group_id=s.group,
+            group_instance_id=s.instance,
+            session_timeout_ms=s.session_ms,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            partition_assignment_strategy=s.assignor,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=100,
+        )
+        consumer.subscribe(list(s.topics), listener=self._listener(kafkalite.client.RebalanceListener))
+        async with consumer:
+            while not self._stopping:
+                for pair, records in (await consumer.getmany(timeout_ms=100)).items():
+                    self.read += [(pair.topic, pair.partition, record.offset) for record in records]
         self.change(False, self.owned)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -170,6 +171,22 @@ def small_disk(path: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
+def fill(disk: Path, leave_bytes: int) -> Path:
+    """A file that takes all room but `leave_bytes`; the broker writes meanwhile, so the room is not what it was a moment ago."""
+    ballast = disk / "ballast"
+    file = os.open(ballast, os.O_CREAT | os.O_WRONLY)
+    try:
+        while os.write(file, bytes(1 << 16)):
+            continue
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC:
+            raise
+    finally:
+        os.ftruncate(file, os.fstat(file).st_size - leave_bytes)
+        os.close(file)
+    return ballast
+
+
 def test_a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "small", "24m") as disk,
@@ -178,9 +195,7 @@ def test_a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room(tmp_
         servers = cluster.bootstrap_servers
         create(servers, "t")
         assert send(servers, "t", [b"first"]) == [None]
-        ballast = disk / "ballast"
-        free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
-        ballast.write_bytes(bytes(free - 200_000))
+        ballast = fill(disk, leave_bytes=200_000)
         values = [b"%d" % number + b"." * 10_000 for number in range(100)]
         outcomes = send(servers, "t", values, retries=0, **{"message.timeout.ms": 3000})
         refused = [value for value, outcome in zip(values, outcomes, strict=True) if outcome is not None]
