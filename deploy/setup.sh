@@ -62,7 +62,8 @@ prepare_python() {
         return
     fi
     say "installing kafkalite[$1] into $venv"
-    "$venv/bin/python" -m pip install -qq --disable-pip-version-check --editable ".[$1]" ||
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check \
+        --config-settings editable_mode=compat --editable ".[$1]" ||
         fail "pip could not install kafkalite[$1]"
     printf '%s' "$wanted" >"$stamp"
 }
@@ -89,4 +90,70 @@ prepare_optional() {
         return
     fi
     say "note: $1 is missing, so $3; install it with: sudo apt-get install $2"
+}
+
+# prepare_unpacked PROGRAM PACKAGE WHAT_IS_LOST : the same for a program whose package would start a service when installed: it is
+# only unpacked, below the environment.
+prepare_unpacked() {
+    command -v "$1" >/dev/null 2>&1 && return
+    package_root="$PWD/$venv/packages/$2"
+    if [ -x "$package_root/usr/bin/$1" ] || unpack "$2" "$package_root"; then
+        ln -sf "$package_root/usr/bin/$1" "$venv/bin/$1"
+        return
+    fi
+    say "note: $1 is missing, so $3; it is in the Debian package $2"
+}
+
+# unpack PACKAGE FOLDER
+unpack() {
+    command -v dpkg-deb >/dev/null 2>&1 || return 1
+    say "unpacking $1"
+    if can_install && [ -z "${apt_updated:-}" ]; then
+        apt-get update >/dev/null 2>&1 && apt_updated=yes
+    fi
+    mkdir -p "$2"
+    (cd "$2" && apt-get download "$1" >/dev/null 2>&1 && dpkg-deb -x "$1"_*.deb . && rm "$1"_*.deb)
+}
+
+docker_answers() {
+    command -v docker >/dev/null 2>&1 && docker info >/dev/null 2>&1
+}
+
+# prepare_docker WHAT_IS_LOST : Docker's engine answers, or it is told why not, and the status is 1. An engine that is started
+# here has to be stopped with stop_docker.
+prepare_docker() {
+    docker_answers && return
+    if ! command -v dockerd >/dev/null 2>&1 || ! command -v docker >/dev/null 2>&1; then
+        if ! can_install || ! install_packages docker.io; then
+            say "note: Docker is missing, so $1; install it with: sudo apt-get install docker.io"
+            return 1
+        fi
+        docker_answers && return
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        say "note: Docker's engine cannot be reached, so $1; start it with: sudo systemctl start docker"
+        return 1
+    fi
+    say "starting Docker's engine"
+    docker_log=$(mktemp)
+    dockerd >"$docker_log" 2>&1 &
+    docker_engine=$!
+    for _ in $(seq 60); do
+        docker_answers && return
+        kill -0 "$docker_engine" 2>/dev/null || break
+        sleep 0.5
+    done
+    tail -n 20 "$docker_log" >&2
+    stop_docker
+    say "note: Docker's engine does not start, so $1"
+    return 1
+}
+
+stop_docker() {
+    if [ -n "${docker_engine:-}" ]; then
+        kill "$docker_engine" 2>/dev/null
+        wait "$docker_engine" 2>/dev/null || true
+        rm -f "$docker_log"
+        docker_engine=
+    fi
 }

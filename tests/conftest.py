@@ -1,11 +1,10 @@
-"""What all tests share: foreign programs, and broker logs in the reports of failures."""
+"""What all tests share: options and foreign programs. (kafkalite's own pytest plugin puts broker logs into the reports of failures.)"""
 
 from __future__ import annotations
 
 import os
 import shutil
-import sys
-from collections.abc import Generator
+from typing import NoReturn
 
 import pytest
 
@@ -15,6 +14,14 @@ REQUIRE_PEERS = os.environ.get("KAFKALITE_REQUIRE_PEERS") == "1"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--apache", action="store_true", help="run tests/wire against Apache Kafka instead of kafkalite")
+    parser.addoption("--rewrite-goldens", action="store_true", help="write what commands print into the transcripts")
+
+
+def not_run(reason: str) -> NoReturn:
+    """The test lacks what it needs: it is reported as not run, with KAFKALITE_REQUIRE_PEERS=1 as failed."""
+    if REQUIRE_PEERS:
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def foreign_program(name: str, package: str) -> str:
@@ -25,19 +32,4 @@ def foreign_program(name: str, package: str) -> str:
     path = shutil.which(name)
     if path is not None:
         return path
-    reason = f"{name} is not installed (Debian package {package})"
-    if REQUIRE_PEERS:
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    # Only a test that started a cluster has loaded this module: unit tests need not pay for it.
-    if report.failed and (module := sys.modules.get("kafkalite.testing.local_cluster")) is not None:
-        for cluster in list(module.LIVE_CLUSTERS):
-            report.sections.extend(cluster.logs().items())
-    return report
+    not_run(f"{name} is not installed (Debian package {package})")

@@ -25,28 +25,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from zk.server_classes import find_java, find_server_classes
+from zk.server_command import server_command
 
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 _JVM_OPTIONS = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-_MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _POLL_S = 0.02
 _STOP_TIMEOUT_S = 5.0
 _BIND_ATTEMPTS = 5
 _LOG_TAIL_BYTES = 2000
 _LARGEST_SIZE = 7
 _PR_SET_PDEATHSIG = 1
-_LOG4J2 = """\
-status = error
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{ISO8601} %-5p [%t] %c{1}: %m%n
-rootLogger.level = info
-rootLogger.appenderRef.console.ref = console
-"""
 
 
 class EnsembleError(Exception):
@@ -155,12 +145,11 @@ class Ensemble:
 
     async def start(self, timeout_s: float = 30.0) -> None:
         """Start all servers at once and wait until they serve. Raises EnsembleError, MissingRequirementError."""
-        command = self._command()
         for attempt in range(1, _BIND_ATTEMPTS + 1):
             self._choose_ports()
             try:
                 for member in self.members:
-                    self._launch(member, command)
+                    self._launch(member)
                 await self._wait_serving(self.members, timeout_s)
                 return
             except _PortTakenError as problem:
@@ -211,7 +200,7 @@ class Ensemble:
         member = self.member(number)
         if member.running:
             raise EnsembleError(f"ZooKeeper server {number} runs already")
-        self._launch(member, self._command())
+        self._launch(member)
         if timeout_s is not None:
             await self._wait_serving([member], timeout_s)
 
@@ -251,23 +240,6 @@ class Ensemble:
 
     # -- inside
 
-    def _command(self) -> list[str]:
-        jars = self._classpath if self._classpath is not None else find_server_classes()
-        log_settings = self.folder / "log4j2.properties"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        log_settings.write_text(_LOG4J2)
-        return [
-            find_java(),
-            *_JVM_OPTIONS,
-            f"-Dlog4j2.configurationFile={log_settings}",
-            "-Dzookeeper.jmx.log4j.disable=true",
-            "-Djute.maxbuffer=4194304",
-            f"-Dzookeeper.forceSync={'yes' if self._force_sync else 'no'}",
-            "-cp",
-            os.pathsep.join(map(str, jars)),
-            _MAIN_CLASS,
-        ]
-
     def _choose_ports(self) -> None:
         needed = 2 if self._client_ports is not None else 3
         free = iter(free_ports(needed * len(self.members)))
@@ -275,15 +247,18 @@ class Ensemble:
             client = self._client_ports[index] if self._client_ports is not None else next(free)
             member.ports = _Ports(client, next(free), next(free))
 
-    def _launch(self, member: Member, command: Sequence[str]) -> None:
+    def _launch(self, member: Member) -> None:
         member.data_path.mkdir(parents=True, exist_ok=True)
         member.data_path.joinpath("myid").write_text(f"{member.number}\n")
         settings_path = member.folder / "zoo.cfg"
         settings_path.write_text(self._settings(member))
+        command = server_command(
+            settings_path, member.folder, _JVM_OPTIONS, classpath=self._classpath, force_sync=self._force_sync
+        )
         with member.log_path.open("ab") as log:
             member.log_start = log.tell()
             member.process = subprocess.Popen(
-                [*command, str(settings_path)],
+                command,
                 cwd=member.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

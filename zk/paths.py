@@ -40,6 +40,8 @@ ACL_EXTENDED_CHANGES: Final = "/kafka-acl-extended-changes"
 DELEGATION_TOKENS: Final = "/delegation_token/tokens"
 DELEGATION_TOKEN_CHANGES: Final = "/delegation_token/token_changes"
 MIGRATION: Final = "/migration"
+SPARK_JOB_LOCKS: Final = "/kafkalite/spark_jobs/locks"
+"""Ours; everything else is Kafka's."""
 
 CONFIG_CHANGE_PREFIX: Final = "/config/changes/config_change_"
 ISR_CHANGE_PREFIX: Final = "/isr_change_notification/isr_change_"
@@ -156,6 +158,11 @@ def user_config(user: str, client_id: str | None = None) -> str:
 
 def ip_config(ip: str) -> str:
     return f"{CONFIG_IPS}/{ip}"
+
+
+def spark_job_lock(output: str) -> str:
+    """The lock of the jobs that write to an output folder, given by its URI."""
+    return f"{SPARK_JOB_LOCKS}/{sanitize(output)}"
 
 
 def sanitize(entity_name: str) -> str:

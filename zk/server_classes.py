@@ -24,12 +24,15 @@ _WELCOME = (
     "netty-codec-base",
     "netty-transport-classes-epoll",
     "netty-transport-native-unix-common",
-    "log4j-api",
-    "log4j-core",
-    "log4j-slf4j2-impl",
 )
+_LOGGING = (("log4j-slf4j2-impl", "log4j-api", "log4j-core"), ("logback-classic", "logback-core"), ("slf4j-simple",))
+"""What writes the server's log: the first of which all is there. pyspark, ZooKeeper's releases and Debian each have another."""
+
 _JAVA_REMEDY = "apt-get install openjdk-17-jre-headless"
-_CLASSES_REMEDY = "pip install 'kafkalite[demo]'"
+_CLASSES_REMEDY = (
+    "On Debian or Ubuntu: apt-get install libzookeeper-java. Elsewhere: unpack a release of Apache ZooKeeper and set ZOOKEEPER_HOME "
+    "to its folder, or pip install 'kafkalite[demo]', whose pyspark has the classes (460 MB)"
+)
 
 
 class MissingRequirementError(Exception):
@@ -56,7 +59,7 @@ def find_server_classes(environment: Mapping[str, str] = os.environ) -> list[Pat
             return chosen
         looked.append(f"{place} (no {', '.join(missing)})")
     raise MissingRequirementError(
-        f"ZooKeeper's server classes are not here; looked at {'; '.join(looked)}. Set ZOOKEEPER_HOME, or: {_CLASSES_REMEDY}"
+        f"ZooKeeper's server classes are not here; looked at {'; '.join(looked)}. {_CLASSES_REMEDY}"
     )
 
 
@@ -77,7 +80,8 @@ def choose_jars(jars: Iterable[Path]) -> tuple[list[Path], list[str]]:
     netty = ("netty-all",) if "netty-all" in by_artifact and not set(_NETTY) <= by_artifact.keys() else _NETTY
     required = (*_REQUIRED, *netty)
     missing = [artifact for artifact in required if not by_artifact.get(artifact)]
-    wanted = (*required, *_WELCOME, "netty-transport-native-epoll")
+    logging = next((binding for binding in _LOGGING if all(map(by_artifact.get, binding))), ())
+    wanted = (*required, *_WELCOME, "netty-transport-native-epoll", *logging)
     found = [by_artifact[artifact] for artifact in wanted if by_artifact.get(artifact)]
     return [versions[max(versions)] for versions in found], missing
 

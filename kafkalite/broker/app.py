@@ -10,8 +10,9 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.coordinators import Coordinators
 from kafkalite.broker.dispatch import Dispatcher
@@ -55,6 +56,9 @@ from zk.top_level import create_top_level, generate_broker_id, read_or_create_cl
 from zk.watches import ChildrenChanged, ChildWatch
 from zk.znodes import BrokerRegistration, LogDirEvent, RegisteredEndpoint, TopicAssignment
 
+if TYPE_CHECKING:
+    from kafkalite.broker.observation.pages import Observation
+
 logger = logging.getLogger("kafkalite.broker")
 
 OLDEST_PROTOCOL = (2, 1, 1)
@@ -89,6 +93,8 @@ class Broker:
         self.broker_id = config.broker_id
         self.cluster_id = ""
         self.features_epoch = -1
+        self.state = BrokerState.NOT_RUNNING
+        self._observation: Observation | None = None
         self._fatal = fatal
         self.jobs = Jobs(fatal)
         self.protocol_version = ProtocolVersion.parse(config.inter_broker_protocol_version)
@@ -118,12 +124,15 @@ class Broker:
 
     async def start(self) -> None:
         """Until requests are served and the first metadata has arrived."""
+        self.state = BrokerState.STARTING
+        await self._start_observation()
         await create_top_level(self.store)
         self.cluster_id = await read_or_create_cluster_id(self.store, topic_id_to_text(self.rng.randbytes(16)))
         self.logs.acquire()
         self.broker_id = await self._resolve_broker_id()
         self.logs.check_identity(self.broker_id, self.cluster_id)
         await self.dynamic_configs.load_broker(self.broker_id)
+        self.state = BrokerState.RECOVERY
         await self.logs.open(await self.dynamic_configs.all_topics())
         self.logs.claim(self.broker_id, self.cluster_id)
         self._make_parts()
@@ -139,7 +148,16 @@ class Broker:
         await ChildWatch(self.session, paths.CONFIG_CHANGES, self._config_changes_seen).start()
         self.controller.start()
         self._start_jobs()
+        self.state = BrokerState.RUNNING
         await self.wait_for_first_metadata()
+
+    async def _start_observation(self) -> None:
+        """First of all, so that a broker that recovers its logs for long is seen to be alive."""
+        if self.config.kafkalite_http_listener is not None:
+            from kafkalite.broker.observation.pages import Observation  # 1 MB that brokers without it save
+
+            self._observation = Observation(self)
+            await self._observation.start(self.config.kafkalite_http_listener)
 
     async def _resolve_broker_id(self) -> BrokerId:
         if self.config.broker_id >= 0:
@@ -283,10 +301,12 @@ class Broker:
 
     async def stop(self) -> None:
         """A clean stop: leaders moved away, answers sent, logs flushed, registration removed."""
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         self.fetchers.follow_no_more()
         if self.config.controlled_shutdown_enable:
             await controlled_shutdown(self)
             await self.controller.hand_over(_HAND_OVER_S)
+        self.state = BrokerState.SHUTTING_DOWN
         await self.jobs.stop()
         await self.controller.stop()
         await self.fetchers.close()
@@ -297,6 +317,8 @@ class Broker:
         await self.controller_channel.close()
         self.replicas.checkpoint_high_watermarks()
         await self.logs.close()
+        if self._observation is not None:
+            await self._observation.close()
         await self.store.close()
 
     # What handlers use
@@ -304,7 +326,9 @@ class Broker:
     def take_metadata(self, request: Any) -> None:
         """An UpdateMetadata from a controller that is not stale."""
         alive_before = self.metadata.brokers.keys()
-        self.coordinators.forget_partitions(self.metadata.apply(request))
+        removed = self.metadata.apply(request)
+        self.coordinators.forget_partitions(removed)
+        self.traffic.forget({each.topic for each in removed} - self.metadata.topics.keys())
         if alive_before - self.metadata.brokers.keys():
             self.replicas.brokers_died()
 

@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.errors import ProtocolViolation
-from kafkalite.net.connection import shared_receive_buffer
+from kafkalite.net.connection import receive_buffers
 from kafkalite.net.frames import FrameReader
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import Buffer
@@ -58,7 +58,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.local_port = 0
         self.last_used_s = 0.0
         self._loop = asyncio.get_running_loop()
-        self._frames = FrameReader(shared_receive_buffer(self._loop), max_frame_bytes)
+        self._frames = FrameReader(receive_buffers(self._loop), max_frame_bytes)
         self._transport: asyncio.Transport | None = None
         self._slots: deque[Slot] = deque()
         self._waiting: deque[memoryview] = deque()
@@ -227,6 +227,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.last_used_s = self._loop.time()
         self._serve_waiting()
         self._limit_reading()
+
+    @property
+    def in_progress(self) -> int:
+        """Requests whose answer has not left yet."""
+        return len(self._slots)
 
     @property
     def is_idle(self) -> bool:

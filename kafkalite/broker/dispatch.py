@@ -13,10 +13,13 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkalite.broker.error_replies import error_reply
+from kafkalite.broker.fetching import replica_id_of
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ProtocolViolation
+from kafkalite.histogram import Histogram
 from kafkalite.net.frames import read_head, read_request_header, response_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version
@@ -52,16 +55,25 @@ class RequestContext:
 
 
 class Dispatcher:
-    """See the module. `stop_broker(reason)` is called when an invariant is broken."""
+    """See the module. `stop_broker(reason)` is called when an invariant is broken; `now_s` measures latencies."""
 
-    def __init__(self, broker: Broker, handlers: dict[ApiKey, Handler], stop_broker: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        handlers: dict[ApiKey, Handler],
+        stop_broker: Callable[[str], None],
+        now_s: Callable[[], float] = perf_counter,
+    ) -> None:
         self._broker = broker
+        self.now_s = now_s
         self._stop_broker = stop_broker
         self.routes = {
             int(key): (APIS[key], handler, inspect.iscoroutinefunction(handler)) for key, handler in handlers.items()
         }
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.requests: dict[int, int] = dict.fromkeys(self.routes, 0)
+        self.latencies = {int(key): Histogram() for key in handlers}
+        """From the turn of a request to its answer, what it waits for included, by API; of fetches, those of consumers."""
+        self.follower_fetches = Histogram()
 
     def handle(self, frame: memoryview, connection: ServerConnection) -> list[Buffer] | asyncio.Future[Any] | None:
         """The answer's frame, a future of it, or None for no answer. ProtocolViolation when it is no request we know."""
@@ -74,23 +86,27 @@ class Dispatcher:
             if api_key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(correlation_id)
             raise ProtocolViolation(f"{api.name} version {version}; spoken are {api.min_version} to {api.max_version}")
+        began_s = self.now_s()
         header = read_request_header(frame, request_header_version(api, version))
         request = codec.decode_request(api_key, version, frame, header.body_position)
-        self.requests[api_key] += 1
+        latency = self.latencies[api_key]
+        if api_key == ApiKey.FETCH and replica_id_of(request) >= 0:
+            latency = self.follower_fetches
         context = RequestContext(version, header.client_id, connection, len(frame))
         if is_async:
-            return self._later(
-                self._awaited(handler(self._broker, request, context), api, request, version, correlation_id)
-            )
+            awaited = handler(self._broker, request, context)
+            return self._later(self._awaited(awaited, api, request, version, correlation_id, latency, began_s))
         try:
             reply = handler(self._broker, request, context)
             if isinstance(reply, asyncio.Future):
-                return self._later(self._awaited(reply, api, request, version, correlation_id))
-            return _frame(api, version, correlation_id, reply)
+                return self._later(self._awaited(reply, api, request, version, correlation_id, latency, began_s))
+            answer = _frame(api, version, correlation_id, reply)
         except ProtocolViolation:
             raise
         except Exception as problem:
-            return _frame(api, version, correlation_id, self._failed(api, request, version, problem))
+            answer = _frame(api, version, correlation_id, self._failed(api, request, version, problem))
+        latency.observe(self.now_s() - began_s)
+        return answer
 
     def _later(self, coroutine: Any) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -99,14 +115,23 @@ class Dispatcher:
         return task
 
     async def _awaited(
-        self, awaitable: Any, api: Api, request: Any, version: int, correlation_id: int
+        self,
+        awaitable: Any,
+        api: Api,
+        request: Any,
+        version: int,
+        correlation_id: int,
+        latency: Histogram,
+        began_s: float,
     ) -> list[Buffer] | None:
         try:
-            return _frame(api, version, correlation_id, await awaitable)
+            answer = _frame(api, version, correlation_id, await awaitable)
         except ProtocolViolation:
             raise
         except Exception as problem:
-            return _frame(api, version, correlation_id, self._failed(api, request, version, problem))
+            answer = _frame(api, version, correlation_id, self._failed(api, request, version, problem))
+        latency.observe(self.now_s() - began_s)
+        return answer
 
     def _failed(self, api: Api, request: Any, version: int, problem: Exception) -> Reply:
         if isinstance(problem, InvariantBroken):

@@ -55,6 +55,11 @@ class FetchLimits:
         return self.replica_id == -2
 
 
+def replica_id_of(request: messages.fetch_request.FetchRequest) -> BrokerId:
+    """The follower that fetches; negative for a consumer. From version 15 on it is in a tagged field."""
+    return request.replica_id if request.replica_state is None else request.replica_state.replica_id
+
+
 @dataclass(slots=True)
 class PartitionReader:
     """Answers one partition of a fetch. `choose_replica` is KIP-392's selector, None when there is none."""

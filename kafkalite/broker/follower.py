@@ -116,6 +116,8 @@ class ReplicaFetchers:
         self._loops: dict[tuple[BrokerId, int], LeaderFetcher] = {}
         self._of: dict[TopicPartition, LeaderFetcher] = {}
         self._follows_no_more = False
+        self.bytes_in = 0
+        """Of records, from all leaders."""
 
     def update_config(self, config: BrokerConfig) -> None:
         """Obey other settings from the next fetch on; of num.replica.fetchers, for partitions that are followed from now on."""
@@ -426,6 +428,7 @@ class LeaderFetcher:
         partition, log = following.partition, following.partition.log
         if data.records:
             log.append_as_follower(data.records, now_ms=self._fetchers.wall_ms())
+            self._fetchers.bytes_in += len(data.records)
             if self._counts_as_throttled(partition):
                 self._fetchers.throttled_rate.add(len(data.records), self._fetchers.now_ms())
             self._session.changed[partition.topic_partition] = None

@@ -68,7 +68,31 @@ def _bare_task(coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class AlterPartitionSender:
+class _IsrChanges:
+    """What both ways share: the counts for metrics, and the trace."""
+
+    def __init__(self, broker_id: BrokerId, now_ms: Callable[[], float]) -> None:
+        self._broker_id, self._now_ms = broker_id, now_ms
+        self.shrinks = 0
+        self.expands = 0
+
+    def _written(
+        self,
+        partition: Partition,
+        change: IsrChange,
+        isr: tuple[BrokerId, ...],
+        leader_epoch: int,
+        partition_epoch: int,
+    ) -> None:
+        """The change is in ZooKeeper; nothing happens when the partition changed hands meanwhile."""
+        before = len(partition.isr)
+        if partition.isr_committed(change, isr, leader_epoch, partition_epoch, self._now_ms()):
+            self.shrinks += len(isr) < before
+            self.expands += len(isr) > before
+            _trace(self._broker_id, change, isr, partition_epoch)
+
+
+class AlterPartitionSender(_IsrChanges):
     """See the module."""
 
     def __init__(
@@ -79,7 +103,8 @@ class AlterPartitionSender:
         now_ms: Callable[[], float],
         spawn: Spawn = _bare_task,
     ) -> None:
-        self._broker_id, self._broker_epoch, self._channel, self._now_ms = broker_id, broker_epoch, channel, now_ms
+        super().__init__(broker_id, now_ms)
+        self._broker_epoch, self._channel = broker_epoch, channel
         self._spawn = spawn
         self._waiting: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -149,19 +174,18 @@ class AlterPartitionSender:
         if self._waiting.get(change.topic_partition, (None, None))[1] is change:
             del self._waiting[change.topic_partition]
         if code == ErrorCode.NONE:
-            isr = tuple(answer.isr)
-            if partition.isr_committed(change, isr, answer.leader_epoch, answer.partition_epoch, self._now_ms()):
-                _trace(self._broker_id, change, isr, answer.partition_epoch)
+            self._written(partition, change, tuple(answer.isr), answer.leader_epoch, answer.partition_epoch)
         elif code in _REFUSED:
             partition.isr_refused(change)
         return True
 
 
-class ZooKeeperIsrWriter:
+class ZooKeeperIsrWriter(_IsrChanges):
     """See the module; spec-zookeeper 12.2."""
 
     def __init__(self, broker_id: BrokerId, store: Store, now_ms: Callable[[], float]) -> None:
-        self._broker_id, self._store, self._now_ms = broker_id, store, now_ms
+        super().__init__(broker_id, now_ms)
+        self._store = store
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed: set[PartitionName] = set()
         self._last_change_s = self._last_propagation_s = 0.0
@@ -202,8 +226,7 @@ class ZooKeeperIsrWriter:
         if version is None:
             logger.info("%s: the state in ZooKeeper is newer; waiting for the controller", change.topic_partition)
             return
-        if partition.isr_committed(change, change.isr, change.leader_epoch, version, self._now_ms()):
-            _trace(self._broker_id, change, change.isr, version)
+        self._written(partition, change, change.isr, change.leader_epoch, version)
         self._changed.add(PartitionName(topic, index))
         self._last_change_s = asyncio.get_running_loop().time()
 

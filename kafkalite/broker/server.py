@@ -33,6 +33,7 @@ class Server:
         self.connections: set[ServerConnection] = set()
         self._per_host: Counter[str] = Counter()
         self.bound_ports: dict[str, int] = {}
+        self.accepted = 0
         self.refused = 0
 
     def update_config(self, config: BrokerConfig) -> None:
@@ -85,6 +86,7 @@ class Server:
             self.refused += 1
             logger.warning("refusing a connection from %s: %s", connection.peer_host, "too many connections")
             return False
+        self.accepted += 1
         return True
 
     def gone(self, connection: ServerConnection) -> None:

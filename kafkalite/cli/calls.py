@@ -2,54 +2,154 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from kafkalite.cli.output import Exit, fail
+from kafkalite.cli.output import Exit, fail, fail_each, note
 
 if TYPE_CHECKING:
+    from kafkalite.cli.context_settings import Given
+    from kafkalite.client.errors import ClientError
     from kafkalite.errors import ErrorCode
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
-ENVIRONMENT_VARIABLE = "KAFKALITE_BOOTSTRAP_SERVERS"
+DEFAULT_SERVER = "localhost:9092"
+_GIVEN = "kafkalite.cli.calls.given"
 
 
 def bootstrap_option(function: Decorated) -> Decorated:
-    """The options `--bootstrap-server` and `--timeout`, passed as `bootstrap_server` and `timeout`."""
-    function = click.option(
-        "--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for the cluster."
-    )(function)
+    """The options that say where the cluster is and how to call it; see `context_settings` for what wins over what.
+
+    `bootstrap_server` (empty when not given) and `timeout` are passed on, for `admin_options` and its like, which know the others.
+    """
+    for option in (
+        click.option(
+            "--command-config",
+            type=click.Path(dir_okay=False, path_type=Path),
+            is_eager=True,
+            expose_value=False,
+            callback=_remember,
+            help="A properties file with settings of the client, as for Apache Kafka's tools.",
+        ),
+        click.option(
+            "-X",
+            "overrides",
+            multiple=True,
+            metavar="KEY=VALUE",
+            is_eager=True,
+            expose_value=False,
+            callback=_remember,
+            help="A setting of the client, by Kafka's dotted name.",
+        ),
+        context_option,
+        click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for the cluster."),
+        click.option(
+            "-b",
+            "--bootstrap-server",
+            default="",
+            metavar="HOST:PORT,...",
+            help=f"Brokers to begin with.  [default: KAFKALITE_BOOTSTRAP_SERVERS, the context's, or {DEFAULT_SERVER}]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def context_option(function: Decorated) -> Decorated:
+    """The option `--context`, once, also on a command that calls brokers and ZooKeeper."""
+    if any("--context" in each.opts for each in getattr(function, "__click_params__", ())):
+        return function
     return click.option(
-        "-b",
-        "--bootstrap-server",
-        envvar=ENVIRONMENT_VARIABLE,
-        default="localhost:9092",
-        show_default=True,
-        show_envvar=True,
-        metavar="HOST:PORT,...",
-        help="Brokers to begin with.",
+        "--context",
+        metavar="NAME",
+        is_eager=True,  # others are resolved by it
+        expose_value=False,
+        callback=_remember,
+        help="The cluster by its name; see `kafkalite context`.",
     )(function)
 
 
-def client_options(bootstrap_server: str, timeout: float) -> dict[str, Any]:
-    """Options for a client that gives up after `timeout` seconds."""
-    return {"bootstrap_servers": bootstrap_server, "request_timeout_ms": int(timeout * 1000)}
+def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    ctx.meta.setdefault(_GIVEN, {})[parameter.name] = value
 
 
-def admin_options(bootstrap_server: str, timeout: float) -> dict[str, Any]:
-    return {**client_options(bootstrap_server, timeout), "default_api_timeout_ms": int(timeout * 1000)}
+def given_on_command_line(context: click.Context | None = None) -> Given:
+    """What a command, by default the running one, was given of `--context`, `-X` and `--command-config`."""
+    from kafkalite.cli.context_settings import Given
+
+    context = context or click.get_current_context(silent=True)
+    return Given(**context.meta.get(_GIVEN, {})) if context is not None else Given()
+
+
+def client_options(bootstrap_server: str, timeout: float, client: str = "Admin") -> dict[str, Any]:
+    """Options for a client ("Admin", "Producer", "Consumer") that gives up after `timeout` seconds.
+
+    A context, `-X` or file that cannot be used ends the command.
+    """
+    from kafkalite.cli.context_file import ContextError
+    from kafkalite.cli.context_settings import (
+        BOOTSTRAP_SERVERS,
+        gather,
+        keyword_options,
+        setting_names,
+        working_directory,
+    )
+    from kafkalite.config.keys import ConfigError
+
+    line = given_on_command_line()
+    try:
+        settings = gather(line, os.environ, working_directory(), setting_names(client))
+        if bootstrap_server:
+            settings.pop(BOOTSTRAP_SERVERS, None)
+        options = keyword_options(settings, client, line.command_config, note)
+    except (ConfigError, ContextError) as problem:
+        fail(str(problem), Exit.USAGE)
+    if bootstrap_server or BOOTSTRAP_SERVERS not in settings:
+        options["bootstrap_servers"] = bootstrap_server or DEFAULT_SERVER
+    if _timeout_given() or "request_timeout_ms" not in options:
+        options["request_timeout_ms"] = int(timeout * 1000)
+    return options
+
+
+def _timeout_given() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source("timeout") is ParameterSource.COMMANDLINE
+
+
+def admin_options(bootstrap_server: str, timeout: float, client: str = "Admin") -> dict[str, Any]:
+    """`client_options` for a client whose calls are bounded as a whole: "Admin" or "Consumer"."""
+    options = client_options(bootstrap_server, timeout, client)
+    if _timeout_given() or "default_api_timeout_ms" not in options:
+        options["default_api_timeout_ms"] = int(timeout * 1000)
+    return options
+
+
+def producer_options(bootstrap_server: str, timeout: float) -> dict[str, Any]:
+    """`client_options` for a producer that waits no longer for a topic, or for room, than the command waits for the cluster."""
+    options = client_options(bootstrap_server, timeout, "Producer")
+    options.setdefault("max_block_ms", options["request_timeout_ms"])
+    return options
+
+
+def given(**flags: Any) -> dict[str, Any]:
+    """Those options of a command that were given: they win over settings of `-X` and contexts, which win over the client's defaults."""
+    return {name: value for name, value in flags.items() if value is not None}
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Run a command's coroutine; an error of the client ends the command with its message and exit code."""
+    import asyncio
+
     import uvloop
 
-    from kafkalite.client.errors import ClientError, ClientTimeoutError, NoBrokersAvailableError
+    from kafkalite.client.errors import AdminError, ClientError, ClientTimeoutError, NoBrokersAvailableError
 
     try:
         return uvloop.run(coroutine)
@@ -57,12 +157,21 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
         fail(str(problem), Exit.UNREACHABLE)
     except ClientTimeoutError as problem:
         fail(str(problem), Exit.UNREACHABLE)
+    except AdminError as problem:
+        refuse(problem.failures)
     except ClientError as problem:
-        fail(f"{problem} [{problem.name}]", exit_code(problem.code))
+        refuse({"": problem})
     except ValueError as problem:
         fail(str(problem), Exit.USAGE)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        raise SystemExit(130) from None
+        raise SystemExit(int(Exit.INTERRUPTED)) from None
+
+
+def refuse(failures: Mapping[str, ClientError]) -> NoReturn:
+    """End the command with a line for each failure, and the exit code of all of them, FAILED when they differ."""
+    codes = {exit_code(problem.code) for problem in failures.values()}
+    texts = [f"{problem} [{problem.name}]" for problem in failures.values()]
+    fail_each(texts, codes.pop() if len(codes) == 1 else Exit.FAILED)
 
 
 def exit_code(code: ErrorCode) -> Exit:
@@ -74,6 +183,7 @@ def exit_code(code: ErrorCode) -> Exit:
         Code.UNKNOWN_TOPIC_ID,
         Code.RESOURCE_NOT_FOUND,
         Code.GROUP_ID_NOT_FOUND,
+        Code.LOG_DIR_NOT_FOUND,
     ):
         return Exit.NOT_FOUND
     if code in (Code.TOPIC_ALREADY_EXISTS, Code.DUPLICATE_RESOURCE):

@@ -1,17 +1,18 @@
-"""`kafkalite cluster up|info|watch`: a cluster on this machine in the foreground, what a cluster says of itself, its changes live."""
+"""`kafkalite cluster up|info|health|watch`: a cluster on this machine, what a cluster says of itself, how well it is, its changes live."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import admin_options, bootstrap_option, run
 from kafkalite.cli.output import Exit, fail, flush, note, output_option, write_line, write_rows
 from kafkalite.cli.zookeeper_session import with_session, zookeeper_option
@@ -19,7 +20,8 @@ from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
     from kafkalite.cli.cluster_changes import Change, ClusterChanges
-    from kafkalite.client.admin import ClusterDescription, TopicDescription
+    from kafkalite.cli.cluster_health import Verdict
+    from kafkalite.client.admin import Admin, ClusterDescription, TopicDescription
     from kafkalite.testing.local_cluster import LocalCluster
     from zk.session import Session
 
@@ -47,6 +49,7 @@ def cluster() -> None:
     metavar="SECONDS",
     help="Start a broker that died again, this long after its death. Without it: it stays away.",
 )
+@click.option("--http/--no-http", default=True, show_default=True, help="Metrics and a status page for every broker.")
 @click.option("-X", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting of every broker.")
 @output_option("table", ("table", "json"))
 def up(
@@ -56,6 +59,7 @@ def up(
     base_port: int | None,
     first_broker_id: int,
     restart_after: float | None,
+    http: bool,
     overrides: tuple[str, ...],
     output: str,
 ) -> None:
@@ -81,6 +85,7 @@ def up(
             directory=data_dir.resolve() if data_dir is not None else None,
             first_broker_id=first_broker_id,
             base_port=base_port,
+            http=http,
         )
     except (ConfigError, ValueError) as problem:
         fail(str(problem), Exit.USAGE)
@@ -124,7 +129,14 @@ def _facts(running: LocalCluster, ready_s: float) -> dict[str, Any]:
         "bootstrap_servers": running.bootstrap_servers,
         "zookeeper_connect": running.zookeeper_connect,
         "brokers": [
-            {"id": each.id, "host": each.host, "port": each.port, "pid": each.pid, "log_dir": str(each.log_dir)}
+            {
+                "id": each.id,
+                "host": each.host,
+                "port": each.port,
+                "http_url": each.http_url,
+                "pid": each.pid,
+                "log_dir": str(each.log_dir),
+            }
             for each in running.brokers.values()
         ],
         "zookeepers": [
@@ -145,6 +157,8 @@ def _show(running: LocalCluster, ready_s: float, output: str) -> None:
         write_line(
             f"broker {broker['id']}  {broker['host']}:{broker['port']}  pid {broker['pid']}  {broker['log_dir']}"
         )
+        if broker["http_url"] is not None:
+            write_line(f"  status page {broker['http_url']}")
     for server in facts["zookeepers"]:
         write_line(f"zookeeper {server['id']}  port {server['client_port']}  pid {server['pid']}")
     write_line(f"ready after {facts['ready_s']} s; reach it with")
@@ -159,13 +173,11 @@ def _show(running: LocalCluster, ready_s: float, output: str) -> None:
 def info(bootstrap_server: str, timeout: float, output: str) -> None:
     """Show the brokers with what they lead and hold, the controller, and how many partitions are not as they should be."""
     from kafkalite.cli.cluster_info import COLUMNS, broker_rows, partition_counts
-    from kafkalite.client.admin import Admin
 
-    async def call() -> tuple[ClusterDescription, list[TopicDescription]]:
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            return await admin.describe_cluster(), await admin.describe_topics()
+    async def call(admin: Admin) -> tuple[ClusterDescription, list[TopicDescription]]:
+        return await admin.describe_cluster(), await admin.describe_topics()
 
-    described, topics = run(call())
+    described, topics = ask_cluster(bootstrap_server, timeout, call)
     brokers, counts = broker_rows(described, topics), partition_counts(topics)
     if output in ("json", "yaml"):
         write_rows([{**described.to_dict(), "brokers": brokers, **counts}], output, columns=[], name="cluster_id")
@@ -180,6 +192,33 @@ def info(bootstrap_server: str, timeout: float, output: str) -> None:
 
 
 @cluster.command()
+@click.option("--wait", is_flag=True, help="Until the cluster is healthy, for --timeout seconds at most.")
+@bootstrap_option
+@output_option()
+def health(wait: bool, bootstrap_server: str, timeout: float, output: str) -> None:
+    """Check that there is a controller, that no broker is missing, and that every partition has a leader and all replicas in sync.
+
+    The exit code is 7 when something is not as it should be, 5 when no broker answers.
+    """
+    from kafkalite.cli.cluster_health import COLUMNS, table_row, wait_until_healthy
+
+    verdicts = run(wait_until_healthy(partial(_verdicts, bootstrap_server, timeout), timeout if wait else 0.0))
+    rows = [table_row(each) if output in ("table", "wide") else each.to_dict() for each in verdicts]
+    write_rows(rows, output, columns=COLUMNS, name="check")
+    if not all(each.healthy for each in verdicts):
+        raise SystemExit(int(Exit.CHECK_FAILED))
+
+
+async def _verdicts(bootstrap_server: str, timeout: float) -> list[Verdict]:
+    """What one look finds, each time with a new client: the one before may not have found a broker."""
+    from kafkalite.cli.cluster_health import look
+    from kafkalite.client.admin import Admin
+
+    async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
+        return await look(admin)
+
+
+@cluster.command()
 @click.argument("topics", nargs=-1)
 @click.option("--max-changes", type=click.IntRange(1), help="End after so many changes.")
 @zookeeper_option
@@ -189,13 +228,15 @@ def watch(topics: tuple[str, ...], max_changes: int | None, zookeeper: str, outp
 
     Also when brokers come and go and when the controller changes. Runs until interrupted.
     """
+    from asyncio import Queue
+
     from kafkalite.cli.cluster_watch import ClusterWatch
     from kafkalite.clock import SystemClock
 
     clock = SystemClock()
 
     async def follow(session: Session) -> None:
-        changes: asyncio.Queue[Change] = asyncio.Queue()
+        changes: Queue[Change] = Queue()
         watching = ClusterWatch(session, changes.put_nowait, topics)
         await watching.start()
         note(_summary(watching.changes))

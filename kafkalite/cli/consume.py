@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkalite.cli.calls import admin_options, bootstrap_option, run
-from kafkalite.cli.output import flush, note, output_option, write_line
+from kafkalite.cli.calls import admin_options, bootstrap_option, given, run
+from kafkalite.cli.output import counted, flush, note, output_option, write_bytes
 from kafkalite.cli.record_lines import to_dict
 from kafkalite.types import TopicPartition
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from kafkalite.client.records import ConsumerRecord
 
 _FORMATS = ("value", "table", "json", "jsonl")
+_RESETS = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest"}
 
 
 @click.command()
@@ -34,13 +34,21 @@ _FORMATS = ("value", "table", "json", "jsonl")
     help="beginning, end, an offset, -N for the last N of each partition, or a time like 2013-01-31T12:00:00Z.",
 )
 @click.option("-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated.")
+@click.option(
+    "-g",
+    "--group",
+    metavar="GROUP",
+    help="As a member of this group: from where it is (or from --offset beginning|end), and commit what was read.",
+)
 @click.option("-n", "--max-messages", type=int, help="Stop after so many records.")
 @click.option(
     "-e", "--exit-at-end", is_flag=True, help="Stop at what is the end of the partitions when the command begins."
 )
 @click.option("--idle-timeout", type=float, help="Stop after so many seconds without a record.")
 @click.option(
-    "--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]), default="read_uncommitted"
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    show_default="read_uncommitted",
 )
 @click.option("-f", "--format", "template", help="A text with %k %v %o %p %t %T %h %% and \\n \\t, instead of -o.")
 @bootstrap_option
@@ -49,10 +57,11 @@ def consume(
     topic: str,
     start: str,
     partitions: tuple[int, ...],
+    group: str | None,
     max_messages: int | None,
     exit_at_end: bool,
     idle_timeout: float | None,
-    isolation_level: str,
+    isolation_level: str | None,
     template: str | None,
     bootstrap_server: str,
     timeout: float,
@@ -67,29 +76,35 @@ def consume(
     -o json    the same as one array
     """
     show = _writer(output, template)
+    if group is not None and (partitions or exit_at_end or start not in _RESETS):
+        raise click.UsageError(
+            "a group shares all partitions, and goes on where it is: no -p, no -e, --offset beginning or end"
+        )
 
     async def read() -> int:
         from kafkalite.client.consumer import Consumer
 
-        options = {**admin_options(bootstrap_server, timeout), "isolation_level": isolation_level}
-        async with Consumer(**options, auto_offset_reset="earliest", max_poll_records=2000) as consumer:
+        options = admin_options(bootstrap_server, timeout, "Consumer") | given(isolation_level=isolation_level)
+        options |= {"auto_offset_reset": _RESETS.get(start, "earliest"), "max_poll_records": 2000, "group_id": group}
+        async with Consumer(*([] if group is None else [topic]), **options) as consumer:
             known = await consumer.partitions_for_topic(topic)
             unknown = set(partitions) - known
             if unknown:
                 raise click.BadParameter(f"topic {topic} has no partition {min(unknown)}", param_hint="--partition")
+            if group is not None:
+                note(f"reading {topic} as a member of {group}")
+                return await _read(consumer, show, max_messages, None, idle_timeout)
             chosen = [TopicPartition(topic, number) for number in sorted(partitions or known)]
             consumer.assign(chosen)
             await _seek(consumer, chosen, start)
             ends = await consumer.end_offsets(chosen) if exit_at_end else None
             return await _read(consumer, show, max_messages, ends, idle_timeout)
 
-    if output == "json" and template is None:
-        write_line("[")
     count = run(read())
-    if output == "json" and template is None:
-        write_line("\n]")
+    if isinstance(show, _ArrayWriter):
+        show.end()
     flush()
-    note(f"{count} records")
+    note(counted(count, "record"))
 
 
 async def _seek(consumer: Consumer, chosen: list[TopicPartition], start: str) -> None:
@@ -152,34 +167,37 @@ async def _pause_finished(consumer: Consumer, ends: dict[TopicPartition, int]) -
 
 
 def _writer(output: str, template: str | None) -> Callable[[ConsumerRecord], None]:
+    """What writes a record; always as UTF-8, whatever the locale, since programs read it."""
     if template is not None:
         unescaped = template.replace("\\n", "\n").replace("\\t", "\t")
-        return lambda record: _write_raw(_filled(unescaped, record))
+        return lambda record: write_bytes(_filled(unescaped, record))
     match output:
         case "value":
-            return lambda record: _write_raw((record.value or b"") + b"\n")
+            return lambda record: write_bytes((record.value or b"") + b"\n")
         case "table":
-            return lambda record: write_line(_person_line(record))
+            return lambda record: write_bytes(_person_line(record).encode() + b"\n")
         case "json":
             return _ArrayWriter()
         case _:
-            return lambda record: write_line(json.dumps(to_dict(record), ensure_ascii=False))
+            return lambda record: write_bytes(_json(record) + b"\n")
+
+
+def _json(record: ConsumerRecord) -> bytes:
+    return json.dumps(to_dict(record), ensure_ascii=False).encode()
 
 
 class _ArrayWriter:
-    """Items of a JSON array, with commas between them."""
+    """A JSON array of records, begun with the first one, so that a command that fails writes nothing."""
 
     def __init__(self) -> None:
-        self._before = ""
+        self._before = b"[\n"
 
     def __call__(self, record: ConsumerRecord) -> None:
-        sys.stdout.write(self._before + json.dumps(to_dict(record), ensure_ascii=False))
-        self._before = ",\n"
+        write_bytes(self._before + _json(record))
+        self._before = b",\n"
 
-
-def _write_raw(data: bytes) -> None:
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
+    def end(self) -> None:
+        write_bytes(b"\n]\n" if self._before == b",\n" else b"[]\n")
 
 
 def _time(record: ConsumerRecord) -> str:

@@ -1,8 +1,8 @@
 """`kafkalite demo`: a cluster of three ZooKeeper servers and three brokers, and the flights of 2013 through it.
 
 In the middle of the stream the leader of a partition is killed. The cluster is `kafkalite cluster up` as a process of its own, so that
-`--keep` can leave it; it starts the killed broker again. Exit code 0 when all that was published was read back, nothing twice, each key
-in order; 7 when not.
+`--keep` can leave it; it starts the killed broker again. At the end Spark archives and audits a day (`demo_night`). Exit code 0 when all
+that was published was read back, nothing twice, each key in order, and the day is archived; 7 when not.
 """
 
 from __future__ import annotations
@@ -53,12 +53,16 @@ _REPLICAS = 3
 @click.option("-r", "--replication-factor", type=click.IntRange(1, 3), default=_REPLICAS, show_default=True)
 @click.option("--kill/--no-kill", default=True, show_default=True, help="Kill a leader in the middle of the stream.")
 @click.option(
+    "--night/--no-night", default=True, show_default=True, help="End with the nightly batch of a day on Spark."
+)
+@click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     help="For the cluster's files. Without it: a temporary one that goes with the cluster.",
 )
-def demo(keep: bool, replication_factor: int, kill: bool, data_dir: Path | None) -> None:
-    """Start a cluster, publish the flights of 2013, kill a leader meanwhile, read all back in another process, check, stop.
+def demo(keep: bool, replication_factor: int, kill: bool, night: bool, data_dir: Path | None) -> None:
+    """Start a cluster, publish the flights of 2013, kill a leader meanwhile, read all back in another process, check, run the
+    nightly batch of a day on Spark, stop.
 
     A leader is only killed where others can take over: with replication factor 3.
     """
@@ -74,6 +78,8 @@ def demo(keep: bool, replication_factor: int, kill: bool, data_dir: Path | None)
         table = load_flights()  # while the cluster starts
         facts = cluster.wait_ready()
         _run(facts, table, replication_factor, kill and replication_factor == _REPLICAS)
+        if night:
+            _run_night(facts, table, folder)
         if keep:
             cluster.leave()
             _say_how_to_reach(facts, cluster, folder)
@@ -199,6 +205,14 @@ def _run(facts: dict[str, Any], table: Any, replication_factor: int, kill_leader
     if kill is not None:
         _await_in_sync(bootstrap_servers, kill)
     _say_disk(facts)
+
+
+def _run_night(facts: dict[str, Any], table: Any, folder: Path) -> None:
+    from kafkalite.cli.demo_night import DAY, run_night
+    from kafkalite.cli.flights import departures_on
+
+    output = folder / "nightly"
+    run_night(facts["bootstrap_servers"], facts["zookeeper_connect"], _FLIGHTS, output, departures_on(table, DAY))
 
 
 def _await_in_sync(bootstrap_servers: str, kill: LeaderKill) -> None:

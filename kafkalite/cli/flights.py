@@ -38,6 +38,15 @@ def departures_ms(table: Any) -> list[int]:
     return departures
 
 
+def departures_on(table: Any, day: str) -> int:
+    """How many rows departed on a date, in UTC; "2013-06-15"."""
+    import pandas
+
+    start = pandas.Timestamp(day, tz="UTC")
+    start_ms, end_ms = (int(each.timestamp() * 1000) for each in (start, start + pandas.Timedelta(days=1)))
+    return sum(start_ms <= departure < end_ms for departure in departures_ms(table))
+
+
 def column_values(column: Any) -> list[Any]:
     """A column as Python values, None for NaN, floats as int when none of the column has a fraction."""
     missing = column.isna()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkalite.cli.calls import admin_options, bootstrap_option, run
+from kafkalite.cli.admin_call import ask_cluster
+from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
+from kafkalite.cli.output import Exit, counted, fail, note, output_option, partition_name, write_rows
+from kafkalite.cli.partition_selection import Topics, is_selected, parse_topics, partitions_of, selected_partitions
 from kafkalite.cli.reset_target import Bounds, FromTime, Listed, Target, new_offset, target_of
 from kafkalite.types import TopicPartition
 
@@ -18,34 +20,12 @@ if TYPE_CHECKING:
     from kafkalite.client.admin import Admin, GroupDescription
     from kafkalite.client.records import OffsetAndMetadata
 
-Topics = dict[str, frozenset[int] | None]
-"""Topics with the partitions that are meant, None for all."""
-
 _STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 
 
 @click.group()
 def group() -> None:
     """Consumer groups: how far they have read, who is in them; move or delete their offsets."""
-
-
-def _topics(texts: tuple[str, ...]) -> Topics:
-    """ "t" or "t:0,2", as Kafka's tools take it."""
-    found: Topics = {}
-    for text in texts:
-        name, colon, numbers = text.partition(":")
-        parts = numbers.split(",") if colon else []
-        if not name or not all(each.isdecimal() for each in parts):
-            raise click.BadParameter(f"{text!r} is not like greetings or greetings:0,2", param_hint="--topic")
-        if name in found:
-            raise click.BadParameter(f"{name} is named twice", param_hint="--topic")
-        found[name] = frozenset(map(int, parts)) if colon else None
-    return found
-
-
-def _is_selected(partition: TopicPartition, selected: Topics) -> bool:
-    numbers = selected.get(partition.topic, frozenset())
-    return numbers is None or partition.partition in numbers
 
 
 _topic_option = click.option(
@@ -65,14 +45,12 @@ _topic_option = click.option(
 @output_option()
 def list_(states: tuple[str, ...], bootstrap_server: str, timeout: float, output: str) -> None:
     """List groups, their states and coordinators."""
-    from kafkalite.client.admin import Admin
 
-    async def call() -> list[dict[str, Any]]:
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            return [_named(each.to_dict()) for each in await admin.list_groups(states)]
+    async def call(admin: Admin) -> list[dict[str, Any]]:
+        return [_named(each.to_dict()) for each in await admin.list_groups(states)]
 
     columns = ["group", "state", "protocol_type", "coordinator"]
-    write_rows(run(call()), output, columns=columns, name="group")
+    write_rows(ask_cluster(bootstrap_server, timeout, call), output, columns=columns, name="group")
 
 
 def _named(row: dict[str, Any]) -> dict[str, Any]:
@@ -92,15 +70,12 @@ def describe(
     if every == bool(groups):
         raise click.UsageError("name groups, or give --all")
 
-    async def call() -> list[tuple[GroupDescription, list[dict[str, Any]]]]:
-        from kafkalite.client.admin import Admin
+    async def call(admin: Admin) -> list[tuple[GroupDescription, list[dict[str, Any]]]]:
+        wanted = [each.group_id for each in await admin.list_groups()] if every else list(groups)
+        described = await admin.describe_groups(wanted)
+        return [(each, await _progress(admin, each)) for each in described.values()]
 
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            wanted = [each.group_id for each in await admin.list_groups()] if every else list(groups)
-            described = await admin.describe_groups(wanted)
-            return [(each, await _progress(admin, each)) for each in described.values()]
-
-    found = run(call())
+    found = ask_cluster(bootstrap_server, timeout, call)
     missing = [each.group_id for each, rows in found if each.state == "Dead" and not rows]
     if missing and not every:
         fail(f"there is no group {', '.join(missing)}", Exit.NOT_FOUND)
@@ -116,7 +91,7 @@ def describe(
         write_rows(rows, output, columns=columns, wide=wide, name="group")
     for each, partitions in found:
         if not partitions:
-            note(f"{each.group_id} is {each.state}, has {len(each.members)} members and no partitions")
+            note(f"{each.group_id} is {each.state}, has {counted(len(each.members), 'member')} and no partitions")
 
 
 async def _progress(admin: Admin, described: GroupDescription) -> list[dict[str, Any]]:
@@ -157,11 +132,7 @@ async def _existing(admin: Admin, partitions: Iterable[TopicPartition]) -> list[
     wanted = list(partitions)
     if not wanted:
         return []
-    found = {
-        TopicPartition(topic.name, each.partition)
-        for topic in await admin.describe_topics()
-        for each in topic.partitions
-    }
+    found = set(partitions_of(await admin.describe_topics()))
     return [each for each in wanted if each in found]
 
 
@@ -178,13 +149,11 @@ async def _offsets(
 @output_option()
 def members(groups: tuple[str, ...], bootstrap_server: str, timeout: float, output: str) -> None:
     """Show the members of GROUPS and the partitions that each one owns."""
-    from kafkalite.client.admin import Admin
 
-    async def call() -> list[GroupDescription]:
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            return list((await admin.describe_groups(groups)).values())
+    async def call(admin: Admin) -> list[GroupDescription]:
+        return list((await admin.describe_groups(groups)).values())
 
-    found = run(call())
+    found = ask_cluster(bootstrap_server, timeout, call)
     missing = [each.group_id for each in found if each.state == "Dead"]
     if missing:
         fail(f"there is no group {', '.join(missing)}", Exit.NOT_FOUND)
@@ -249,29 +218,28 @@ def reset_offsets(
     target = target_of(**target_options, now_ms=SystemClock().now_ms())
     if dry_run == execute:
         raise click.UsageError("give either --dry-run or --execute")
-    selected = _topics(topics)
+    selected = parse_topics(topics, "--topic")
     if isinstance(target, Listed):
         if selected or all_topics:
             raise click.UsageError("the partitions are those in the file; leave out --topic and --all-topics")
     elif bool(selected) == all_topics:
         raise click.UsageError("give either --topic or --all-topics")
 
-    async def call() -> list[dict[str, Any]]:
-        from kafkalite.client.admin import Admin
+    async def call(admin: Admin) -> list[dict[str, Any]]:
+        _refuse_members((await admin.describe_groups([group_id]))[group_id])
+        plan = await _plan(admin, group_id, target, selected)
+        if execute:
+            moved = {TopicPartition(row["topic"], row["partition"]): row["new_offset"] for row in plan}
+            await admin.alter_group_offsets(group_id, moved)
+        return plan
 
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            _refuse_members((await admin.describe_groups([group_id]))[group_id])
-            plan = await _plan(admin, group_id, target, selected)
-            if execute:
-                moved = {TopicPartition(row["topic"], row["partition"]): row["new_offset"] for row in plan}
-                await admin.alter_group_offsets(group_id, moved)
-            return plan
-
-    rows = run(call())
+    rows = ask_cluster(bootstrap_server, timeout, call)
     columns = ["group", "topic", "partition", "committed_offset", "new_offset"]
     if rows or output not in ("table", "wide"):
-        write_rows(rows, output, columns=columns, name="topic")
-    note(f"{len(rows)} offsets of {group_id} {'changed' if execute else 'would be changed; --execute does it'}")
+        write_rows(rows, output, columns=columns, name=partition_name)
+    note(
+        f"{counted(len(rows), 'offset')} of {group_id} {'changed' if execute else 'would be changed; --execute does it'}"
+    )
 
 
 def _refuse_members(described: GroupDescription) -> None:
@@ -287,7 +255,7 @@ async def _plan(admin: Admin, group_id: str, target: Target, selected: Topics) -
     if isinstance(target, Listed):
         wanted = sorted(target.offsets)
     elif selected:
-        wanted = await _selected(admin, selected)
+        wanted = selected_partitions(await admin.describe_topics(sorted(selected)), selected)
     else:
         wanted = sorted(committed)
         if not wanted:
@@ -311,18 +279,6 @@ def _committed_offset(committed: OffsetAndMetadata | None) -> int | None:
     return committed.offset if committed else None
 
 
-async def _selected(admin: Admin, selected: Topics) -> list[TopicPartition]:
-    """The partitions that are meant, also those by number that are not there."""
-    found = []
-    for topic in await admin.describe_topics(sorted(selected)):
-        numbers = selected[topic.name]
-        found += [
-            TopicPartition(topic.name, number)
-            for number in (sorted(numbers) if numbers is not None else [each.partition for each in topic.partitions])
-        ]
-    return found
-
-
 @group.command("delete-offsets")
 @click.argument("group_id", metavar="GROUP")
 @_topic_option
@@ -341,54 +297,54 @@ def delete_offsets(
 ) -> None:
     """Forget what GROUP has committed for topics that nobody in it is subscribed to.
 
-    Shows the offsets, asks (--yes for scripts), and deletes them.
+    Asks first; a script must give --yes. Shows the offsets that there were.
     """
-    selected = _topics(topics)
+    selected = parse_topics(topics, "--topic")
     if not selected:
         raise click.UsageError("give --topic")
 
-    async def found() -> list[dict[str, Any]]:
-        from kafkalite.client.admin import Admin
+    async def found(admin: Admin) -> list[dict[str, Any]]:
+        committed = await admin.list_group_offsets(group_id)
+        return [
+            {"group": group_id, **each._asdict(), "committed_offset": _committed_offset(position)}
+            for each, position in committed.items()
+            if is_selected(each, selected)
+        ]
 
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            committed = await admin.list_group_offsets(group_id)
-            return [
-                {"group": group_id, **each._asdict(), "committed_offset": _committed_offset(position)}
-                for each, position in committed.items()
-                if _is_selected(each, selected)
-            ]
-
-    rows = run(found())
+    rows = ask_cluster(bootstrap_server, timeout, found)
     if not rows:
         fail(f"group {group_id} has committed nothing for {', '.join(topics)}", Exit.NOT_FOUND)
-    write_rows(rows, output, columns=["group", "topic", "partition", "committed_offset"], name="topic")
-    if dry_run:
-        return
-    confirm(f"Delete {len(rows)} offsets of {group_id}?", yes)
-
-    async def call() -> None:
-        from kafkalite.client.admin import Admin
-
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            await admin.delete_group_offsets(group_id, [TopicPartition(row["topic"], row["partition"]) for row in rows])
-
-    run(call())
-    note(f"{len(rows)} offsets of {group_id} deleted")
+    if not dry_run:
+        confirm(f"Delete the offsets of {group_id} for {', '.join(map(partition_name, rows))}?", yes)
+        partitions = [TopicPartition(row["topic"], row["partition"]) for row in rows]
+        ask_cluster(bootstrap_server, timeout, lambda admin: admin.delete_group_offsets(group_id, partitions))
+    write_rows(rows, output, columns=["group", "topic", "partition", "committed_offset"], name=partition_name)
+    note(f"{counted(len(rows), 'offset')} of {group_id} {'would be ' if dry_run else ''}deleted")
 
 
 @group.command()
 @click.argument("groups", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
-def delete(groups: tuple[str, ...], yes: bool, bootstrap_server: str, timeout: float) -> None:
+def delete(groups: tuple[str, ...], dry_run: bool, yes: bool, bootstrap_server: str, timeout: float) -> None:
     """Delete GROUPS, which must have no members, and all that they have committed."""
+    if dry_run:
+
+        async def check(admin: Admin) -> None:
+            for each in (await admin.describe_groups(groups)).values():
+                if each.state == "Dead":
+                    fail(f"there is no group {each.group_id}", Exit.NOT_FOUND)
+                _refuse_members(each)
+                committed = await admin.list_group_offsets(each.group_id)
+                note(f"{each.group_id} with {counted(len(committed), 'committed offset')} would be deleted")
+
+        ask_cluster(bootstrap_server, timeout, check)
+        return
     confirm(f"Delete {', '.join(groups)} and what they have committed?", yes)
 
-    async def call() -> None:
-        from kafkalite.client.admin import Admin
+    async def call(admin: Admin) -> None:
+        await admin.delete_groups(groups)
 
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            await admin.delete_groups(groups)
-
-    run(call())
+    ask_cluster(bootstrap_server, timeout, call)
     note(f"{', '.join(groups)} deleted")

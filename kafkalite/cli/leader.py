@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkalite.cli.calls import admin_options, bootstrap_option, run
+from kafkalite.cli.admin_call import ask_cluster
+from kafkalite.cli.calls import bootstrap_option, refuse
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.output import note, output_option, write_rows
-from kafkalite.cli.partition import parse_partition
+from kafkalite.cli.output import note, output_option, partition_name, write_rows
+from kafkalite.cli.partition_selection import parse_partition, require_partitions
 from kafkalite.types import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import TopicDescription
+    from kafkalite.client.admin import Admin, TopicDescription
+    from kafkalite.client.errors import ClientError
 
 
 @click.group()
@@ -49,33 +51,32 @@ def elect(
         raise click.UsageError("name partitions, or give --all")
     wanted = [parse_partition(each) for each in partitions] or None
     if dry_run:
-        rows = _candidates(run(_described(wanted, bootstrap_server, timeout)), wanted, unclean)
+        topics = None if wanted is None else sorted({each.topic for each in wanted})
+        described = ask_cluster(bootstrap_server, timeout, lambda admin: admin.describe_topics(topics))
+        require_partitions(wanted or [], described)
+        rows = _candidates(described, wanted, unclean)
         columns = ["topic", "partition", "leader", "preferred_leader", "isr"]
-        write_rows(rows, output, columns=columns, name="topic")
+        write_rows(rows, output, columns=columns, name=partition_name)
         return
     if unclean:
         confirm("An unclean election loses the records that the new leader does not have. Go on?", yes)
 
-    async def call() -> dict[TopicPartition, bool]:
-        from kafkalite.client.admin import Admin
+    async def call(admin: Admin) -> tuple[dict[TopicPartition, bool], dict[str, ClientError]]:
+        from kafkalite.client.admin import AdminError
 
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            return await admin.elect_leaders("unclean" if unclean else "preferred", wanted)
+        try:
+            return await admin.elect_leaders("unclean" if unclean else "preferred", wanted), {}
+        except AdminError as problem:
+            return dict(problem.done.values()), problem.failures
 
-    results = [{**each._asdict(), "elected": elected} for each, elected in sorted(run(call()).items())]
-    if results or output not in ("table", "wide"):
-        write_rows(results, output, columns=["topic", "partition", "elected"], name="topic")
-    else:
+    found, failures = ask_cluster(bootstrap_server, timeout, call)
+    results = [{**each._asdict(), "elected": elected} for each, elected in sorted(found.items())]
+    if results or (not failures and output not in ("table", "wide")):
+        write_rows(results, output, columns=["topic", "partition", "elected"], name=partition_name)
+    elif not failures:
         note("no election was needed")
-
-
-async def _described(
-    wanted: list[TopicPartition] | None, bootstrap_server: str, timeout: float
-) -> list[TopicDescription]:
-    from kafkalite.client.admin import Admin
-
-    async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-        return await admin.describe_topics(None if wanted is None else sorted({each.topic for each in wanted}))
+    if failures:
+        refuse(failures)
 
 
 def _candidates(

@@ -5,10 +5,14 @@ Exit codes: see `kafkalite.cli.output.Exit`.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class _Entry(NamedTuple):
@@ -22,13 +26,22 @@ class _Entry(NamedTuple):
 _COMMANDS = {
     "broker": _Entry("broker", "broker", "Run one broker in the foreground."),
     "cluster": _Entry("cluster", "cluster", "Run a cluster on this machine; look at one."),
+    "completion": _Entry("completion", "completion", "Print what makes TAB work in a shell."),
+    "config": _Entry("config", "config", "Settings of topics and brokers, quotas of clients."),
     "consume": _Entry("consume", "consume", "Read records of a topic."),
+    "context": _Entry("context", "context", "Names for clusters: which settings commands use."),
     "demo": _Entry("demo", "demo", "Start a cluster and send the flights of 2013 through it."),
+    "doctor": _Entry("doctor", "doctor", "Look for what is wrong with a cluster, and say what to do."),
     "group": _Entry("group", "group", "Consumer groups: lag, members, offsets."),
     "leader": _Entry("leader", "leader", "Elect leaders of partitions."),
     "log": _Entry("log", "log", "Look into log directories, offline."),
+    "logdir": _Entry("logdir", "logdir", "The brokers' log directories; moves between them."),
+    "offset": _Entry("offset", "offset", "Which offsets partitions have."),
     "partition": _Entry("partition", "partition", "Add partitions, move them to other brokers."),
+    "perf": _Entry("perf", "perf", "Measure producing, consuming, and both."),
     "produce": _Entry("produce", "produce", "Write records to a topic."),
+    "record": _Entry("record", "record", "Delete records before an offset."),
+    "spark": _Entry("spark", "spark", "Nightly batch jobs on Spark: archive, reprocess, compact, audit."),
     "topic": _Entry("topic", "topic", "Create, list, describe and delete topics."),
     "zk": _Entry("zk", "zk", "Run ZooKeeper servers; look into ZooKeeper."),
 }
@@ -49,12 +62,39 @@ class _Commands(click.Group):
             raise TypeError(f"{entry.module}.{entry.attribute} is no command")
         return found
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        if "_KAFKALITE_COMPLETE" in os.environ:
+            import_module("kafkalite.cli.completion_shells")  # a shell asks: it is answered in our way
+        return super().main(*args, **extra)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """The commands without importing them, and the options."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=entry.help) for name, entry in _COMMANDS.items()]
+        return [each for each in found if each.value.startswith(incomplete)] + click.Command.shell_complete(
+            self, ctx, incomplete
+        )
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in _COMMANDS.items()])
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+_EXIT_CODES = """\b
+Exit codes:
+  0  done                        4  it exists already
+  1  failed, or not all done     5  unreachable, or the time was up
+  2  wrong usage                 6  not authorized
+  3  there is no such thing      7  a check found something
+"""
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=_EXIT_CODES,
+)
 @click.version_option(package_name="kafkalite")
 def main() -> None:
     """A broker cluster that is coordinated by ZooKeeper and speaks Apache Kafka's protocol."""

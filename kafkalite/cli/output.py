@@ -1,16 +1,18 @@
 """How commands speak: data on stdout in the shape that `-o` names, everything else on stderr, and one exit code per kind of end.
 
-`table` is for people (aligned columns, in colour on a terminal), `wide` the same with more columns. `json`, `jsonl`, `yaml` and `csv`
-have every field under stable names; `name` prints only names, one per line, for pipes.
+`table` is for people (aligned columns, in colour on a terminal), `wide` the same with more columns; `--no-headers` leaves the titles
+away. `json`, `jsonl`, `yaml` and `csv` have every field under stable names; `name` prints only names, one per line, for pipes.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
+from itertools import groupby
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -18,6 +20,9 @@ import click
 FORMATS = ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Row = Mapping[str, Any]
+
+_NO_HEADERS = "kafkalite.cli.output.no_headers"
 
 
 class Exit(IntEnum):
@@ -25,17 +30,39 @@ class Exit(IntEnum):
 
     OK = 0
     FAILED = 1
+    """It could not be done, or not all of it; each item that failed has a line on stderr."""
     USAGE = 2
+    """The command line makes no sense, or consent was needed and not given."""
     NOT_FOUND = 3
+    """There is no such topic, partition, group, broker, file."""
     EXISTS = 4
+    """It is there already."""
     UNREACHABLE = 5
+    """The cluster cannot be reached, or the time was up."""
     NOT_AUTHORIZED = 6
     CHECK_FAILED = 7
+    """The command worked, and what it was to check is not as it should be."""
+    INTERRUPTED = 130
 
 
 def output_option(default: str = "table", formats: Sequence[str] = FORMATS) -> Callable[[Decorated], Decorated]:
-    """The option `-o`, passed as `output`."""
-    return click.option("-o", "--output", type=click.Choice(formats), default=default, show_default=True)
+    """The option `-o`, passed as `output`; and for tables and CSV `--no-headers`, which `write_rows` looks up itself."""
+    shape = click.option("-o", "--output", type=click.Choice(formats), default=default, show_default=True)
+    if "csv" not in formats:
+        return shape
+    headers = click.option(
+        "--no-headers",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, _, value: ctx.meta.__setitem__(_NO_HEADERS, value),
+        help="With tables and CSV: no titles.",
+    )
+    return lambda function: shape(headers(function))
+
+
+def _with_headers() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is None or not context.meta.get(_NO_HEADERS, False)
 
 
 def note(text: str) -> None:
@@ -43,9 +70,20 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
+def counted(number: int, noun: str) -> str:
+    """ "1 record", "2 records"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def fail(text: str, code: Exit = Exit.FAILED) -> NoReturn:
     """End the command with a line on stderr."""
-    note(f"Error: {text}")
+    fail_each([text], code)
+
+
+def fail_each(texts: Iterable[str], code: Exit) -> NoReturn:
+    """End the command with a line on stderr for each item that failed."""
+    for text in texts:
+        note(f"Error: {text}")
     raise SystemExit(int(code))
 
 
@@ -53,6 +91,14 @@ def write_line(text: str) -> None:
     """One line of data. A reader that went away (`| head`) ends the command quietly."""
     try:
         sys.stdout.write(text + "\n")
+    except BrokenPipeError:
+        _quiet_end()
+
+
+def write_bytes(data: bytes) -> None:
+    """Data as it is, whatever the locale; likewise."""
+    try:
+        sys.stdout.buffer.write(data)
     except BrokenPipeError:
         _quiet_end()
 
@@ -70,9 +116,17 @@ def _quiet_end() -> NoReturn:
 
 
 def write_rows(
-    rows: Sequence[Mapping[str, Any]], output: str, *, columns: Sequence[str], wide: Sequence[str] = (), name: str
+    rows: Sequence[Row],
+    output: str,
+    *,
+    columns: Sequence[str],
+    wide: Sequence[str] = (),
+    name: str | Callable[[Row], str],
 ) -> None:
-    """Print rows in the shape `output`; `columns` (and `wide` ones) are for people, `name` is the field that names a row."""
+    """Print rows in the shape `output`; `columns` (and `wide` ones) are for people, `name` is the field that names a row.
+
+    Rows of one name that follow each other are named once.
+    """
     match output:
         case "json":
             write_line(json.dumps(list(rows), indent=2))
@@ -84,47 +138,70 @@ def write_rows(
         case "csv":
             _write_csv(rows)
         case "name":
-            for row in rows:
-                write_line(str(row[name]))
+            for named, _ in groupby(name(row) if callable(name) else str(row[name]) for row in rows):
+                write_line(named)
         case _:
             _write_table(rows, [*columns, *(wide if output == "wide" else ())])
     flush()
 
 
-def _write_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+def partition_name(row: Row) -> str:
+    """The name of a row about a partition, "topic-3"."""
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _write_csv(rows: Sequence[Row]) -> None:
     if not rows:
         return
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(rows[0])
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    if _with_headers():
+        writer.writerow(rows[0])
     for row in rows:
-        writer.writerow([cell if isinstance(cell, str | int | float) else json.dumps(cell) for cell in row.values()])
+        writer.writerow([_csv_cell(value) for value in row.values()])
+    write_line(lines.getvalue().removesuffix("\n"))
+
+
+def _csv_cell(value: Any) -> Any:
+    """Text and numbers as they are, nothing for null, everything else as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else json.dumps(value)
 
 
 def _cell(value: Any) -> str:
-    if value is None:
+    if value is None or value == "":
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     if isinstance(value, list | tuple):
         return ",".join(_cell(each) for each in value) or "-"
     return str(value)
 
 
-def _write_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+def _write_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     titles = [column.replace("_", " ").upper() for column in columns]
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
     if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(*titles, box=None, pad_edge=False, header_style="bold")
-        for line in cells:
-            table.add_row(*line)
-        Console().print(table)
+        _write_rich_table(titles, cells)
         return
-    widths = [max(len(line[index]) for line in [titles, *cells]) for index in range(len(columns))]
-    for line in [titles, *cells]:
+    lines = [titles, *cells] if _with_headers() else cells
+    widths = [max((len(line[index]) for line in lines), default=0) for index in range(len(columns))]
+    for line in lines:
         write_line("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _write_rich_table(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*titles, box=None, pad_edge=False, header_style="bold", show_header=_with_headers())
+    for line in cells:
+        table.add_row(*(Text(cell) for cell in line))  # not markup: "[x]" stands for itself
+    Console().print(table)
 
 
 def _yaml(value: Any, depth: int) -> list[str]:

@@ -1,39 +1,31 @@
-"""`kafkalite partition add|reassign|list`: more partitions, and the brokers that hold them."""
+"""`kafkalite partition add|set-replication-factor|reassign`: more partitions, more replicas, and the brokers that hold them."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kafkalite.cli.calls import admin_options, bootstrap_option, run
+from kafkalite.cli.admin_call import ask_cluster
+from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
+from kafkalite.cli.moves import PLAN_COLUMNS, Assignment, Execution, assignment_of, plan_rows
+from kafkalite.cli.output import counted, note, output_option, partition_name, write_rows
+from kafkalite.cli.partition_selection import parse_brokers
+from kafkalite.cli.reassign import reassign
+from kafkalite.cli.visibility import until_seen
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import Admin, TopicDescription
-
-Targets = Mapping[TopicPartition, tuple[int, ...] | None]
-
-_POLL_S = 0.2
+    from kafkalite.client.admin import Admin
 
 
 @click.group()
 def partition() -> None:
-    """Add partitions, move them to other brokers, see what is being moved."""
+    """Add partitions, change how many replicas they have, move them to other brokers."""
 
 
-def parse_partition(text: str) -> TopicPartition:
-    """ "topic-3" as a partition. BadParameter."""
-    topic, dash, number = text.rpartition("-")
-    if not topic or not dash or not number.isdecimal():
-        raise click.BadParameter(f"{text!r} is not like topic-3")
-    return TopicPartition(topic, int(number))
+partition.add_command(reassign)
 
 
 @partition.command()
@@ -41,71 +33,48 @@ def parse_partition(text: str) -> TopicPartition:
 @click.argument("total", type=click.IntRange(1))
 @click.option("--replica-assignment", metavar="B:B,B:B", help="Replicas of each new partition, in order.")
 @click.option("--dry-run", is_flag=True, help="Only check that it could be done.")
+@click.option("--wait", is_flag=True, help="Until every broker knows of them, for --timeout seconds at most.")
 @bootstrap_option
 def add(
-    topic: str, total: int, replica_assignment: str | None, dry_run: bool, bootstrap_server: str, timeout: float
+    topic: str,
+    total: int,
+    replica_assignment: str | None,
+    dry_run: bool,
+    wait: bool,
+    bootstrap_server: str,
+    timeout: float,
 ) -> None:
     """Give TOPIC more partitions, TOTAL in all. Keys go to other partitions from then on."""
-    from kafkalite.client.admin import Admin, NewPartitions
-
     replicas = None
     if replica_assignment is not None:
-        replicas = [_brokers(each, ":") for each in replica_assignment.split(",")]
+        replicas = [parse_brokers(each, ":") for each in replica_assignment.split(",")]
 
-    async def call() -> None:
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            await admin.create_partitions({topic: NewPartitions(total, replicas)}, validate_only=dry_run)
+    async def call(admin: Admin) -> None:
+        from kafkalite.client.admin import NewPartitions
 
-    run(call())
-    note(f"{topic} {'could have' if dry_run else 'has'} {total} partitions")
+        await admin.create_partitions({topic: NewPartitions(total, replicas)}, validate_only=dry_run)
+        if wait and not dry_run:
+            await until_seen(admin, {topic: total}, timeout)
 
-
-def _brokers(text: str, separator: str = ",") -> tuple[int, ...]:
-    try:
-        return tuple(int(each) for each in text.split(separator))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no list of broker ids") from None
+    ask_cluster(bootstrap_server, timeout, call)
+    note(f"{topic} {'could have' if dry_run else 'has'} {counted(total, 'partition')}")
 
 
-@partition.command("list")
-@click.argument("partitions", nargs=-1)
-@bootstrap_option
-@output_option()
-def list_(partitions: tuple[str, ...], bootstrap_server: str, timeout: float, output: str) -> None:
-    """Show the partitions (TOPIC-N; default: all) whose replicas are being moved."""
-    from kafkalite.client.admin import Admin, PartitionReassignment
-
-    wanted = [parse_partition(each) for each in partitions] or None
-
-    async def call() -> dict[TopicPartition, PartitionReassignment]:
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            return await admin.list_partition_reassignments(wanted)
-
-    rows = [each.to_dict() for each in run(call()).values()]
-    columns = ["topic", "partition", "replicas", "adding_replicas", "removing_replicas"]
-    if rows or output not in ("table", "wide"):
-        write_rows(rows, output, columns=columns, name="topic")
-    else:
-        note("nothing is being moved")
-
-
-@partition.command()
-@click.argument("moves", nargs=-1, metavar="[TOPIC-N=B,B,B]...")
+@partition.command("set-replication-factor")
+@click.argument("topics", nargs=-1, required=True)
+@click.option("-r", "--replication-factor", type=click.IntRange(1), required=True, help="Replicas of each partition.")
 @click.option(
-    "--file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help='Moves as JSON, in the form of Kafka\'s tools: {"partitions": [{"topic": …, "partition": …, "replicas": […]}]}.',
+    "--throttle", type=click.IntRange(1), metavar="BYTES", help="Bytes a second from and to each broker, at most."
 )
-@click.option("--cancel", is_flag=True, help="Stop the moves of the named partitions (TOPIC-N) and undo them.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be moved.")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--wait", is_flag=True, help="Until all is moved, for --timeout seconds at most.")
 @bootstrap_option
 @output_option()
-def reassign(
-    moves: tuple[str, ...],
-    file: Path | None,
-    cancel: bool,
+def set_replication_factor(
+    topics: tuple[str, ...],
+    replication_factor: int,
+    throttle: int | None,
     dry_run: bool,
     yes: bool,
     wait: bool,
@@ -113,89 +82,36 @@ def reassign(
     timeout: float,
     output: str,
 ) -> None:
-    """Move partitions to other brokers: the first one named is the preferred leader.
+    """Give every partition of TOPICS so many replicas.
 
-    Shows what changes, asks (--yes for scripts), and begins the moves; `partition list` shows those that go on.
+    New ones come to the brokers with the fewest replicas, in racks that have none; preferred leaders stay. Asks first; a script must
+    give --yes.
     """
-    targets = _targets(moves, file, cancel)
+    from kafkalite.cli.reassignment_plan import with_replication_factor
 
-    async def described() -> list[TopicDescription]:
-        from kafkalite.client.admin import Admin
+    async def planned(admin: Admin) -> tuple[Assignment, Assignment]:
+        named = await admin.describe_topics(topics)
+        nodes = (await admin.describe_cluster()).brokers
+        described = await admin.describe_topics()
+        in_sync = {TopicPartition(each.topic, each.partition): each.isr for topic in named for each in topic.partitions}
+        racks = {node.id: node.rack for node in nodes if node.rack is not None}
+        current = assignment_of(described)
+        brokers = [node.id for node in nodes]
+        targets = with_replication_factor(current, list(in_sync), replication_factor, brokers, racks, in_sync)
+        return current, {each: target for each, target in targets.items() if target != current[each]}
 
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            cluster = await admin.describe_cluster()
-            known = {broker.id for broker in cluster.brokers}
-            unknown = {broker for target in targets.values() for broker in target or ()} - known
-            if unknown:
-                fail(f"no such brokers: {', '.join(map(str, sorted(unknown)))}", Exit.NOT_FOUND)
-            return await admin.describe_topics(sorted({each.topic for each in targets}))
-
-    rows = _plan(run(described()), targets)
-    columns = ["topic", "partition", "replicas", "target", "adding", "removing"]
-    write_rows(rows, output, columns=columns, name="topic")
-    if dry_run:
-        return
-    confirm(f"{'Cancel' if cancel else 'Begin'} {len(rows)} moves?", yes)
-
-    async def call() -> None:
-        from kafkalite.client.admin import Admin
-
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            await admin.alter_partition_reassignments(targets)
-            if wait:
-                await _until_moved(admin, targets, timeout)
-
-    run(call())
-    note(f"{len(rows)} moves {'cancelled' if cancel else 'done' if wait else 'begun'}")
-
-
-def _targets(moves: tuple[str, ...], file: Path | None, cancel: bool) -> Targets:
-    found: dict[TopicPartition, tuple[int, ...] | None] = _from_file(file) if file is not None else {}
-    for move in moves:
-        name, equals, brokers = move.partition("=")
-        if bool(equals) == cancel:
-            raise click.BadParameter(f"{move!r} is not like {'topic-3' if cancel else 'topic-3=101,102,103'}")
-        found[parse_partition(name)] = None if cancel else _brokers(brokers)
-    if not found:
-        raise click.UsageError("name what is to be moved, or give --file")
-    return dict.fromkeys(found) if cancel else found
-
-
-def _from_file(file: Path) -> dict[TopicPartition, tuple[int, ...] | None]:
-    try:
-        partitions = json.loads(file.read_text())["partitions"]
-        return {
-            TopicPartition(str(each["topic"]), int(each["partition"])): tuple(map(int, each["replicas"]))
-            for each in partitions
-        }
-    except (KeyError, TypeError, ValueError) as problem:
-        raise click.BadParameter(f"{file} has no moves in Kafka's form: {problem!r}", param_hint="--file") from None
-
-
-def _plan(described: list[TopicDescription], targets: Targets) -> list[dict[str, Any]]:
-    """What each move changes. Ends the command for partitions that do not exist."""
-    now = {(topic.name, each.partition): each.replicas for topic in described for each in topic.partitions}
-    rows = []
-    for each, target in targets.items():
-        if each not in now:
-            fail(f"there is no partition {each}", Exit.NOT_FOUND)
-        replicas = now[each]
-        rows.append(
-            {
-                **each._asdict(),
-                "replicas": list(replicas),
-                "target": None if target is None else list(target),
-                "adding": [broker for broker in target or () if broker not in replicas],
-                "removing": [broker for broker in replicas if target is not None and broker not in target],
-            }
+    current, targets = ask_cluster(bootstrap_server, timeout, planned)
+    rows = plan_rows(current, targets)
+    if targets and not dry_run:
+        confirm(f"Change the replicas of {counted(len(rows), 'partition')} of {', '.join(topics)}?", yes)
+        execution = Execution(throttle, timeout if wait else None)
+        ask_cluster(bootstrap_server, timeout, lambda admin: execution.run(admin, current, targets))
+    write_rows(rows, output, columns=PLAN_COLUMNS, name=partition_name)
+    if targets and not dry_run:
+        note(execution.told(len(rows)))
+    else:
+        note(
+            f"{counted(len(rows), 'partition')} would change"
+            if rows
+            else f"all have {replication_factor} replicas already"
         )
-    return rows
-
-
-async def _until_moved(admin: Admin, targets: Targets, timeout_s: float) -> None:
-    try:
-        async with asyncio.timeout(timeout_s):
-            while left := await admin.list_partition_reassignments(targets):
-                await asyncio.sleep(_POLL_S)
-    except TimeoutError:
-        fail(f"{len(left)} moves go on after {timeout_s:g} s: {', '.join(map(str, left))}", Exit.UNREACHABLE)

@@ -134,12 +134,12 @@ def target_of(
     return Named("earliest" if to_earliest else "latest")
 
 
-def parse_datetime(text: str) -> int:
-    """A time in ISO 8601 as ms since 1970; UTC where it names no zone, as with Kafka's tools. BadParameter."""
+def parse_datetime(text: str, option: str = "--to-datetime") -> int:
+    """A time in ISO 8601 as ms since 1970; UTC where it names no zone, as with Kafka's tools. BadParameter names the option."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is not like 2013-01-31T06:00:00", param_hint="--to-datetime") from None
+        raise click.BadParameter(f"{text!r} is not like 2013-01-31T06:00:00", param_hint=option) from None
     aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -28,7 +29,7 @@ async def stdin_lines() -> AsyncIterator[bytes]:
             putting = chunks.put(data)
             try:
                 asyncio.run_coroutine_threadsafe(putting, loop).result()
-            except (RuntimeError, asyncio.CancelledError):
+            except (RuntimeError, concurrent.futures.CancelledError):
                 putting.close()
                 return  # the command has ended
 

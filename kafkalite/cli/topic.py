@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkalite.cli.calls import admin_options, bootstrap_option, run
+from kafkalite.cli.admin_call import ask_cluster
+from kafkalite.cli.calls import bootstrap_option, refuse
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.output import Exit, note, output_option, write_rows
+from kafkalite.cli.output import Exit, counted, note, output_option, write_rows
+from kafkalite.cli.visibility import until_seen
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import TopicDescription
+    from kafkalite.client.admin import Admin, CreatedTopic, TopicDescription
     from kafkalite.client.cluster_view import PartitionView
+    from kafkalite.client.errors import ClientError
 
 
 @click.group()
@@ -53,7 +56,8 @@ def _assignment(text: str | None) -> dict[int, list[int]] | None:
 )
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting of the topic.")
 @click.option("--if-not-exists", is_flag=True, help="It is no error when the topic is there already.")
-@click.option("--validate-only", is_flag=True, help="Only check that it could be created.")
+@click.option("--dry-run", "--validate-only", "dry_run", is_flag=True, help="Only check that it could be created.")
+@click.option("--wait", is_flag=True, help="Until every broker knows of them, for --timeout seconds at most.")
 @bootstrap_option
 @output_option()
 def create(
@@ -63,35 +67,47 @@ def create(
     replica_assignment: str | None,
     configs: tuple[str, ...],
     if_not_exists: bool,
-    validate_only: bool,
+    dry_run: bool,
+    wait: bool,
     bootstrap_server: str,
     timeout: float,
     output: str,
 ) -> None:
-    """Create topics."""
-    from kafkalite.client.admin import Admin, AdminError, CreatedTopic, NewTopic
-    from kafkalite.errors import ErrorCode
-
+    """Create topics. Those that can be are created, also when others cannot."""
     settings = _pairs(configs, "--config")
     replicas = _assignment(replica_assignment)
 
-    async def call() -> list[CreatedTopic]:
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            created: list[CreatedTopic] = []
-            for name in names:
-                new = NewTopic(name, partitions, replication_factor, replicas, settings)
-                try:
-                    created += await admin.create_topics([new], validate_only=validate_only)
-                except AdminError as problem:
-                    if not if_not_exists or problem.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                        raise
-                    note(f"topic {name} exists already")
-            return created
+    async def call(admin: Admin) -> tuple[list[CreatedTopic], dict[str, ClientError]]:
+        from kafkalite.client.admin import AdminError, NewTopic
 
-    rows = [each.to_dict() for each in run(call())]
+        wanted = [NewTopic(name, partitions, replication_factor, replicas, settings) for name in dict.fromkeys(names)]
+        failures: dict[str, ClientError] = {}
+        try:
+            created = await admin.create_topics(wanted, validate_only=dry_run)
+        except AdminError as problem:
+            created, failures = list(problem.done.values()), problem.failures
+        if wait and created and not dry_run:
+            await until_seen(admin, {each.name: max(1, each.num_partitions) for each in created}, timeout)
+        return created, failures
+
+    created, failures = ask_cluster(bootstrap_server, timeout, call)
+    if if_not_exists:
+        failures = _without_existing(failures)
+    rows = [each.to_dict() for each in created]
     columns = ["name", "num_partitions", "replication_factor"]
-    if rows or output not in ("table", "wide"):
+    if rows or (not failures and output not in ("table", "wide")):
         write_rows(rows, output, columns=columns, wide=["topic_id"], name="name")
+    if failures:
+        refuse(failures)
+
+
+def _without_existing(failures: dict[str, ClientError]) -> dict[str, ClientError]:
+    from kafkalite.errors import ErrorCode
+
+    left = {name: error for name, error in failures.items() if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS}
+    for name in failures.keys() - left.keys():
+        note(f"topic {name} exists already")
+    return left
 
 
 @topic.command("list")
@@ -116,13 +132,7 @@ def list_(internal: bool, bootstrap_server: str, timeout: float, output: str) ->
 
 
 def _described(names: tuple[str, ...] | None, bootstrap_server: str, timeout: float) -> list[TopicDescription]:
-    from kafkalite.client.admin import Admin
-
-    async def call() -> list[TopicDescription]:
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            return await admin.describe_topics(names)
-
-    return run(call())
+    return ask_cluster(bootstrap_server, timeout, lambda admin: admin.describe_topics(names))
 
 
 def partition_rows(described: list[TopicDescription]) -> list[dict[str, Any]]:
@@ -201,31 +211,51 @@ def _selected(described: list[TopicDescription], *, only_unavailable: bool) -> l
 @click.option("--if-exists", is_flag=True, help="It is no error when the topic is not there.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--wait", is_flag=True, help="Until no broker knows of them any more, for --timeout seconds at most.")
 @bootstrap_option
 def delete(
-    names: tuple[str, ...], if_exists: bool, dry_run: bool, yes: bool, bootstrap_server: str, timeout: float
+    names: tuple[str, ...],
+    if_exists: bool,
+    dry_run: bool,
+    yes: bool,
+    wait: bool,
+    bootstrap_server: str,
+    timeout: float,
 ) -> None:
     """Delete topics with all their records. Asks first; a script must give --yes."""
-    from kafkalite.client.admin import Admin, AdminError
-    from kafkalite.errors import ErrorCode
-
     if dry_run:
         for each in _described(names, bootstrap_server, timeout):
-            note(f"{each.name} with {len(each.partitions)} partitions would be deleted")
+            note(f"{each.name} with {counted(len(each.partitions), 'partition')} would be deleted")
         return
     confirm(f"Delete {', '.join(names)} with all records?", yes)
 
-    async def call() -> None:
-        async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-            try:
-                await admin.delete_topics(names)
-            except AdminError as problem:
-                missing = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
-                failures = {
-                    name: error for name, error in problem.failures.items() if not (if_exists and error.code in missing)
-                }
-                if failures:
-                    raise AdminError(failures) from None
+    async def call(admin: Admin) -> dict[str, ClientError]:
+        from kafkalite.client.admin import AdminError
 
-    run(call())
-    note(f"deleted {', '.join(names)}")
+        failures: dict[str, ClientError] = {}
+        try:
+            await admin.delete_topics(names)
+        except AdminError as problem:
+            failures = problem.failures
+        done = set(names) - failures.keys()
+        if wait and done:
+            await until_seen(admin, dict.fromkeys(done, 0), timeout)
+        return failures
+
+    failures = ask_cluster(bootstrap_server, timeout, call)
+    deleted = [name for name in dict.fromkeys(names) if name not in failures]
+    if deleted:
+        note(f"deleted {', '.join(deleted)}")
+    if if_exists:
+        failures = _without_missing(failures)
+    if failures:
+        refuse(failures)
+
+
+def _without_missing(failures: dict[str, ClientError]) -> dict[str, ClientError]:
+    from kafkalite.errors import ErrorCode
+
+    left = {name: error for name, error in failures.items() if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    for name in failures.keys() - left.keys():
+        note(f"topic {name} is not there")
+    return left

@@ -1,9 +1,9 @@
-"""`kafkalite zk serve|tree|get|watch`: ZooKeeper servers, and a look at what is in ZooKeeper."""
+"""`kafkalite zk run|serve|tree|get|watch`: ZooKeeper servers, and a look at what is in ZooKeeper."""
 
 from __future__ import annotations
 
-import asyncio
 import json
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,8 @@ def zk() -> None:
 @output_option("table", ("table", "json"))
 def serve(servers: int, data_dir: Path, base_port: int, output: str) -> None:
     """Run ZooKeeper servers in the foreground until SIGTERM or SIGINT."""
+    import asyncio
+
     from zk.ensemble import Ensemble, EnsembleError
     from zk.server_classes import MissingRequirementError
 
@@ -64,6 +66,48 @@ def serve(servers: int, data_dir: Path, base_port: int, output: str) -> None:
         fail(str(problem), Exit.USAGE)
     except (EnsembleError, MissingRequirementError, OSError) as problem:
         fail(str(problem))
+
+
+@zk.command("run")
+@click.option(
+    "--config", type=click.Path(dir_okay=False, path_type=Path), required=True, help="A zoo.cfg of ZooKeeper."
+)
+@click.option("--id", "server_id", type=click.IntRange(1, 255), help="Written to dataDir/myid if that does not exist.")
+@click.option("--heap-mb", type=click.IntRange(32), default=512, show_default=True, help="Memory of the Java heap.")
+def run_server(config: Path, server_id: int | None, heap_mb: int) -> None:
+    """Run one ZooKeeper server, a member of an ensemble or a lone one, in the foreground until SIGTERM or SIGINT.
+
+    The process becomes ZooKeeper's. Options in SERVER_JVMFLAGS are given to Java.
+    """
+    from kafkalite.config.keys import ConfigError
+    from kafkalite.config.properties import read_properties
+    from zk.server_classes import MissingRequirementError
+    from zk.server_command import server_command
+
+    try:
+        settings = read_properties(config)
+        data_dir = settings.get("dataDir")
+        if not data_dir:
+            fail(f"{config} has no dataDir; ZooKeeper needs to know where its data is", Exit.USAGE)
+        options = [f"-Xmx{heap_mb}m", "-XX:+ExitOnOutOfMemoryError"]
+        command = server_command(config.absolute(), Path(data_dir), options)
+        if server_id is not None:
+            _claim_id(Path(data_dir, "myid"), server_id)
+        flush()
+        os.execv(command[0], command)
+    except (ConfigError, MissingRequirementError, OSError) as problem:
+        fail(str(problem))
+
+
+def _claim_id(path: Path, server_id: int) -> None:
+    """Data of another member must not be served under this id: its votes would count twice."""
+    try:
+        with path.open("x") as new:
+            new.write(f"{server_id}\n")
+    except FileExistsError:
+        found = path.read_text().strip()
+        if found != str(server_id):
+            fail(f"{path} says that this is server {found}, not {server_id}; give the right --id or another dataDir")
 
 
 @zk.command()
@@ -116,6 +160,8 @@ def get(path: str, zookeeper: str, output: str) -> None:
 @zookeeper_option
 def watch(path: str, zookeeper: str) -> None:
     """Print a line for each change of a znode and of its children, until interrupted."""
+    from asyncio import Event
+
     from zk.watches import ChildrenChanged, ChildWatch, DataChanged, DataWatch
 
     def data_changed(change: DataChanged) -> None:
@@ -133,6 +179,6 @@ def watch(path: str, zookeeper: str) -> None:
         await DataWatch(session, path, data_changed).start()
         await ChildWatch(session, path, children_changed).start()
         note("watching; interrupt to end")
-        await asyncio.Event().wait()
+        await Event().wait()
 
     with_session(zookeeper, follow)

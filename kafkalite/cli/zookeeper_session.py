@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kafkalite.cli.calls import context_option, given_on_command_line
 from kafkalite.cli.output import Exit, fail
 
 if TYPE_CHECKING:
@@ -16,24 +17,43 @@ if TYPE_CHECKING:
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _CONNECT_TIMEOUT_S = 10.0
+_DEFAULT_CONNECT = "localhost:2181"
 
 
 def zookeeper_option(function: Decorated) -> Decorated:
-    """The option `--zookeeper`, passed as `zookeeper`."""
-    return click.option(
+    """The options `--zookeeper`, passed as `zookeeper`, and `--context`; see `context_settings` for what wins over what."""
+    function = click.option(
         "-z",
         "--zookeeper",
-        envvar="KAFKALITE_ZOOKEEPER",
-        default="localhost:2181",
-        show_default=True,
-        show_envvar=True,
+        default="",
+        callback=_resolved,
         metavar="HOST:PORT,.../CHROOT",
-        help="ZooKeeper's servers.",
+        help=f"ZooKeeper's servers.  [default: KAFKALITE_ZOOKEEPER, the context's, or {_DEFAULT_CONNECT}]",
     )(function)
+    return context_option(function)
+
+
+def _resolved(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Where ZooKeeper is, when the option does not say it."""
+    if value or ctx.resilient_parsing:
+        return value
+    from kafkalite.cli.context_file import ContextError
+    from kafkalite.cli.context_settings import ZOOKEEPER_CONNECT, gather, working_directory
+    from kafkalite.config.keys import ConfigError
+
+    try:
+        found = gather(given_on_command_line(), os.environ, working_directory(), [ZOOKEEPER_CONNECT]).get(
+            ZOOKEEPER_CONNECT
+        )
+    except (ConfigError, ContextError) as problem:
+        fail(str(problem), Exit.USAGE)
+    return found.value if found is not None else _DEFAULT_CONNECT
 
 
 def with_session(connect: str, use: Callable[[Session], Awaitable[None]]) -> None:
     """Run `use` with a connected session; errors end the command."""
+    import asyncio
+
     from zk.kazoo_store import KazooStore
     from zk.session import Session
     from zk.store import NoNodeError, StoreError
@@ -51,6 +71,8 @@ def with_session(connect: str, use: Callable[[Session], Awaitable[None]]) -> Non
         asyncio.run(call())
     except NoNodeError as problem:
         fail(f"no znode {problem.path}", Exit.NOT_FOUND)
+    except ValueError as problem:
+        fail(str(problem), Exit.USAGE)
     except (OSError, TimeoutError, StoreError) as problem:
         fail(f"ZooKeeper at {connect}: {problem}", Exit.UNREACHABLE)
     except KeyboardInterrupt:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from kafkalite.client.records import ConsumerRecord as ConsumerRecord
     from kafkalite.client.records import OffsetAndMetadata as OffsetAndMetadata
     from kafkalite.client.records import RecordMetadata as RecordMetadata
-    from kafkalite.client.sync import SyncAdmin as SyncAdmin
-    from kafkalite.client.sync import SyncConsumer as SyncConsumer
-    from kafkalite.client.sync import SyncProducer as SyncProducer
+    from kafkalite.client.sync_admin import SyncAdmin as SyncAdmin
+    from kafkalite.client.sync_consumer import SyncConsumer as SyncConsumer
+    from kafkalite.client.sync_producer import SyncProducer as SyncProducer
     from kafkalite.types import TopicPartition as TopicPartition
 
 _HOMES = {
@@ -33,9 +33,9 @@ _HOMES = {
     "Producer": "producer",
     "RebalanceListener": "group_session",
     "RecordMetadata": "records",
-    "SyncAdmin": "sync",
-    "SyncConsumer": "sync",
-    "SyncProducer": "sync",
+    "SyncAdmin": "sync_admin",
+    "SyncConsumer": "sync_consumer",
+    "SyncProducer": "sync_producer",
     "TopicPartition": "records",
 }
 

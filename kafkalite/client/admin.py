@@ -1,4 +1,4 @@
-"""Administration: topics, records, offsets, settings, the cluster; partitions in `partition_admin`, groups in `group_admin`.
+"""Administration: topics and the cluster here; records, settings, quotas, log directories, partitions and groups each in `<noun>_admin`.
 
 Every call is typed; answers are frozen, with `.to_dict()`. Calls that only a controller serves are sent to it, and again to the next
 one when it has moved. A call over several items raises the error of the first that failed after all were tried; `error.failures` of an
@@ -9,42 +9,42 @@ from __future__ import annotations
 
 import dataclasses
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from kafkalite.client.cluster_client import ClusterClient, Opener
-from kafkalite.client.cluster_view import BrokerNode, PartitionView, TopicView
+from kafkalite.client.cluster_view import BrokerNode, ClusterView, PartitionView, TopicView
+from kafkalite.client.config_admin import ConfigAdmin
+from kafkalite.client.config_admin import ConfigChange as ConfigChange
+from kafkalite.client.config_admin import ConfigEntry as ConfigEntry
+from kafkalite.client.config_admin import ConfigResource as ConfigResource
+from kafkalite.client.config_admin import ConfigSynonym as ConfigSynonym
 from kafkalite.client.errors import AdminError as AdminError
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.client.group_admin import GroupAdmin
 from kafkalite.client.group_admin import GroupDescription as GroupDescription
 from kafkalite.client.group_admin import GroupListing as GroupListing
 from kafkalite.client.group_admin import GroupMember as GroupMember
-from kafkalite.client.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from kafkalite.client.log_dir_admin import LogDir as LogDir
+from kafkalite.client.log_dir_admin import LogDirAdmin
+from kafkalite.client.log_dir_admin import LogDirReplica as LogDirReplica
+from kafkalite.client.log_dir_admin import Replica as Replica
 from kafkalite.client.options import options_from_config
 from kafkalite.client.partition_admin import NewPartitions as NewPartitions
 from kafkalite.client.partition_admin import PartitionAdmin
 from kafkalite.client.partition_admin import PartitionReassignment as PartitionReassignment
-from kafkalite.client.records import OffsetAndTimestamp
+from kafkalite.client.quota_admin import ClientQuota as ClientQuota
+from kafkalite.client.quota_admin import QuotaAdmin
+from kafkalite.client.quota_admin import QuotaEntity as QuotaEntity
+from kafkalite.client.quota_admin import QuotaFilter as QuotaFilter
+from kafkalite.client.record_admin import DeletedRecords as DeletedRecords
+from kafkalite.client.record_admin import RecordAdmin
 from kafkalite.client.retry import RetryPolicy
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition, topic_id_to_text
-
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
-_RESOURCE_TYPES = {"topic": _TOPIC_RESOURCE, "broker": _BROKER_RESOURCE}
-_CONFIG_SOURCES = {
-    0: "UNKNOWN",
-    1: "DYNAMIC_TOPIC_CONFIG",
-    2: "DYNAMIC_BROKER_CONFIG",
-    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
-    4: "STATIC_BROKER_CONFIG",
-    5: "DEFAULT_CONFIG",
-    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
-}
-_OFFSETS_BY_NAME = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
+from kafkalite.types import topic_id_to_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,37 +109,7 @@ class ClusterDescription:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
-    """One setting; `value` is None when it is sensitive. `source` is Kafka's name of where it comes from."""
-
-    name: str
-    value: str | None
-    source: str
-    read_only: bool
-    is_sensitive: bool
-    documentation: str | None = None
-
-    @property
-    def is_default(self) -> bool:
-        return self.source == "DEFAULT_CONFIG"
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class DeletedRecords:
-    """The first offset that a partition still has after `delete_records`."""
-
-    topic_partition: TopicPartition
-    low_watermark: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**self.topic_partition._asdict(), "low_watermark": self.low_watermark}
-
-
-class Admin(PartitionAdmin, GroupAdmin):
+class Admin(RecordAdmin, ConfigAdmin, QuotaAdmin, LogDirAdmin, PartitionAdmin, GroupAdmin):
     """Administrative calls. Use it as `async with Admin(bootstrap_servers=…) as admin`, or `connect` and `close` it.
 
     `request_timeout_ms` bounds one request, `default_api_timeout_ms` a whole call with its retries.
@@ -197,17 +167,6 @@ class Admin(PartitionAdmin, GroupAdmin):
     ) -> None:
         await self.close()
 
-    async def _retrying(self, attempt: Callable[[], Awaitable[Any]], what: str) -> Any:
-        return await self._cluster.retrying(attempt, what, self._api_timeout_s)
-
-    async def _ask_controller(self, request: Any) -> Any:
-        if self._cluster.view.controller_id < 0:
-            await self._cluster.refresh()
-        controller = self._cluster.view.controller_id
-        if controller < 0:
-            raise ClientError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
-        return await self._cluster.request(controller, request)
-
     # topics
 
     async def create_topics(
@@ -226,7 +185,7 @@ class Admin(PartitionAdmin, GroupAdmin):
             left = [topic for name, topic in wanted.items() if name not in created and name not in failures]
             request = m.CreateTopicsRequest(
                 topics=[_creatable(topic) for topic in left],
-                timeout_ms=self._request_timeout_ms if timeout_ms is None else timeout_ms,
+                timeout_ms=self._timeout(timeout_ms),
                 validate_only=validate_only,
             )
             response = await self._ask_controller(request)
@@ -246,7 +205,7 @@ class Admin(PartitionAdmin, GroupAdmin):
 
         await self._retrying(attempt, "creating topics")
         if failures:
-            raise AdminError(failures)
+            raise AdminError(failures, created)
         return [created[name] for name in wanted]
 
     async def delete_topics(self, topics: Iterable[str], *, timeout_ms: int | None = None) -> None:
@@ -260,7 +219,7 @@ class Admin(PartitionAdmin, GroupAdmin):
             left = [name for name in wanted if name not in done and name not in failures]
             request = m.DeleteTopicsRequest(
                 topics=[m.DeleteTopicState(name=name) for name in left],
-                timeout_ms=self._request_timeout_ms if timeout_ms is None else timeout_ms,
+                timeout_ms=self._timeout(timeout_ms),
             )
             response = await self._ask_controller(request)
             for answer in response.responses:
@@ -290,93 +249,16 @@ class Admin(PartitionAdmin, GroupAdmin):
         view = await self._cluster.fetch_topics(names)
         return [_description(view.topics[name]) for name in names]
 
-    # records and offsets
-
-    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> list[DeletedRecords]:
-        """Delete all records before an offset of each partition; -1 stands for the high watermark.
-
-        AdminError with OFFSET_OUT_OF_RANGE, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION, … for those that failed.
-        """
-        wanted = {TopicPartition(*each): offset for each, offset in offsets.items()}
-        done: dict[TopicPartition, DeletedRecords] = {}
-        failures: dict[str, ClientError] = {}
-        await self._cluster.fetch_topics(sorted({each.topic for each in wanted}))
-        self._cluster.watch_topics({each.topic for each in wanted})
-        await self._cluster.refresh()
-
-        async def attempt() -> None:
-            left = {each: offset for each, offset in wanted.items() if each not in done and str(each) not in failures}
-            for leader, asked in self._by_leader(left).items():
-                await self._delete_on(leader, asked, done, failures)
-
-        await self._retrying(attempt, "deleting records")
-        if failures:
-            raise AdminError(failures)
-        return [done[each] for each in wanted]
-
-    def _by_leader(self, wanted: Mapping[TopicPartition, int]) -> dict[int, dict[TopicPartition, int]]:
-        grouped: dict[int, dict[TopicPartition, int]] = {}
-        for each, value in wanted.items():
-            known = self._cluster.view.partition(each)
-            if known is None:
-                raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(each))
-            if known.leader < 0:
-                raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, str(each))
-            grouped.setdefault(known.leader, {})[each] = value
-        return grouped
-
-    async def _delete_on(
-        self,
-        leader: int,
-        asked: Mapping[TopicPartition, int],
-        done: dict[TopicPartition, DeletedRecords],
-        failures: dict[str, ClientError],
-    ) -> None:
-        m = messages.delete_records_request
-        topics: dict[str, list[Any]] = {}
-        for each, offset in asked.items():
-            topics.setdefault(each.topic, []).append(
-                m.DeleteRecordsPartition(partition_index=each.partition, offset=offset)
-            )
-        request = m.DeleteRecordsRequest(
-            topics=[m.DeleteRecordsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
-            timeout_ms=self._request_timeout_ms,
+    async def describe_topics_at(self, broker: int, topics: Iterable[str]) -> dict[str, TopicDescription]:
+        """What one broker tells of topics now, by name; those that it does not know (yet, or any more) are left out."""
+        m = messages.metadata_request
+        request = m.MetadataRequest(
+            topics=[m.MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
         )
-        response = await self._cluster.request(leader, request)
-        again: ClientError | None = None
-        for topic in response.topics:
-            for answer in topic.partitions:
-                each = TopicPartition(topic.name, answer.partition_index)
-                if not answer.error_code:
-                    done[each] = DeletedRecords(each, answer.low_watermark)
-                    continue
-                error = error_of(answer.error_code, f"deleting records of {each}")
-                if error.retriable:
-                    again = error
-                else:
-                    failures[str(each)] = error
-        if again is not None:
-            raise again
+        view = ClusterView().updated(await self._ask(broker, request, f"asking broker {broker} for topics"))
+        return {name: _description(topic) for name, topic in view.topics.items()}
 
-    async def list_offsets(
-        self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str = "read_uncommitted"
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition the offset of "earliest", "latest", "max-timestamp", or the first at or after a time (ms).
-
-        None where no record is that young. UNKNOWN_TOPIC_OR_PARTITION when there is no such topic.
-        """
-        levels = {"read_uncommitted": 0, "read_committed": 1}
-        if isolation_level not in levels:
-            raise ValueError(f"isolation_level is {isolation_level!r}; it may be {', '.join(levels)}")
-        timestamps: dict[TopicPartition, int] = {}
-        for each, value in wanted.items():
-            if isinstance(value, str) and value not in _OFFSETS_BY_NAME:
-                raise ValueError(f"no offset {value!r}; there are {', '.join(_OFFSETS_BY_NAME)} and times in ms")
-            timestamps[TopicPartition(*each)] = _OFFSETS_BY_NAME[value] if isinstance(value, str) else value
-        await self._cluster.fetch_topics(sorted({each.topic for each in timestamps}))
-        return await list_offsets(self._cluster, timestamps, levels[isolation_level], self._api_timeout_s)
-
-    # cluster and settings
+    # cluster
 
     async def describe_cluster(self) -> ClusterDescription:
         """Brokers, controller and cluster id, as one broker sees them now."""
@@ -394,43 +276,6 @@ class Admin(PartitionAdmin, GroupAdmin):
         return ClusterDescription(
             response.cluster_id, response.controller_id, tuple(sorted(brokers, key=lambda broker: broker.id))
         )
-
-    async def describe_configs(
-        self, resource_type: str, name: str, *, keys: Sequence[str] | None = None, documentation: bool = False
-    ) -> dict[str, ConfigEntry]:
-        """The settings of a "topic" by name or of a "broker" by id, all or only `keys`."""
-        if resource_type not in _RESOURCE_TYPES:
-            raise ValueError(f"no resource type {resource_type!r}; there are {', '.join(_RESOURCE_TYPES)}")
-        m = messages.describe_configs_request
-        resource = m.DescribeConfigsResource(
-            resource_type=_RESOURCE_TYPES[resource_type],
-            resource_name=str(name),
-            configuration_keys=None if keys is None else list(keys),
-        )
-        request = m.DescribeConfigsRequest(resources=[resource], include_documentation=documentation)
-
-        async def attempt() -> Any:
-            if resource_type == "broker":
-                response = await self._cluster.request(int(name), request)
-            else:
-                response = await self._cluster.request_any(request)
-            (result,) = response.results
-            if result.error_code:
-                raise error_of(result.error_code, f"settings of {resource_type} {name}", result.error_message)
-            return result
-
-        result = await self._retrying(attempt, "describing settings")
-        return {
-            each.name: ConfigEntry(
-                each.name,
-                each.value,
-                _CONFIG_SOURCES.get(each.config_source, "UNKNOWN"),
-                bool(each.read_only),
-                bool(each.is_sensitive),
-                each.documentation,
-            )
-            for each in result.configs
-        }
 
 
 def _creatable(topic: NewTopic) -> Any:

@@ -21,6 +21,7 @@ from kafkalite.client.errors import (
     NoBrokersAvailableError,
     error_of,
 )
+from kafkalite.client.heap import keep_freed_memory
 from kafkalite.client.retry import RetryPolicy, is_retriable
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
@@ -105,6 +106,7 @@ class ClusterClient:
         Raises NoBrokersAvailableError, which names for each bootstrap server what went wrong, as soon as all have failed.
         """
         self._check_open()
+        keep_freed_memory()
         reasons: dict[str, str] = {}
         attempts = [asyncio.ensure_future(self._bootstrap(server, reasons)) for server in self.servers]
         try:

@@ -500,19 +500,30 @@ class Consumer:
                 return records[0]
 
     def read_range(
-        self, topic_partition: TopicPartition | tuple[str, int], start: int, end: int, *, batch_rows: int = 65_536
+        self,
+        topic_partition: TopicPartition | tuple[str, int],
+        start: int,
+        end: int,
+        *,
+        columns: Collection[str] | None = None,
+        batch_rows: int = 65_536,
     ) -> AsyncIterator[Any]:
         """The records from offset `start` to before `end` as `pyarrow.RecordBatch`es of about `batch_rows` rows (`range_reader`).
 
-        Independent of assignment and positions. Columns: key, value, partition, offset, timestamp, timestamp_type, headers. Waits
-        for offsets that are not written yet, `default_api_timeout_ms` at most without news.
-        ClientError OFFSET_OUT_OF_RANGE, ClientTimeoutError; ImportError without pyarrow.
+        Independent of assignment and positions. Columns: key, value, partition, offset, timestamp, timestamp_type, headers, or those
+        of them that are in `columns`. Waits for offsets that are not written yet, `default_api_timeout_ms` at most without news.
+        ClientError OFFSET_OUT_OF_RANGE, ClientTimeoutError; ImportError without pyarrow and numpy.
         """
-        from kafkalite.client.range_reader import RangeReader, RangeSettings
+        from kafkalite.client.range_reader import ALL_COLUMNS, RangeReader, RangeSettings
 
         self._check_open()
         settings = RangeSettings(
-            self._isolation_level, self._check_crcs, self._fetch_max_wait_ms, self._api_timeout_s, batch_rows=batch_rows
+            self._isolation_level,
+            self._check_crcs,
+            self._fetch_max_wait_ms,
+            self._api_timeout_s,
+            batch_rows=batch_rows,
+            columns=ALL_COLUMNS if columns is None else columns,
         )
         return RangeReader(self._cluster, TopicPartition(*topic_partition), settings).read(start, end)
 

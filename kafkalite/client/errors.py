@@ -7,13 +7,19 @@ with the code that Kafka's Java client would use for the same thing, so that `er
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import TopicPartition
 
 
 class ClientError(KafkaError):
-    """An error of a client call; `.code`, `.name` and `.retriable` say what it is and whether a retry can help."""
+    """An error of a client call; `.code`, `.name` and `.retriable` say what it is and whether a retry can help.
+
+    `.broker_message` is the broker's own text, None when it gave none.
+    """
+
+    broker_message: str | None = None
 
     @property
     def name(self) -> str:
@@ -47,10 +53,13 @@ class ClientTimeoutError(ClientError, TimeoutError):
 
 
 class AdminError(ClientError):
-    """Some items of a call failed; `failures` has the error of each by its name, the rest was done."""
+    """Some items of a call failed; `failures` has the error of each by its name, the rest was done.
 
-    def __init__(self, failures: Mapping[str, ClientError]) -> None:
-        self.failures = dict(failures)
+    `done` has what the broker told of the others, by name, for calls that give a result for each item.
+    """
+
+    def __init__(self, failures: Mapping[str, ClientError], done: Mapping[str, Any] | None = None) -> None:
+        self.failures, self.done = dict(failures), dict(done or {})
         first = next(iter(self.failures.values()))
         super().__init__(first.code, "; ".join(str(each) for each in self.failures.values()))
 
@@ -122,13 +131,15 @@ class CommitFailedError(ClientError):
         return False
 
 
-def error_of(code: int, context: str, message: str | None = None) -> ClientError:
-    """The error for a broker's `code`; `context` says what was asked, `message` is the broker's own text."""
+def error_of(code: int, context: str, message: str | None = None, *, explanation: str | None = None) -> ClientError:
+    """The error for a broker's `code`; `context` says what was asked, `message` is the broker's own text, `explanation` ours."""
     try:
         known = ErrorCode(code)
     except ValueError:
         return ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{context}: unknown error code {code}")
-    return ClientError(known, f"{context}: {message or _EXPLANATIONS.get(known, known.name)}")
+    error = ClientError(known, f"{context}: {message or explanation or _EXPLANATIONS.get(known, known.name)}")
+    error.broker_message = message
+    return error
 
 
 _EXPLANATIONS = {

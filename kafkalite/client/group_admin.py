@@ -6,14 +6,12 @@ a coordinator that still loads its groups is waited for.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafkalite.client.cluster_client import ClusterClient
+from kafkalite.client.admin_calls import AdminCalls, all_of, by_topic, each_of
 from kafkalite.client.consumer_protocol import NO_GENERATION, PROTOCOL_TYPE, decode_assignment, decode_subscription
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.records import OffsetAndMetadata
@@ -41,12 +39,13 @@ _EXPLANATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as its coordinator lists it; the state is empty where the broker is too old to tell (before 2.6)."""
+    """A group as its coordinator lists it; state and type are empty where the broker is too old to tell (before 2.6 and 3.8)."""
 
     group_id: str
     state: str
     protocol_type: str
     coordinator: int
+    group_type: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -95,14 +94,8 @@ class GroupDescription:
         }
 
 
-class GroupAdmin(ABC):
+class GroupAdmin(AdminCalls):
     """See the module."""
-
-    _cluster: ClusterClient
-
-    @abstractmethod
-    async def _retrying(self, attempt: Callable[[], Awaitable[Any]], what: str) -> Any:
-        """Call `attempt` until it raises no retriable error or the time is up."""
 
     async def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
         """The groups of all brokers, by name; with `states` only those in one of them ("Stable", "Empty", …; case does not matter).
@@ -111,7 +104,7 @@ class GroupAdmin(ABC):
         """
         wanted = list(states)
         await self._cluster.fetch_all_topics()
-        listed = await _all(self._list_on(broker, wanted) for broker in self._cluster.view.brokers)
+        listed = await all_of(self._list_on(broker, wanted) for broker in self._cluster.view.brokers)
         by_id = {each.group_id: each for broker in listed for each in broker}
         return [by_id[group_id] for group_id in sorted(by_id)]
 
@@ -125,7 +118,7 @@ class GroupAdmin(ABC):
             if response.error_code:
                 raise error_of(response.error_code, what)
             return [
-                GroupListing(each.group_id, each.group_state, each.protocol_type, broker)
+                GroupListing(each.group_id, each.group_state, each.protocol_type, broker, each.group_type)
                 for each in response.groups
                 if not lowered or each.group_state.lower() in lowered
             ]
@@ -138,7 +131,7 @@ class GroupAdmin(ABC):
 
         AdminError with GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, … for those that failed.
         """
-        return await _each(group_ids, self._describe)
+        return await each_of(group_ids, self._describe)
 
     async def _describe(self, group_id: str) -> GroupDescription:
         request = messages.describe_groups_request.DescribeGroupsRequest(groups=[group_id])
@@ -167,8 +160,8 @@ class GroupAdmin(ABC):
         topics = None
         if wanted is not None:
             topics = [
-                m.OffsetFetchRequestTopics(name=name, partition_indexes=[each.partition for each in each_of])
-                for name, each_of in _by_topic(wanted).items()
+                m.OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
+                for name, numbers in by_topic(wanted).items()
             ]
         request = m.OffsetFetchRequest(groups=[m.OffsetFetchRequestGroup(group_id=group_id, topics=topics)])
         what = f"fetching committed offsets of group {group_id}"
@@ -215,10 +208,10 @@ class GroupAdmin(ABC):
                         committed_leader_epoch=wanted[each].leader_epoch,
                         committed_metadata=wanted[each].metadata,
                     )
-                    for each in partitions
+                    for each in (TopicPartition(name, number) for number in numbers)
                 ],
             )
-            for name, partitions in _by_topic(wanted).items()
+            for name, numbers in by_topic(wanted).items()
         ]
         request = m.OffsetCommitRequest(group_id=group_id, generation_id_or_member_epoch=NO_GENERATION, topics=topics)
         what = f"committing offsets of group {group_id}"
@@ -235,15 +228,15 @@ class GroupAdmin(ABC):
         that failed.
         """
         m = messages.offset_delete_request
-        wanted = _by_topic(TopicPartition(*each) for each in partitions)
+        wanted = by_topic(TopicPartition(*each) for each in partitions)
         if not wanted:
             return
         topics = [
             m.OffsetDeleteRequestTopic(
                 name=name,
-                partitions=[m.OffsetDeleteRequestPartition(partition_index=each.partition) for each in each_of],
+                partitions=[m.OffsetDeleteRequestPartition(partition_index=number) for number in numbers],
             )
-            for name, each_of in wanted.items()
+            for name, numbers in wanted.items()
         ]
         request = m.OffsetDeleteRequest(group_id=group_id, topics=topics)
         what = f"deleting offsets of group {group_id}"
@@ -259,7 +252,7 @@ class GroupAdmin(ABC):
 
         AdminError with NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, … for those that failed.
         """
-        await _each(group_ids, self._delete)
+        await each_of(group_ids, self._delete)
 
     async def _delete(self, group_id: str) -> None:
         request = messages.delete_groups_request.DeleteGroupsRequest(groups_names=[group_id])
@@ -294,36 +287,8 @@ class GroupAdmin(ABC):
         return int(found.node_id)
 
 
-async def _all(calls: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results of calls that go on at once; the first error ends the others."""
-    tasks = [asyncio.ensure_future(call) for call in calls]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-async def _each(group_ids: Iterable[str], call: Callable[[str], Coroutine[Any, Any, Result]]) -> dict[str, Result]:
-    """Call for every group at once; AdminError when some fail, after all were tried."""
-    wanted = list(dict.fromkeys(group_ids))
-    failures: dict[str, ClientError] = {}
-    done: dict[str, Result] = {}
-
-    async def one(group_id: str) -> None:
-        try:
-            done[group_id] = await call(group_id)
-        except ClientError as problem:
-            failures[group_id] = problem
-
-    await _all(one(group_id) for group_id in wanted)
-    if failures:
-        raise AdminError({group_id: failures[group_id] for group_id in wanted if group_id in failures})
-    return {group_id: done[group_id] for group_id in wanted}
-
-
 def _problem(code: int, what: str) -> ClientError:
-    return error_of(code, what, _EXPLANATIONS.get(ErrorCode(code)) if code in _EXPLANATIONS else None)
+    return error_of(code, what, explanation=_EXPLANATIONS.get(ErrorCode(code)) if code in _EXPLANATIONS else None)
 
 
 def _check(code: int, what: str) -> None:
@@ -365,10 +330,3 @@ def _member(answer: Any, protocol_type: str) -> GroupMember:
     return GroupMember(
         answer.member_id, answer.group_instance_id, answer.client_id, answer.client_host, topics, partitions
     )
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    grouped: dict[str, list[TopicPartition]] = {}
-    for each in partitions:
-        grouped.setdefault(each.topic, []).append(each)
-    return grouped

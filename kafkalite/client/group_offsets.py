@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -43,25 +44,46 @@ class GroupOffsets:
         self._link = link
         self._request_timeout_s = request_timeout_s
         self._require_stable = isolation_level == 1
+        self._commits_in_order = asyncio.Lock()
 
     # commit
 
-    async def commit(self, offsets: Offsets, timeout_s: float, wait_for_group: WaitForGroup | None = None) -> None:
+    async def commit(
+        self,
+        offsets: Offsets,
+        timeout_s: float,
+        wait_for_group: WaitForGroup | None = None,
+        tenures: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
         """Commit `offsets`. CommitFailedError when the partitions are another member's by now, ClientTimeoutError, ClientError.
 
         While the group rebalances, `wait_for_group` decides whether it is worth waiting; without it that is a CommitFailedError.
+        `tenures` is the membership's at the time of reading, by default now: what was given up since is not committed, because another
+        member may have had it meanwhile, and the group's offset would go back. The coordinator cannot see that: to it this is
+        a member of the present generation.
         """
         if not offsets:
             return
 
+        member = self.membership
+        if tenures is None:
+            tenures = member.tenures if member is not None else {}
+
         async def attempt() -> None:
-            while (code := await self._commit_once(offsets)) == ErrorCode.REBALANCE_IN_PROGRESS:
+            while True:
+                if member is not None and not member.still_in(tenures, offsets):
+                    raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._link.group_id)
+                code = await self._commit_once(offsets)
+                if code != ErrorCode.REBALANCE_IN_PROGRESS:
+                    break
                 if wait_for_group is None or not await wait_for_group(offsets):
                     raise CommitFailedError(ErrorCode.REBALANCE_IN_PROGRESS, self._link.group_id)
             if code:
                 self._refuse(code, f"committing offsets of group {self._link.group_id}")
 
-        await self._cluster.retrying(attempt, f"committing offsets of group {self._link.group_id}", timeout_s)
+        # In the order of the calls: of two under way, the older might succeed last, after another try, and the offset would go back.
+        async with self._commits_in_order:
+            await self._cluster.retrying(attempt, f"committing offsets of group {self._link.group_id}", timeout_s)
 
     async def _commit_once(self, offsets: Offsets) -> int:
         """The first error code of the answer, 0 for none."""

@@ -95,6 +95,8 @@ class GroupSession:
         self._positioning: asyncio.Task[None] | None = None
         self._committing: asyncio.Task[None] | None = None
         self._polls = 0
+        self._tenures_read: Mapping[TopicPartition, int] = {}
+        """The membership's tenures when the program last got records."""
         self._poll_began = asyncio.Event()
         self._boundary_wanted = False
         self._readable = asyncio.Event()
@@ -225,6 +227,7 @@ class GroupSession:
     def end_poll(self) -> None:
         """The program has what it asked for, and works on it."""
         self._polled()
+        self._tenures_read = self.membership.tenures
         self._polls -= 1
         if not self._polls:
             self._poll_began.clear()
@@ -425,9 +428,12 @@ class GroupSession:
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> None:
         """Commit `offsets`, by default all positions. See `GroupOffsets.commit`."""
-        waiting = None if self._in_listener else self._wait_for_group
-        chosen = self._consumed() if offsets is None else offsets
-        await self._offsets.commit(chosen, self._api_timeout_s, waiting)
+        if self._in_listener:
+            await self._offsets.commit(self._consumed() if offsets is None else offsets, self._api_timeout_s)
+        elif offsets is None:
+            await self._offsets.commit(self._consumed(), self._api_timeout_s, self._wait_for_group)
+        else:
+            await self._offsets.commit(offsets, self._api_timeout_s, self._wait_for_group, self._tenures_read)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return await self._offsets.fetch(partitions, self._api_timeout_s)

@@ -17,7 +17,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -109,7 +109,11 @@ _JOIN_MARGIN_MS = 5_000
 
 
 class Membership:
-    """See the module. `member_id` and `generation` are what the coordinator gave; `owned` is what is read now."""
+    """See the module. `member_id` and `generation` are what the coordinator gave.
+
+    `tenures` has the partitions that are read now, each with the assignment that brought it: whoever gave a partition up, or lost it,
+    and has it again, has another tenure. The mapping is never changed, only replaced, so it can be kept as a picture of a moment.
+    """
 
     def __init__(self, settings: MembershipSettings, request_timeout_ms: float = 30_000) -> None:
         self.settings = settings
@@ -119,7 +123,7 @@ class Membership:
         self.generation = NO_GENERATION
         self.protocol_name: str | None = None
         self.topics: tuple[str, ...] = ()
-        self.owned: tuple[TopicPartition, ...] = ()
+        self.tenures: Mapping[TopicPartition, int] = {}
         self.is_leader = False
         self.group_topics: frozenset[str] = frozenset()
         self.coordinator_lost = False
@@ -175,6 +179,15 @@ class Membership:
         """Does the coordinator know this member, in a generation?"""
         return self.generation != NO_GENERATION and self.member_id != NO_MEMBER
 
+    @property
+    def owned(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are read now, in the order in which they came."""
+        return tuple(self.tenures)
+
+    def still_in(self, tenures: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]) -> bool:
+        """Has none of `partitions` that was read at the time of `tenures` been given up since?"""
+        return all(each not in tenures or self.tenures.get(each) == tenures[each] for each in partitions)
+
     # steps
 
     def next_step(self, now_ms: float) -> Step | None:
@@ -191,7 +204,7 @@ class Membership:
             return self._reported(Revoke(self._to_revoke))
         if self.state is MemberState.STABLE and self._to_assign is not None:
             added, self._to_assign = self._to_assign, None
-            self.owned = (*self.owned, *added)
+            self.tenures = {**self.tenures, **dict.fromkeys(added, self.rejoins)}
             return Assign(added)
         if self.state is MemberState.OUT or (self.state is MemberState.STABLE and self._rejoin_reason is not None):
             return self._step_join()
@@ -243,14 +256,18 @@ class Membership:
     def revoked(self) -> None:
         """The step `Revoke` is done."""
         self._waits_for_report = False
-        gone, self._to_revoke = set(self._to_revoke), ()
-        self.owned = tuple(each for each in self.owned if each not in gone)
+        gone, self._to_revoke = self._to_revoke, ()
+        self._without(gone)
 
     def lost(self) -> None:
         """The step `Lose` is done."""
         self._waits_for_report = False
-        gone, self._to_lose = set(self._to_lose), ()
-        self.owned = tuple(each for each in self.owned if each not in gone)
+        gone, self._to_lose = self._to_lose, ()
+        self._without(gone)
+
+    def _without(self, gone: Iterable[TopicPartition]) -> None:
+        ended = set(gone)
+        self.tenures = {each: tenure for each, tenure in self.tenures.items() if each not in ended}
 
     def lead(self, partition_counts: Mapping[str, int]) -> None:
         """The step `Lead` is done: assign the partitions of the topics that exist."""

@@ -15,15 +15,28 @@ def options_from_config(client: Callable[..., Any], config: Mapping[str, Any]) -
 
     Raises ValueError for a name that `client` has no option for, and for text that does not fit.
     """
+    options, unknown = split_config(client, config)
+    for name in unknown:
+        raise ValueError(f"{getattr(client, '__name__', 'the client')} has no option {name}")
+    return options
+
+
+def split_config(client: Callable[..., Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`options_from_config`, and apart from it those entries of `config` that `client` has no option for.
+
+    Raises ValueError for text that does not fit.
+    """
     parameters = inspect.signature(client).parameters
     options: dict[str, Any] = {}
+    unknown: dict[str, Any] = {}
     for name, value in config.items():
         keyword = name.replace(".", "_")
         parameter = parameters.get(keyword)
         if parameter is None or parameter.kind is not parameter.KEYWORD_ONLY:
-            raise ValueError(f"{getattr(client, '__name__', 'the client')} has no option {name}")
-        options[keyword] = _converted(name, value, parameter.default)
-    return options
+            unknown[name] = value
+        else:
+            options[keyword] = _converted(name, value, parameter.default)
+    return options, unknown
 
 
 def _converted(name: str, value: Any, default: Any) -> Any:

@@ -6,12 +6,12 @@ All of it is the controller's work. What has been done is not asked for again wh
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.admin_calls import AdminCalls, Results, by_topic
+from kafkalite.client.errors import error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -42,21 +42,8 @@ class PartitionReassignment:
         return {**self.topic_partition._asdict(), **{name: list(brokers) for name, brokers in fields.items()}}
 
 
-class PartitionAdmin(ABC):
+class PartitionAdmin(AdminCalls):
     """See the module."""
-
-    _request_timeout_ms: int
-
-    @abstractmethod
-    async def _retrying(self, attempt: Callable[[], Awaitable[Any]], what: str) -> Any:
-        """Call `attempt` until it raises no retriable error or the time is up."""
-
-    @abstractmethod
-    async def _ask_controller(self, request: Any) -> Any:
-        """Send a request to the controller; its response."""
-
-    def _timeout(self, timeout_ms: int | None) -> int:
-        return self._request_timeout_ms if timeout_ms is None else timeout_ms
 
     async def create_partitions(
         self,
@@ -71,7 +58,7 @@ class PartitionAdmin(ABC):
         """
         m = messages.create_partitions_request
         wanted = {name: NewPartitions(each) if isinstance(each, int) else each for name, each in new_partitions.items()}
-        results = _Results()
+        results = Results()
 
         async def attempt() -> None:
             request = m.CreatePartitionsRequest(
@@ -114,10 +101,10 @@ class PartitionAdmin(ABC):
         wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
         if wanted == []:
             return {}
-        results, unneeded = _Results(), set[TopicPartition]()
+        results = Results()
 
         async def attempt() -> None:
-            left = None if wanted is None else _by_topic(each for each in wanted if not results.has(str(each)))
+            left = None if wanted is None else by_topic(each for each in wanted if not results.has(str(each)))
             request = m.ElectLeadersRequest(
                 election_type=_ELECTION_TYPES[election_type],
                 topic_partitions=None
@@ -132,15 +119,14 @@ class PartitionAdmin(ABC):
                 for answer in topic.partition_result:
                     each = TopicPartition(topic.topic, answer.partition_id)
                     if answer.error_code == ErrorCode.ELECTION_NOT_NEEDED:
-                        unneeded.add(each)
-                        results.done[str(each)] = each
+                        results.done[str(each)] = (each, False)
                     else:
                         context = f"electing a leader of {each}"
-                        results.take(str(each), answer.error_code, context, answer.error_message, each)
+                        results.take(str(each), answer.error_code, context, answer.error_message, (each, True))
 
         await self._retrying(attempt, "electing leaders")
         results.raise_failures()
-        return {each: each not in unneeded for each in results.done.values()}
+        return dict(results.done.values())
 
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: int | None = None
@@ -152,10 +138,10 @@ class PartitionAdmin(ABC):
         """
         m = messages.alter_partition_reassignments_request
         wanted = {TopicPartition(*each): target for each, target in targets.items()}
-        results = _Results()
+        results = Results()
 
         async def attempt() -> None:
-            left = _by_topic(each for each in wanted if not results.has(str(each)))
+            left = by_topic(each for each in wanted if not results.has(str(each)))
             request = m.AlterPartitionReassignmentsRequest(
                 timeout_ms=self._timeout(timeout_ms),
                 topics=[
@@ -187,7 +173,7 @@ class PartitionAdmin(ABC):
     ) -> dict[TopicPartition, PartitionReassignment]:
         """The moves that are going on, of all partitions or of some; those that do not move are not in it."""
         m = messages.list_partition_reassignments_request
-        wanted = None if partitions is None else _by_topic(TopicPartition(*each) for each in partitions)
+        wanted = None if partitions is None else by_topic(TopicPartition(*each) for each in partitions)
         request = m.ListPartitionReassignmentsRequest(
             timeout_ms=self._timeout(timeout_ms),
             topics=None
@@ -212,38 +198,6 @@ class PartitionAdmin(ABC):
                     name, tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
                 )
         return dict(sorted(found.items()))
-
-
-class _Results:
-    """Which items of a call are done and which have failed, over several attempts."""
-
-    def __init__(self) -> None:
-        self.done: dict[str, Any] = {}
-        self.failures: dict[str, ClientError] = {}
-
-    def has(self, name: str) -> bool:
-        return name in self.done or name in self.failures
-
-    def take(self, name: str, code: int, context: str, message: str | None, value: Any = None) -> None:
-        """Note an answer. Raises it when it is the answer of somebody who is not the controller any more."""
-        if not code:
-            self.done[name] = value
-            return
-        error = error_of(code, context, message)
-        if code == ErrorCode.NOT_CONTROLLER:
-            raise error
-        self.failures[name] = error
-
-    def raise_failures(self) -> None:
-        if self.failures:
-            raise AdminError(self.failures)
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    grouped: dict[str, list[int]] = {}
-    for each in partitions:
-        grouped.setdefault(each.topic, []).append(each.partition)
-    return grouped
 
 
 def _list(brokers: Sequence[int] | None) -> list[int] | None:

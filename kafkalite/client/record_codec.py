@@ -24,7 +24,8 @@ from kafkalite.protocol.compression import compress
 from kafkalite.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader, assemble_batch, records_of
 from kafkalite.types import Buffer, TopicPartition
 
-_UNREADABLE = (CorruptRecordException, ValueError, IndexError)
+UNREADABLE = (CorruptRecordException, ValueError, IndexError)
+"""What decoders raise for bytes that are no records."""
 
 _NO_HEADERS: tuple[Header, ...] = ()
 """Shared by all records without headers. With a list for each, the records of one poll are enough new objects to set off a collection of
@@ -140,7 +141,7 @@ class RecordReader:
                     records = chain((record,), records)
                     break
                 self.remaining -= 1
-        except (KafkaError, *_UNREADABLE) as problem:
+        except (KafkaError, *UNREADABLE) as problem:
             raise self._unreadable(problem) from problem
         self._records: Iterator[Any] = records
 
@@ -159,7 +160,7 @@ class RecordReader:
                 self._read_bytes(found, limit)
             else:
                 self._read_decoded(found, limit, to_key, to_value)
-        except _UNREADABLE as problem:
+        except UNREADABLE as problem:
             self._fail(found, self._unreadable(problem))
         except RecordDeserializationError as problem:
             self._fail(found, problem)
@@ -229,27 +230,34 @@ class RecordReader:
 
 
 class BatchRecords:
-    """The records of the batch at `header` as the compiled codec gives them, for readers that take columns."""
+    """The batch at `header` of `data`, for readers that take columns (`record_columns`)."""
 
-    __slots__ = ("_data", "_topic_partition", "header")
+    __slots__ = ("data", "header", "topic_partition")
 
     def __init__(self, data: Buffer, header: BatchHeader, topic_partition: TopicPartition) -> None:
-        self._data = data
-        self._topic_partition = topic_partition
+        self.data = data
         self.header = header
+        self.topic_partition = topic_partition
 
-    def records(self) -> Iterator[Any]:
-        """Objects with offset, timestamp, key, value and headers, one after another; to be read within `named`."""
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where its encoded records begin and end in `data`."""
+        return self.header.position + HEADER_SIZE, self.header.end
+
+    def plain_body(self) -> Buffer:
+        """The encoded records, decompressed; ClientError when that fails."""
+        if not self.header.codec:
+            return memoryview(self.data)[slice(*self.span)]
         with self.named():
-            return chain(DefaultRecordBatch(plain_batch(self._data, self.header)))
+            return records_of(self.data, self.header)
 
     @contextmanager
     def named(self) -> Iterator[None]:
         """Makes what goes wrong in reading a ClientError that names the batch, as `RecordReader.read`."""
         try:
             yield
-        except (KafkaError, *_UNREADABLE) as problem:
-            where = f"{self._topic_partition}: batch at offset {self.header.base_offset}"
+        except (KafkaError, *UNREADABLE) as problem:
+            where = f"{self.topic_partition}: batch at offset {self.header.base_offset}"
             raise _unreadable(where, problem) from problem
 
 

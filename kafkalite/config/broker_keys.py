@@ -25,8 +25,9 @@ from kafkalite.config.keys import (
     keys_of,
     matching,
     one_of,
+    rule,
 )
-from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, SECURITY_PROTOCOLS
+from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, SECURITY_PROTOCOLS, is_host_port
 from kafkalite.config.topic import TOPIC_KEYS
 from kafkalite.types import Endpoint
 
@@ -299,6 +300,19 @@ class BrokerSettings:
     ssl_keystore_password: str | None = _password("Secret of the key store of TLS listeners.")
     ssl_key_password: str | None = _password("Secret of the private key in the key store.")
     ssl_truststore_password: str | None = _password("Secret of the store of trusted certificates.")
+
+    # Observation: settings of our own
+    kafkalite_http_listener: str | None = _text(
+        None,
+        "host:port of the metrics, the health checks and the status page; no login, so keep it inside. Unset: none.",
+        rule("Must be host:port, an IPv6 host in brackets", is_host_port),
+    )
+    kafkalite_http_max_connections: int = _int(64, "HTTP connections at once.", at_least(1))
+    kafkalite_http_max_event_streams: int = _int(16, "Clients that the status page keeps up to date.", at_least(0))
+    kafkalite_metrics_max_partitions: int = _int(
+        5000, "Partitions, and topics, with metrics of their own.", at_least(0)
+    )
+    kafkalite_metrics_max_groups: int = _int(500, "Groups with metrics of their own.", at_least(0))
 
     # Protocol
     inter_broker_protocol_version: str = _text(

@@ -18,7 +18,8 @@ DEFAULT_PROTOCOL_MAP: Final[Mapping[str, str]] = {
 }
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})
 
-_ENDPOINT: Final = r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^\[\]:/\s]*)):(-?[0-9]+)"
+_HOST_AND_PORT: Final = r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^\[\]:/\s]*)):(-?[0-9]+)"
+_ENDPOINT: Final = rf"([A-Za-z0-9_.-]+)://{_HOST_AND_PORT}"
 
 
 def listener_text(endpoint: Endpoint) -> str:
@@ -59,6 +60,22 @@ def parse_listeners(text: str, protocols: Mapping[str, str]) -> tuple[Endpoint, 
         raise ValueError("it must name at least one listener, such as PLAINTEXT://:9092")
     _check_names_differ(endpoints)
     return tuple(endpoints)
+
+
+def split_host_port(text: str) -> tuple[str, int]:
+    """`host:port`, an IPv6 host in brackets; an empty host means every interface. ValueError when it is none."""
+    match = re.fullmatch(_HOST_AND_PORT, text)
+    if match is None or not 0 <= int(match[3]) <= 65535:
+        raise ValueError(f"{text!r} must be host:port, an IPv6 host in brackets")
+    return match[1] or match[2], int(match[3])
+
+
+def is_host_port(text: str) -> bool:
+    try:
+        split_host_port(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_ports_differ(endpoints: tuple[Endpoint, ...]) -> None:

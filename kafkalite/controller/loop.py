@@ -13,6 +13,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, TypeVar
 
 from kafkalite.controller import events, steps
@@ -21,6 +22,7 @@ from kafkalite.controller.cluster_state import Broker, ClusterState
 from kafkalite.controller.topic_znodes import random_topic_id
 from kafkalite.controller.watches import event_of_watch
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
+from kafkalite.histogram import Histogram
 from zk.controller_seat import FencedWriter, Seat, vacate
 from zk.store import NoNodeError, Operation, Result, Stat, Store, StoreError, WatchEvent
 
@@ -41,6 +43,7 @@ WRITES_TOGETHER = 64
 class _Queued:
     event: events.Event
     reply: asyncio.Future[Any] | None
+    since_s: float
 
 
 class EventQueue:
@@ -50,13 +53,18 @@ class EventQueue:
         self,
         handle: Callable[[events.Event], Awaitable[Any]],
         on_fatal: Callable[[BaseException], None] | None = None,
+        now_s: Callable[[], float] = perf_counter,
     ) -> None:
         self._handle = handle
+        self._now_s = now_s
         self._on_fatal = on_fatal
         self._waiting: deque[_Queued] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._handled: Counter[str] = Counter()
+        self.waits = Histogram()
+        """How long events waited for their turn."""
+        self.handling = Histogram()
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._consume(), name="controller-events")
@@ -71,7 +79,7 @@ class EventQueue:
 
     def put(self, event: events.Event) -> None:
         """Queue an event that nobody waits for."""
-        self._waiting.append(_Queued(event, None))
+        self._waiting.append(_Queued(event, None, self._now_s()))
         self._wake.set()
 
     def ask(self, event: events.Event) -> asyncio.Future[Any]:
@@ -79,7 +87,7 @@ class EventQueue:
         if self._task is None or self._task.done():
             raise not_controller(event)
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Queued(event, reply))
+        self._waiting.append(_Queued(event, reply, self._now_s()))
         self._wake.set()
         return reply
 
@@ -90,8 +98,13 @@ class EventQueue:
             _refuse(queued, not_controller(queued.event))
 
     def statistics(self) -> dict[str, Any]:
-        """Events that wait, and how many of each type were handled."""
-        return {"queued_events": len(self._waiting), "handled_events": dict(self._handled)}
+        """Events that wait, how many of each type were handled, and how long they waited and took."""
+        return {
+            "queued_events": len(self._waiting),
+            "handled_events": dict(self._handled),
+            "event_waits": self.waits,
+            "event_handling": self.handling,
+        }
 
     async def _consume(self) -> None:
         while True:
@@ -100,6 +113,8 @@ class EventQueue:
                 await self._wake.wait()
             queued = self._waiting.popleft()
             self._handled[type(queued.event).__name__] += 1
+            began_s = self._now_s()
+            self.waits.observe(began_s - queued.since_s)
             try:
                 answer = await self._handle(queued.event)
             except asyncio.CancelledError:
@@ -120,6 +135,8 @@ class EventQueue:
             else:
                 if queued.reply is not None and not queued.reply.done():
                     queued.reply.set_result(answer)
+            finally:
+                self.handling.observe(self._now_s() - began_s)
 
 
 def _refuse(queued: _Queued, problem: KafkaError) -> None:

@@ -13,24 +13,23 @@ from collections import deque
 from typing import Any
 
 from kafkalite.errors import ErrorCode, ProtocolViolation
-from kafkalite.net.frames import LENGTH, FrameReader, request_frame, response_body_position
+from kafkalite.net.frames import LENGTH, FrameReader, ReceiveBuffers, request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 
 MAX_RESPONSE_BYTES = 1 << 30
-_RECEIVE_BYTES = 256 * 1024
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 """Requests that the broker has not taken yet: above this `writing_paused` says so, until a quarter is left."""
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
-_shared_buffers: dict[int, bytearray] = {}
+_buffers_of_loops: dict[int, ReceiveBuffers] = {}
 
 
-def shared_receive_buffer(loop: asyncio.AbstractEventLoop) -> bytearray:
-    """The buffer into which all connections of one loop receive; each read is consumed before the next."""
-    buffer = _shared_buffers.get(id(loop))
-    if buffer is None:
-        buffer = _shared_buffers[id(loop)] = bytearray(_RECEIVE_BYTES)
-    return buffer
+def receive_buffers(loop: asyncio.AbstractEventLoop) -> ReceiveBuffers:
+    """What all connections of one loop receive into; each read into the shared buffer is consumed before the next."""
+    buffers = _buffers_of_loops.get(id(loop))
+    if buffers is None:
+        buffers = _buffers_of_loops[id(loop)] = ReceiveBuffers()
+    return buffers
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -39,7 +38,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, host: str, port: int, client_id: str | None, loop: asyncio.AbstractEventLoop) -> None:
         self.host, self.port, self.client_id = host, port, client_id
         self._loop = loop
-        self._frames = FrameReader(shared_receive_buffer(loop), MAX_RESPONSE_BYTES)
+        self._frames = FrameReader(receive_buffers(loop), MAX_RESPONSE_BYTES)
         self._waiting: deque[tuple[int, int, int, asyncio.Future[Any]]] = deque()
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None

@@ -16,7 +16,10 @@ from kafkalite.types import Buffer
 LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
 _SHORT = struct.Struct(">h")
+RECEIVE_BYTES = 256 * 1024
+"""Size of the buffer into which all connections of a loop receive."""
 _FIRST_ROOM_BYTES = 256 * 1024
+_POOL_BYTES = 6 * 1024 * 1024
 _GROWTH = 4
 """Each copy of a growing frame is paid for by three times as many new bytes."""
 
@@ -115,6 +118,47 @@ def response_body_position(api: Api, version: int, frame: Buffer) -> int:
         raise ProtocolViolation(f"a response of {len(frame)} bytes ends in its header") from None
 
 
+class ReceiveBuffers:
+    """The memory that all connections of a loop receive into: `shared` for small frames, and large buffers that are used again.
+
+    A large buffer comes back by itself: a bytearray that somebody has a view of refuses to change its size, so one that does not
+    refuse is free. Memory that was used before is worth having, because the system must not map and clear it again (a third of
+    the time of reading records of 1 kB). Buffers of `pool_bytes` together are kept, the oldest are forgotten first.
+    """
+
+    __slots__ = ("_kept", "_pool_bytes", "shared")
+
+    def __init__(self, receive_bytes: int = RECEIVE_BYTES, pool_bytes: int = _POOL_BYTES) -> None:
+        self.shared = memoryview(bytearray(receive_bytes))
+        self._pool_bytes = pool_bytes
+        self._kept: list[bytearray] = []
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of the large buffers that are kept, lent or not."""
+        return sum(map(len, self._kept))
+
+    def borrow(self, size: int, most: int) -> memoryview:
+        """A buffer of at least `size` bytes, and more only as far as memory is there already, up to `most`; its contents are anything."""
+        free = [each for each in self._kept if len(each) >= size and _is_free(each)]
+        if free:
+            return memoryview(max(free, key=len))[:most]
+        made = bytearray(size)
+        if size <= self._pool_bytes // 2:
+            self._kept.append(made)
+            while self.kept_bytes > self._pool_bytes:
+                del self._kept[0]
+        return memoryview(made)
+
+
+def _is_free(buffer: bytearray) -> bool:
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return False
+    return True
+
+
 class FrameReader:
     """Cuts a stream of bytes into frames for `asyncio.BufferedProtocol`, with as few copies as can be.
 
@@ -124,10 +168,10 @@ class FrameReader:
     out as writable memoryviews, valid until the next `get_buffer` unless `owned`.
     """
 
-    __slots__ = ("_filled", "_frame", "_head", "_max_bytes", "_shared", "_size", "violation")
+    __slots__ = ("_buffers", "_filled", "_frame", "_head", "_max_bytes", "_shared", "_size", "violation")
 
-    def __init__(self, shared: bytearray, max_bytes: int) -> None:
-        self._shared, self._max_bytes = memoryview(shared), max_bytes
+    def __init__(self, buffers: ReceiveBuffers, max_bytes: int) -> None:
+        self._buffers, self._shared, self._max_bytes = buffers, buffers.shared, max_bytes
         self._head = b""
         self._frame: memoryview | None = None
         self._filled = 0
@@ -182,5 +226,5 @@ class FrameReader:
     def _grow(self, so_far: memoryview) -> None:
         """Make room for as much again as has arrived, three times over, but never more than the frame."""
         room = min(self._size, max(_FIRST_ROOM_BYTES, _GROWTH * len(so_far)))
-        self._frame = memoryview(bytearray(room))
+        self._frame = self._buffers.borrow(room, self._size)
         self._frame[: len(so_far)] = so_far

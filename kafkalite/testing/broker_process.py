@@ -37,7 +37,8 @@ class BrokerProcess:
     """A broker that keeps its id, port and log directory over restarts.
 
     `directory` receives `broker-<id>.properties`, `broker-<id>.log` (all output) and the log directory `broker-<id>`.
-    Without `port` one is reserved. The broker is killed when the thread that started it ends, so that no orphan keeps a port.
+    Without `port` one is reserved; metrics and the status page are at `http_port`, without one there are none. The broker is killed when
+    the thread that started it ends, so that no orphan keeps a port.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class BrokerProcess:
         properties: Mapping[str, str],
         command: Sequence[str] = BROKER_COMMAND,
         port: int | None = None,
+        http_port: int | None = None,
     ) -> None:
         self.id = broker_id
         self._reserved = ReservedPort() if port is None else None
@@ -60,12 +62,20 @@ class BrokerProcess:
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "log.dirs": str(directory / f"broker-{broker_id}"),
         } | dict(properties)
+        self.http_port: Final = http_port
+        if http_port is not None:
+            self.properties["kafkalite.http.listener"] = f"{self.host}:{http_port}"
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def http_url(self) -> str | None:
+        """Where its status page is; None without one."""
+        return None if self.http_port is None else f"http://{self.host}:{self.http_port}/"
 
     @property
     def log_dir(self) -> Path:

@@ -13,6 +13,7 @@ from kazoo.exceptions import NoNodeError
 
 from kafkalite.types import NO_BROKER
 from zk import paths
+from zk.znodes.brokers import BrokerRegistration
 from zk.znodes.controller import ControllerSeat
 from zk.znodes.topics import PartitionState, TopicAssignment
 
@@ -51,6 +52,13 @@ class ClusterFacts:
     def brokers(self) -> set[int]:
         """The registered brokers."""
         return {int(name) for name in self.client.get_children(paths.BROKER_IDS)}
+
+    def racks(self) -> dict[int, str | None]:
+        """The rack of each registered broker."""
+        return {
+            broker_id: BrokerRegistration.decode(self.client.get(paths.broker(broker_id))[0]).rack
+            for broker_id in sorted(self.brokers())
+        }
 
     def broker_epoch(self, broker_id: int) -> int:
         """The czxid of a broker's registration; 0 when it is not registered."""

@@ -7,7 +7,8 @@ Rules, each for every partition:
     G3  every record below an acknowledged commit was given to a member
     G4  in the end the members have read and committed everything
 
-Members commit what they read, batch by batch, and wait for the answer. A commit that failed promises nothing.
+Members commit what they read, batch by batch, and wait for the answer. A commit that failed promises nothing. They are of several
+clients, which share the group: it goes on only when each of them has found its way.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka
 
+from kafkalite.client import SyncConsumer, TopicPartition
+from kafkalite.client.errors import ClientError, CommitFailedError
 from kafkalite.testing.broker_process import wait_until
 
 MEMBER_SESSION_MS: Final = 6000
+MEMBERS: Final = ("confluent", "kafkalite")
+_HEARTBEAT_MS: Final = 500
 _NOTHING: Final = -1
 _BATCH: Final = 200
 _ANSWER_S: Final = 3.0
@@ -87,15 +92,18 @@ def judge(history: GroupHistory, ends: Mapping[int, int] | None = None) -> list[
 
 
 class GroupWorkload:
-    """Members of one group on one topic, and a watcher that asks for their offsets."""
+    """Members of one group on one topic, and a watcher that asks for their offsets. `members` names the client of each."""
 
-    def __init__(self, servers: str, group: str, topic: str, partitions: int, *, members: int = 2) -> None:
+    def __init__(
+        self, servers: str, group: str, topic: str, partitions: int, *, members: Iterable[str] = MEMBERS
+    ) -> None:
         self.history = GroupHistory()
         self.group, self.topic = group, topic
         self._servers, self._partitions = servers, partitions
         self._lock = threading.Lock()
         self._stopping = False
-        jobs = [self._consume] * members + [self._watch]
+        bodies = {"confluent": self._consume, "kafkalite": self._consume_with_ours}
+        jobs = [*(bodies[client] for client in members), self._watch]
         self._threads = [threading.Thread(target=self._guarded, args=(job,), daemon=True) for job in jobs]
 
     def start(self) -> None:
@@ -110,15 +118,17 @@ class GroupWorkload:
             if thread.is_alive():
                 raise TimeoutError(f"a member of {self.group} did not close in {_CLOSE_S} s")
 
-    @property
-    def last_acknowledged_s(self) -> float:
-        return self.history.acknowledged[-1].at_s if self.history.acknowledged else float("-inf")
-
     def wait_committing(self, timeout_s: float) -> float:
-        """Until a commit is acknowledged that was made from now on; the seconds that took."""
+        """Until a commit on each partition is acknowledged that was answered from now on; the seconds that took."""
         began_s = time.monotonic()
-        wait_until(lambda: self.last_acknowledged_s > began_s, f"a commit of {self.group}", timeout_s)
-        return self.last_acknowledged_s - began_s
+        first = len(self.history.acknowledged)
+
+        def all_went_on() -> bool:
+            with self._lock:
+                return len({each.partition for each in self.history.acknowledged[first:]}) == self._partitions
+
+        wait_until(all_went_on, f"commits of {self.group} on all {self._partitions} partitions", timeout_s)
+        return time.monotonic() - began_s
 
     def wait_caught_up(self, ends: Mapping[int, int], timeout_s: float) -> None:
         """Until everything is committed."""
@@ -150,31 +160,62 @@ class GroupWorkload:
         )
 
     def _consume(self) -> None:
-        options = {"session.timeout.ms": MEMBER_SESSION_MS, "heartbeat.interval.ms": 500, "fetch.wait.max.ms": 100}
+        options = {
+            "session.timeout.ms": MEMBER_SESSION_MS,
+            "heartbeat.interval.ms": _HEARTBEAT_MS,
+            "fetch.wait.max.ms": 100,
+        }
         consumer = self._client(**options)
         consumer.subscribe([self.topic])
         while not self._stopping:
-            self._commit(consumer, [each for each in consumer.consume(_BATCH, 0.1) if each.error() is None])
+            messages = [each for each in consumer.consume(_BATCH, 0.1) if each.error() is None]
+            ahead = self._noted((int(each.partition() or 0), int(each.offset() or 0)) for each in messages)
+            offsets = [confluent_kafka.TopicPartition(self.topic, *each) for each in ahead.items()]
+            try:
+                answer = consumer.commit(offsets=offsets, asynchronous=False) if offsets else []
+            except confluent_kafka.KafkaException:
+                continue
+            self._committed({each.partition: each.offset for each in answer or () if each.error is None})
         consumer.close()
 
-    def _commit(self, consumer: confluent_kafka.Consumer, messages: Iterable[Any]) -> None:
+    def _consume_with_ours(self) -> None:
+        with SyncConsumer(
+            self.topic,
+            bootstrap_servers=self._servers,
+            group_id=self.group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=MEMBER_SESSION_MS,
+            heartbeat_interval_ms=_HEARTBEAT_MS,
+            default_api_timeout_ms=int(_ANSWER_S * 1000),
+            fetch_max_wait_ms=100,
+        ) as consumer:
+            while not self._stopping:
+                found = consumer.poll(timeout_ms=100, max_records=_BATCH)
+                ahead = self._noted((each.partition, each.offset) for records in found.values() for each in records)
+                if not ahead:
+                    continue
+                try:
+                    consumer.commit({TopicPartition(self.topic, number): offset for number, offset in ahead.items()})
+                except ClientError as problem:
+                    if not (problem.retriable or isinstance(problem, CommitFailedError)):
+                        raise
+                    continue
+                self._committed(ahead)
+
+    def _noted(self, places: Iterable[tuple[int, int]]) -> dict[int, int]:
+        """Records at (partition, offset) were given to a member; the offsets to commit."""
         ahead: dict[int, int] = {}
         with self._lock:
-            for message in messages:
-                self.history.read[message.partition()].add(message.offset())
-                ahead[message.partition()] = message.offset() + 1
-        if not ahead:
-            return
-        offsets = [confluent_kafka.TopicPartition(self.topic, *each) for each in ahead.items()]
-        try:
-            answer = consumer.commit(offsets=offsets, asynchronous=False) or []
-        except confluent_kafka.KafkaException:
-            return
+            for partition, offset in places:
+                self.history.read[partition].add(offset)
+                ahead[partition] = offset + 1
+        return ahead
+
+    def _committed(self, offsets: Mapping[int, int]) -> None:
         with self._lock:
             at_s = time.monotonic()
-            for place in answer:
-                if place.error is None:
-                    self.history.acknowledged.append(Acknowledged(at_s, place.partition, place.offset))
+            self.history.acknowledged += [Acknowledged(at_s, *each) for each in offsets.items()]
 
     def _watch(self) -> None:
         client = self._client()

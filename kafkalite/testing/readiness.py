@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
@@ -18,6 +18,16 @@ from kafkalite.types import NO_BROKER
 _ASK_TIMEOUT_S: Final = 2.0
 
 
+class Reachable(Protocol):
+    """A broker's address for this machine."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+
 class Membership(NamedTuple):
     """The brokers and the controller that one broker knows of; NO_BROKER while there is no controller."""
 
@@ -25,7 +35,7 @@ class Membership(NamedTuple):
     controller_id: int
 
 
-async def ask(broker: BrokerProcess, timeout_s: float = _ASK_TIMEOUT_S) -> Membership | None:
+async def ask(broker: Reachable, timeout_s: float = _ASK_TIMEOUT_S) -> Membership | None:
     """What the broker knows; None when it does not answer in time."""
     try:
         async with asyncio.timeout(timeout_s):
@@ -55,7 +65,7 @@ async def until_ready(broker: BrokerProcess, brokers: frozenset[int]) -> None:
         await asyncio.sleep(POLL_S)
 
 
-async def find_controller(brokers: Iterable[BrokerProcess]) -> int:
+async def find_controller(brokers: Iterable[Reachable]) -> int:
     """The controller by the word of the first broker that answers; NO_BROKER when none does."""
     for broker in brokers:
         found = await ask(broker, timeout_s=0.5)

@@ -13,7 +13,7 @@ import itertools
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import confluent_kafka
 
@@ -21,7 +21,6 @@ from kafkalite.testing.broker_process import wait_until
 from kafkalite.testing.cluster_facts import ClusterFacts
 from kafkalite.testing.history import Drained, Event, ReplicaLog, SendAcknowledged, write_history
 from kafkalite.testing.judge import ACKS_ALL, Verdict, judge
-from kafkalite.testing.local_cluster import LocalCluster
 from kafkalite.testing.observers import BrokerObserver, observe_zookeeper
 from kafkalite.testing.replica_compare import compare_replicas, partition_directories, read_replica
 from kafkalite.testing.workload_clients import (
@@ -35,6 +34,10 @@ from kafkalite.testing.workload_clients import (
     WriterOptions,
 )
 from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.testing.container_cluster import KafkaliteCluster
+    from kafkalite.testing.local_cluster import LocalCluster
 
 WRITERS: Final[dict[str, tuple[type[Writer], bool]]] = {
     "confluent": (ConfluentWriter, False),
@@ -63,7 +66,7 @@ class Workload:
 
     def __init__(
         self,
-        cluster: LocalCluster,
+        cluster: LocalCluster | KafkaliteCluster,
         facts: ClusterFacts,
         topic: str,
         partitions: int,
@@ -93,7 +96,7 @@ class Workload:
             reader(self.recorder, self._servers, f"{reader.__name__}-{self._run}", topic, partitions)
             for reader in readers
         ]
-        addresses = [("127.0.0.1", broker.port) for broker in cluster.brokers.values()]
+        addresses = [(broker.host, broker.port) for broker in cluster.brokers.values()]
         self._observer = BrokerObserver(self.recorder, addresses, topic)
 
     @property
@@ -176,10 +179,15 @@ class Workload:
 
     def record_replicas(self, timeout_s: float = 30) -> None:
         """Put the content of all replicas into the history, as soon as they are equal or the time is over."""
-        log_dirs = {broker.id: [broker.log_dir] for broker in self._cluster.brokers.values()}
         names = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
+        log_dirs: dict[int, list[Path]] = {}
+
+        def equal() -> bool:
+            log_dirs.update(self._cluster.log_directories())
+            return compare_replicas(log_dirs, names).equal
+
         try:
-            wait_until(lambda: compare_replicas(log_dirs, names).equal, "equal replicas", timeout_s)
+            wait_until(equal, "equal replicas", timeout_s)
         except TimeoutError:
             pass  # the judge says where they differ
         for broker, paths in log_dirs.items():

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from kafkalite.testing.broker_process import BROKER_COMMAND
 from kafkalite.testing.local_cluster import LocalCluster
-from tests.bench import clusters, groups, storage  # noqa: F401 -- they register their cells
+from tests.bench import clusters, groups, observation, storage  # noqa: F401 -- they register their cells
 from tests.bench.cells import CELLS, Cell, Target, wait_for_controller
 
 RESULTS: Final = Path(__file__).parent / "results"

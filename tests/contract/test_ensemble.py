@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from zk import server_classes
 from zk.ensemble import Ensemble, EnsembleError, check_size, four_letter_word, free_ports
 from zk.kazoo_store import KazooStore
 from zk.server_classes import MissingRequirementError, choose_jars, find_java, find_server_classes
@@ -216,3 +217,30 @@ def test_zookeeper_and_jute_are_of_one_version(tmp_path):
     chosen, missing = choose_jars(jars)
     assert [jar.name for jar in chosen] == ["zookeeper-3.6.3.jar", "zookeeper-jute-3.6.3.jar"]
     assert "slf4j-api" in missing
+
+
+def test_missing_classes_name_where_they_were_sought_and_the_remedies(tmp_path, monkeypatch):
+    monkeypatch.setattr(server_classes, "_places", lambda _: [("/usr/share/java", [tmp_path / "zookeeper.jar"])])
+    with pytest.raises(MissingRequirementError) as raised:
+        find_server_classes({})
+    for part in (
+        "looked at /usr/share/java (no ",
+        "libzookeeper-java",
+        "ZOOKEEPER_HOME",
+        "pip install 'kafkalite[demo]'",
+    ):
+        assert part in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("there", "chosen"),
+    [
+        (("log4j-slf4j2-impl-2.0", "log4j-api-2.0", "log4j-core-2.0", "slf4j-simple-2.0"), "log4j-slf4j2-impl-2.0.jar"),
+        (("log4j-slf4j2-impl-2.0", "logback-core-1.2", "logback-classic-1.2"), "logback-classic-1.2.jar"),
+        (("logback-core-1.2", "slf4j-simple-2.0"), "slf4j-simple-2.0.jar"),
+    ],
+)
+def test_servers_write_a_log_with_what_is_there(tmp_path, there, chosen):
+    names = {jar.name for jar in choose_jars(tmp_path / f"{name}.jar" for name in there)[0]}
+    bindings = {"log4j-slf4j2-impl-2.0.jar", "logback-classic-1.2.jar", "slf4j-simple-2.0.jar"}
+    assert names & bindings == {chosen}

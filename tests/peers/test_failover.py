@@ -64,8 +64,14 @@ class Tool:
         self.events: list[dict[str, Any]] = []
         self.lines: list[str] = []
         self._process = subprocess.Popen(
-            tool_command(name, *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            tool_command(name, *arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
+        assert self._process.stdin is not None
+        self.stdin = self._process.stdin
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -120,6 +126,23 @@ def kill_leader(cluster: LocalCluster, facts: ClusterFacts, topic: str) -> int:
     return victim
 
 
+def has_records(cluster: LocalCluster, topic: str) -> bool:
+    try:
+        return ends(cluster, topic) > 0
+    except confluent_kafka.KafkaException:
+        return False  # a broker that has just been told of the topic, or has not yet
+
+
+def ends(cluster: LocalCluster, topic: str) -> int:
+    """The sum of the partitions' end offsets."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused"})
+    try:
+        places = [confluent_kafka.TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+        return sum(consumer.get_watermark_offsets(place, timeout=10, cached=False)[1] for place in places)
+    finally:
+        consumer.close()
+
+
 @pytest.mark.parametrize("settings", [IDEMPOTENT, NOT_IDEMPOTENT], ids=["idempotent", "retries only"])
 def test_verifiable_producer_while_a_leader_is_killed(
     cluster: LocalCluster, facts: ClusterFacts, tmp_path: Path, settings: str
@@ -169,15 +192,7 @@ def test_performance_tool_while_a_leader_is_killed(cluster: LocalCluster, facts:
     assert f"{records} records sent" in producer.lines[-1]
     failed = [line for line in producer.lines if line.startswith("org.apache.kafka.common.errors.")]
     assert not failed, f"{len(failed)} sends failed, first {failed[0]}"
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused"})
-    try:
-        ends = [
-            consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, partition), timeout=10, cached=False)
-            for partition in range(PARTITIONS)
-        ]
-    finally:
-        consumer.close()
-    assert sum(end for _, end in ends) == records
+    assert ends(cluster, topic) == records
 
 
 def test_verifiable_consumer_reads_on_while_a_leader_is_killed(
@@ -220,3 +235,35 @@ def test_verifiable_consumer_reads_on_while_a_leader_is_killed(
         places.setdefault(event["value"], set()).add((event["partition"], event["offset"]))
     twice = {value: found for value, found in places.items() if len(found) > 1}
     assert not twice, f"{len(twice)} values lie at two offsets, such as {next(iter(twice.items()))}"
+
+
+def test_console_producer_and_consumer_performance_tool_while_a_leader_is_killed(
+    cluster: LocalCluster, facts: ClusterFacts
+) -> None:
+    """Lines typed in while a leader dies, and a consumer that reads on: every line is there once, and the consumer gets all."""
+    topic = make_topic(cluster, facts, "failover-console")
+    base = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic)
+    consumer = Tool("kafka-consumer-perf-test", *base, "--messages", str(RECORDS), "--timeout", "60000")
+    producer = Tool(
+        "kafka-console-producer",
+        *(*base, "--producer-property", "acks=all", "--producer-property", "enable.idempotence=true"),
+        *("--producer-property", "retries=2147483647"),
+    )
+    try:
+        for number in range(RECORDS):
+            producer.stdin.write(f"{number}\n")
+            if number % PER_SECOND == 0:
+                producer.stdin.flush()
+            if number == KILL_AFTER:
+                wait_until(lambda: has_records(cluster, topic), "the first lines in the topic", 60)
+                kill_leader(cluster, facts, topic)
+        producer.stdin.close()
+        assert producer.wait(120) == 0, producer.lines[-20:]
+        assert consumer.wait(120) == 0, consumer.lines[-20:]
+    finally:
+        producer.close()
+        consumer.close()
+    assert Counter(read_all(cluster.bootstrap_servers, topic)) == Counter(map(str, range(RECORDS)))
+    # Between them may be warnings about the dead broker.
+    names, figures = (line.split(", ") for line in consumer.lines if line.count(", ") == 9)
+    assert int(figures[names.index("data.consumed.in.nMsg")]) >= RECORDS

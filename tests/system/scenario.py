@@ -135,8 +135,9 @@ class Scenario:
             if not (path := self._history_path(workload)).exists():  # the test failed before its verdict
                 write_history(path, workload.recorder.events)
         try:
+            self.cluster.heal()
             for broker in self.cluster.brokers.values():
-                broker.resume()
+                self.cluster.unpause(broker.id)
                 if not broker.running:
                     self.start_broker(broker.id)
             wait_until(lambda: len(self.facts.brokers()) == len(self.cluster.brokers), "all brokers registered", 30)

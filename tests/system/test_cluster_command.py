@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,14 @@ from zk.ensemble import end_with_parent
 pytestmark = pytest.mark.system
 
 KAFKALITE = (sys.executable, "-m", "kafkalite")
+_tie_to_parent = end_with_parent(signal.SIGTERM)
+
+
+def _begin() -> None:
+    """In the new process. Whoever runs the tests in the background lets them ignore SIGINT, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if _tie_to_parent is not None:
+        _tie_to_parent()
 
 
 @contextmanager
@@ -29,7 +38,7 @@ def command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=end_with_parent(signal.SIGTERM),
+        preexec_fn=_begin,
     ) as process:
         try:
             yield process
@@ -92,6 +101,13 @@ def test_a_watch_sees_a_leader_die_and_come_back(facts: dict[str, Any]) -> None:
         assert watch.wait(20) == 130
 
 
+def test_every_broker_has_a_status_page(facts: dict[str, Any]) -> None:
+    for broker in facts["brokers"]:
+        with urllib.request.urlopen(f"{broker['http_url']}status.json", timeout=20) as answer:
+            status = json.load(answer)
+        assert status["broker"]["id"] == broker["id"] and list(status["brokers"]) == ["101", "102", "103"]
+
+
 def test_describe_says_what_is_wrong_while_a_broker_is_away(facts: dict[str, Any]) -> None:
     servers = facts["bootstrap_servers"]
     call("topic", "create", "lonely", "--replica-assignment", "103", "-b", servers)
@@ -110,8 +126,8 @@ def test_describe_says_what_is_wrong_while_a_broker_is_away(facts: dict[str, Any
 def test_a_partition_moves_to_other_brokers_and_back_to_its_preferred_leader(facts: dict[str, Any]) -> None:
     servers = facts["bootstrap_servers"]
     call("topic", "create", "moved", "--replica-assignment", "101:102", "-b", servers)
-    call("partition", "reassign", "moved-0=103,102", "--yes", "--wait", "-b", servers)
-    assert call("partition", "list", "-b", servers, "-o", "jsonl") == ""
+    call("partition", "reassign", "execute", "moved-0=103,102", "--yes", "--wait", "-b", servers)
+    assert call("partition", "reassign", "list", "-b", servers, "-o", "jsonl") == ""
 
     def state() -> dict[str, Any]:
         (topic,) = json.loads(call("topic", "describe", "moved", "-b", servers, "-o", "json"))

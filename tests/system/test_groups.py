@@ -81,7 +81,7 @@ def test_the_coordinator_dies_while_members_rebalance(scenario: Scenario, group:
     for _ in range(TURNS):
         victim = coordinator(scenario)
         epoch = scenario.facts.broker_epoch(victim)
-        extra = GroupWorkload(servers, group.group, group.topic, PARTITIONS, members=1)
+        extra = GroupWorkload(servers, group.group, group.topic, PARTITIONS, members=["kafkalite"])
         extra.history = group.history
         extra.start()
         admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})

@@ -15,9 +15,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("kafkalite", "zk", "spark_jobs")
 EXTRAS = {
+    "kafkalite/cli/demo_night.py": "demo",
     "kafkalite/cli/flights.py": "demo",
     "kafkalite/client/range_reader.py": "spark",
-    "kafkalite/testing": "test",
+    "kafkalite/client/record_columns.py": "spark",
+    "kafkalite/testing": "testing",
+    "kafkalite/testing/group_workload.py": "test",
+    "kafkalite/testing/workload.py": "test",
+    "kafkalite/testing/workload_clients.py": "test",
     "spark_jobs": "spark",
 }
 """Where an extra may be needed, and which."""
@@ -29,14 +34,18 @@ def normalized(name: str) -> str:
 
 
 def requirements() -> dict[str, set[str]]:
-    """The distributions that setup.cfg names, by extra; those of every installation under ""."""
+    """The distributions that setup.cfg names, by extra; those of every installation under "". An extra may name another one."""
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg")
     texts = {"": settings["options"]["install_requires"], **settings["options.extras_require"]}
-    return {
+    found = {
         extra: {normalized(re.split(r"[<>=!~;\[ ]", line)[0]) for line in text.split("\n") if line}
         for extra, text in texts.items()
     }
+    for extra, text in texts.items():
+        for named in re.findall(r"^kafkalite\[(\w+)\]$", text, re.MULTILINE):
+            found[extra] |= found[named]
+    return found
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -37,8 +37,9 @@ def cluster(broker_command: Sequence[str]) -> Iterator[LocalCluster]:
         "group.min.session.timeout.ms": "1000",
         "group.initial.rebalance.delay.ms": "500",
     }
-    with LocalCluster(brokers=3, properties=settings, command=broker_command) as running:
-        if broker_command != BROKER_COMMAND:  # ours have a controller when they say that they are started
+    is_ours = broker_command == BROKER_COMMAND
+    with LocalCluster(brokers=3, properties=settings, command=broker_command, http=is_ours) as running:
+        if not is_ours:  # ours have a controller when they say that they are started
             from tests.peers import apache_kafka
 
             apache_kafka.wait_for_controller(running.bootstrap_servers)

@@ -23,6 +23,7 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.testing.local_cluster import LocalCluster
+from tests.conftest import not_run
 from tests.wire.conftest import wait_until_led
 
 pytestmark = pytest.mark.system
@@ -160,11 +161,11 @@ def test_a_move_goes_on_after_a_restart(tmp_path: Path) -> None:
 @contextlib.contextmanager
 def small_disk(path: Path, size: str) -> Iterator[Path]:
     if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("a file system of its own takes root and mount(8)")
+        not_run("a file system of its own takes root and mount(8)")
     path.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], capture_output=True)
     if mounted.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.decode().strip()}")
+        not_run(f"no tmpfs can be mounted here: {mounted.stderr.decode().strip()}")
     try:
         yield path
     finally:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,12 @@ from kafkalite.broker.fetching import (
     changed_answers,
     note_look,
     note_told,
+    replica_id_of,
 )
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.storage.open_files import NotInMemory
-from kafkalite.types import TopicPartition
+from kafkalite.types import Buffer, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
@@ -54,7 +56,7 @@ def fetch(
 
 
 def _limits(broker: Broker, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchLimits:
-    replica_id = request.replica_state.replica_id if request.replica_state is not None else request.replica_id
+    replica_id = replica_id_of(request)
     max_bytes = request.max_bytes
     if replica_id < 0:
         max_bytes = min(max_bytes, broker.config.fetch_max_bytes)
@@ -131,7 +133,7 @@ def _session(
     return session, False
 
 
-class _Fetch:
+class _Fetch(ABC):
     """What a full and an incremental fetch share: read, answer at once or park."""
 
     def __init__(
@@ -145,19 +147,21 @@ class _Fetch:
         self.session_id = 0
         self.future: asyncio.Future[Any] | None = None
 
+    @abstractmethod
     def wanted(self) -> tuple[list[FetchItem], Any]:
         """The partitions to look at now, and the clock of whoever fetches."""
-        raise NotImplementedError
 
+    @abstractmethod
     def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
         """Have `on_ready` called; returns what ends that."""
-        raise NotImplementedError
 
+    @abstractmethod
     def topic_id(self, topic_partition: TopicPartition) -> bytes:
-        raise NotImplementedError
+        """The id by which the topic was asked for, zeros where it was by name."""
 
+    @abstractmethod
     def told(self, answers: Answers) -> Answers:
-        raise NotImplementedError
+        """What of `answers` goes into the response: an incremental fetch leaves out what has not changed (KIP-227)."""
 
     def start(self) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
         try:
@@ -244,12 +248,19 @@ class _Fetch:
                     topic=topic_partition.topic, topic_id=topic_id
                 )
             topic.partitions.append(data)
-            if data.records and not self.limits.is_follower:
-                self.broker.traffic.fetched(topic_partition.topic, len(data.records))
+            if data.records:
+                self._count(topic_partition.topic, data.records)
         responses = list(topics.values())
         for topic_id, data in self.unknown:
             responses.append(m.FetchableTopicResponse(topic_id=topic_id, partitions=[data]))
         return m.FetchResponse(session_id=self.session_id, responses=responses)
+
+    def _count(self, topic: str, records: Buffer) -> None:
+        traffic = self.broker.traffic
+        if self.limits.is_follower:
+            traffic.replication_bytes_out += len(records)
+        else:
+            traffic.fetched(topic, records)
 
 
 class _Full(_Fetch):

@@ -107,7 +107,7 @@ def _append(
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.log_append_time_ms
     answer.log_start_offset = result.log_start_offset
-    broker.traffic.produced(topic_partition.topic, len(records or b""))
+    broker.traffic.produced(topic_partition.topic, len(records or b""), result.last_offset - result.first_offset + 1)
     if acks == -1:
         required = result.last_offset + 1
         if partition.high_watermark < required or len(partition.maximal_isr) < partition.effective_min_isr:

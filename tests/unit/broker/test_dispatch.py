@@ -92,7 +92,34 @@ def test_answers(kind: str) -> None:
     reply, setup = reply_of({"sync": sync, "coroutine": coroutine, "future": future}[kind])
     assert (reply.cluster_id, reply.controller_id) == ("c", 3)
     assert seen == [("the broker", "DescribeClusterRequest", 1, "me", "a connection")]
-    assert setup.dispatcher.requests == {ApiKey.DESCRIBE_CLUSTER: 1}
+    assert setup.dispatcher.latencies[ApiKey.DESCRIBE_CLUSTER].count == 1
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "future"])
+def test_a_latency_includes_what_a_request_waits_for(kind: str) -> None:
+    async def scenario() -> Setup:
+        setup = Setup(_raiser(KafkaError(ErrorCode.NOT_CONTROLLER), kind))
+        setup.dispatcher.now_s = asyncio.get_running_loop().time
+        await setup.ask()
+        return setup
+
+    setup = virtual_time.run(scenario())
+    latency = setup.dispatcher.latencies[ApiKey.DESCRIBE_CLUSTER]
+    assert (latency.count, latency.sum_s) == (1, pytest.approx(1.0))
+
+
+def test_fetches_of_followers_are_timed_apart() -> None:
+    async def scenario() -> Dispatcher:
+        dispatcher = Dispatcher("the broker", {ApiKey.FETCH: lambda *_: None}, lambda _: None)  # type: ignore[arg-type, dict-item]
+        m, api = messages.fetch_request, APIS[ApiKey.FETCH]
+        follower = m.FetchRequest(replica_id=2, replica_state=m.ReplicaState(replica_id=2))
+        for version, request in ((11, follower), (api.max_version, follower), (11, m.FetchRequest(replica_id=-1))):
+            frame = b"".join(request_frame(api, version, 1, "me", codec.encode_request(request, version)))
+            assert dispatcher.handle(memoryview(frame)[4:], "a connection") is None  # type: ignore[arg-type]
+        return dispatcher
+
+    dispatcher = virtual_time.run(scenario())
+    assert (dispatcher.follower_fetches.count, dispatcher.latencies[ApiKey.FETCH].count) == (2, 1)
 
 
 @KINDS

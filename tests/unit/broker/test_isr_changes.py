@@ -85,8 +85,9 @@ def propose(
 
 def test_a_change_that_is_written_is_committed() -> None:
     controller, (partition, change) = FakeController(each_partition()), leader()
-    propose(controller, (partition, change))
+    sender = propose(controller, (partition, change))
     assert (partition.isr, partition.partition_epoch, partition.pending_change) == ((1, 2, 3), 1, None)
+    assert (sender.expands, sender.shrinks) == (1, 0)
     ((request, max_version, _),) = controller.requests
     assert (request.broker_id, request.broker_epoch, max_version) == (1, 9, None)
     ((topic,),) = (request.topics,)
@@ -169,9 +170,10 @@ def test_anything_else_is_tried_again_after_a_pause(first: Callable[[Any], Any])
 @pytest.mark.parametrize("fields", [{"leader_epoch": 5}, {"partition_epoch": -1}])
 def test_an_answer_about_another_time_changes_nothing(fields: dict[str, int]) -> None:
     controller, (partition, change) = FakeController(each_partition(**fields)), leader()  # type: ignore[arg-type]
-    propose(controller, (partition, change))
+    sender = propose(controller, (partition, change))
     assert partition.isr == (1, 2)
     assert partition.pending_change is change
+    assert (sender.expands, sender.shrinks) == (0, 0)
 
 
 def test_a_change_that_a_leader_and_isr_overtook_is_not_sent() -> None:
@@ -179,3 +181,13 @@ def test_a_change_that_a_leader_and_isr_overtook_is_not_sent() -> None:
     partition.become_leader(assignment(isr=(1, 2), leader_epoch=1, partition_epoch=1), 0.0)
     propose(controller, (partition, change))
     assert controller.requests == []
+
+
+def test_a_shrink_counts_as_one() -> None:
+    partition = make_partition()
+    partition.become_leader(assignment(isr=(1, 2, 3)), 0.0)
+    partition.append(b"", 1, 1.0, 1, 9)
+    change = partition.shrink(1_000_000.0)
+    assert change is not None and change.isr == (1,)
+    sender = propose(FakeController(each_partition()), (partition, change))
+    assert (sender.expands, sender.shrinks, partition.isr) == (0, 1, (1,))

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kafkalite.client.cluster_client import ClusterClient
 from tests.unit.client.fake_broker import FakeCluster
+
+
+@pytest.fixture(autouse=True)
+def own_contexts(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the user's contexts file would be: nowhere near the one of whoever runs the tests."""
+    path = tmp_path_factory.mktemp("contexts") / "config.toml"
+    monkeypatch.setenv("KAFKALITE_CONFIG", str(path))
+    monkeypatch.delenv("KAFKALITE_CONTEXT", raising=False)
+    return path
 
 
 @pytest.fixture

@@ -15,10 +15,32 @@ from kafkalite.client.record_codec import BatchWriter
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
+from tests.command_tree import all_commands
 from tests.unit.client.fake_broker import TOPIC_ID, FakeCluster, values_in
 
 T0 = TopicPartition("t", 0)
-COMMANDS = ("broker", "cluster", "consume", "demo", "group", "leader", "log", "partition", "produce", "topic", "zk")
+COMMANDS = (
+    "broker",
+    "cluster",
+    "completion",
+    "config",
+    "consume",
+    "context",
+    "demo",
+    "doctor",
+    "group",
+    "leader",
+    "log",
+    "logdir",
+    "offset",
+    "partition",
+    "perf",
+    "produce",
+    "record",
+    "spark",
+    "topic",
+    "zk",
+)
 
 
 def call(*arguments: str, stdin: bytes | None = None) -> Result:
@@ -184,3 +206,56 @@ def test_produce_reports_what_was_not_delivered(cluster: FakeCluster) -> None:
 def test_an_even_ensemble_is_refused_with_the_reason() -> None:
     result = call("cluster", "up", "--zookeepers", "2", "-o", "json")
     assert result.exit_code == 2 and "odd number" in result.stderr and result.stdout == ""
+
+
+READERS = {
+    *("cluster health", "cluster info", "cluster watch", "completion", "config describe", "consume", "doctor"),
+    *(
+        "context list",
+        "context show",
+        "group describe",
+        "group list",
+        "group members",
+        "log compare",
+        "log dump",
+        "log verify",
+    ),
+    *("logdir describe", "logdir list", "offset list", "partition reassign list", "partition reassign plan"),
+    *("partition reassign verify", "perf consume", "spark audit", "spark status", "topic describe", "topic list"),
+    *("zk get", "zk tree", "zk watch"),
+}
+SERVERS_AND_JOBS = {
+    *("broker", "cluster up", "demo", "zk run", "zk serve", "perf produce", "perf end-to-end", "context use"),
+    *("spark archive", "spark backfill", "spark compact", "spark reprocess", "spark run"),
+}
+"""Commands whose whole point is to run; `context use` is undone by itself."""
+
+
+def test_every_command_that_writes_has_a_dry_run() -> None:
+    without = {name for name, command in all_commands() if "dry_run" not in {each.name for each in command.params}}
+    assert without - READERS - SERVERS_AND_JOBS == set()
+    assert without >= READERS
+
+
+def test_what_destroys_asks() -> None:
+    asking = {name for name, command in all_commands() if "yes" in {each.name for each in command.params}}
+    assert asking >= {
+        name for name, _ in all_commands() if name.split()[-1] in ("delete", "delete-offsets", "cancel", "move")
+    } - {
+        "config delete"  # what was there is shown, and can be set again
+    }
+
+
+def test_a_command_that_fails_writes_no_half_of_an_array(cluster: FakeCluster) -> None:
+    failed = call("consume", "nope", "-o", "json")
+    assert failed.exit_code == 3 and failed.stdout == ""
+    empty = call("consume", "t", "-e", "-o", "json")
+    assert empty.exit_code == 0 and json.loads(empty.stdout) == []
+
+
+def test_a_dry_run_writes_nothing(cluster: FakeCluster) -> None:
+    result = call("produce", "t", "-K", ":", "--dry-run", stdin=b"k:v\nk:w\n")
+    assert result.exit_code == 0 and "2 records could be written" in result.stderr
+    assert call("produce", "t", "-K", ":", "--dry-run", stdin=b"k:v\nbad\n").exit_code == 1
+    assert call("produce", "t", "-p", "7", "--dry-run", stdin=b"x\n").exit_code == 3
+    assert cluster.requests_of(ApiKey.PRODUCE) == []

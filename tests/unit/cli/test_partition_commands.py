@@ -1,4 +1,4 @@
-"""`kafkalite partition add|reassign|list` and `leader elect`: what they show, ask and send, and their exit codes."""
+"""`kafkalite partition` and `leader elect`: what they show, ask and send, and their exit codes."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def sent(cluster: FakeCluster) -> list[Any]:
 
 
 def test_a_plan_is_shown_and_nothing_sent(described: FakeCluster) -> None:
-    result = call("partition", "reassign", "t-0=3,2", "t-1=2,1", "--dry-run")
+    result = call("partition", "reassign", "execute", "t-0=3,2", "t-1=2,1", "--dry-run")
     assert result.exit_code == 0 and result.stdout == PLAN and sent(described) == []
 
 
 def test_a_script_must_say_yes(described: FakeCluster) -> None:
-    result = call("partition", "reassign", "t-0=3,2")
+    result = call("partition", "reassign", "execute", "t-0=3,2")
     assert result.exit_code == 2 and "--yes" in result.stderr and sent(described) == []
 
 
 def test_moves_begin(described: FakeCluster) -> None:
     described.script[ApiKey.ALTER_PARTITION_REASSIGNMENTS].append(altered((T0, 0), (T1, 0)))
-    result = call("partition", "reassign", "t-0=3,2", "t-1=2,1", "--yes", "-o", "json")
+    result = call("partition", "reassign", "execute", "t-0=3,2", "t-1=2,1", "--yes", "-o", "json")
     assert result.exit_code == 0 and "2 moves begun" in result.stderr
     assert sent(described) == [("t", 0, [3, 2]), ("t", 1, [2, 1])]
     assert json.loads(result.stdout)[0] == {
@@ -75,31 +75,54 @@ def test_moves_are_read_from_a_file_of_kafkas_tools(described: FakeCluster, tmp_
     file = tmp_path / "moves.json"
     move = {"topic": "t", "partition": 0, "replicas": [3, 1], "log_dirs": ["any", "any"]}
     file.write_text(json.dumps({"version": 1, "partitions": [move]}))
-    assert call("partition", "reassign", "--file", str(file), "-y").exit_code == 0
+    assert call("partition", "reassign", "execute", "--file", str(file), "-y").exit_code == 0
     assert sent(described) == [("t", 0, [3, 1])]
     file.write_text('{"partitions": [{"topic": "t"}]}')
-    assert call("partition", "reassign", "--file", str(file), "-y").exit_code == 2
+    assert call("partition", "reassign", "execute", "--file", str(file), "-y").exit_code == 2
 
 
 def test_waiting_ends_when_nothing_moves(described: FakeCluster) -> None:
     described.script[ApiKey.ALTER_PARTITION_REASSIGNMENTS].append(altered((T0, 0)))
     described.script[ApiKey.LIST_PARTITION_REASSIGNMENTS].extend([moving(), nothing()])
-    result = call("partition", "reassign", "t-0=3,2", "-y", "--wait")
-    assert result.exit_code == 0 and "1 moves done" in result.stderr
+    result = call("partition", "reassign", "execute", "t-0=3,2", "-y", "--wait")
+    assert result.exit_code == 0 and "1 move done" in result.stderr
 
 
 def test_waiting_ends_with_its_time(described: FakeCluster) -> None:
     described.script[ApiKey.ALTER_PARTITION_REASSIGNMENTS].append(altered((T0, 0)))
     described.script[ApiKey.LIST_PARTITION_REASSIGNMENTS].extend([moving()] * 20)
-    result = call("partition", "reassign", "t-0=3,2", "-y", "--wait", "--timeout", "0.3")
+    result = call("partition", "reassign", "execute", "t-0=3,2", "-y", "--wait", "--timeout", "0.3")
     assert result.exit_code == 5 and "t-0" in result.stderr
 
 
 def test_moves_are_cancelled(described: FakeCluster) -> None:
-    described.script[ApiKey.ALTER_PARTITION_REASSIGNMENTS].append(altered((T0, 85)))
-    result = call("partition", "reassign", "--cancel", "t-0", "-y")
-    assert result.exit_code == 1 and "NO_REASSIGNMENT_IN_PROGRESS" in result.stderr
+    described.brokers[3] = ("fake", 9003)
+    described.script[ApiKey.LIST_PARTITION_REASSIGNMENTS].extend([moving(), nothing(), nothing()])
+    described.script[ApiKey.ALTER_PARTITION_REASSIGNMENTS].append(altered((T0, 0)))
+    described.script[ApiKey.DESCRIBE_CONFIGS].extend([throttled] * 4)
+    described.script[ApiKey.INCREMENTAL_ALTER_CONFIGS].extend([settings_altered] * 4)
+    result = call("partition", "reassign", "cancel", "t-0", "-y")
+    assert result.exit_code == 0 and "1 move cancelled" in result.stderr and "throttles taken away" in result.stderr
     assert sent(described) == [("t", 0, None)]
+    changes = [
+        each for request in described.requests_of(ApiKey.INCREMENTAL_ALTER_CONFIGS) for each in request.resources
+    ]
+    assert {each.resource_name for each in changes} == {"t", "1", "2", "3"}
+    assert {setting.config_operation for each in changes for setting in each.configs} == {1}
+    none = call("partition", "reassign", "cancel", "t-0", "-y")
+    assert none.exit_code == 3 and "t-0 is not being moved" in none.stderr
+
+
+def throttled(_: int, request: Any) -> Any:
+    m = messages.describe_configs_response
+    entry = m.DescribeConfigsResourceResult(name="x", value="1", config_source=2)
+    results = [m.DescribeConfigsResult(configs=[entry]) for _ in request.resources]
+    return m.DescribeConfigsResponse(results=results)
+
+
+def settings_altered(_: int, request: Any) -> Any:
+    m = messages.incremental_alter_configs_response
+    return m.IncrementalAlterConfigsResponse(responses=[m.AlterConfigsResourceResponse() for _ in request.resources])
 
 
 @pytest.mark.parametrize(
@@ -111,12 +134,11 @@ def test_moves_are_cancelled(described: FakeCluster) -> None:
         (["t=1"], 2),
         (["t-0=x"], 2),
         (["t-0"], 2),
-        (["--cancel", "t-0=1"], 2),
         ([], 2),
     ],
 )
 def test_what_cannot_be_moved_is_refused(described: FakeCluster, arguments: list[str], code: int) -> None:
-    assert call("partition", "reassign", *arguments).exit_code == code
+    assert call("partition", "reassign", "execute", *arguments).exit_code == code
     assert sent(described) == []
 
 
@@ -134,12 +156,12 @@ def nothing() -> Any:
 
 def test_moves_that_go_on_are_shown(cluster: FakeCluster) -> None:
     cluster.script[ApiKey.LIST_PARTITION_REASSIGNMENTS].extend([moving(), nothing(), nothing()])
-    assert call("partition", "list").stdout == (
+    assert call("partition", "reassign", "list").stdout == (
         "TOPIC  PARTITION  REPLICAS  ADDING REPLICAS  REMOVING REPLICAS\nt      0          3,2,1     3                1\n"
     )
-    none = call("partition", "list", "t-1")
+    none = call("partition", "reassign", "list", "t-1")
     assert none.exit_code == 0 and none.stdout == "" and "nothing" in none.stderr
-    assert json.loads(call("partition", "list", "-o", "json").stdout) == []
+    assert json.loads(call("partition", "reassign", "list", "-o", "json").stdout) == []
 
 
 def test_partitions_are_added(cluster: FakeCluster) -> None:

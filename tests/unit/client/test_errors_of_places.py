@@ -12,7 +12,8 @@ import pytest
 from kafkalite.client.consumer import Consumer
 from kafkalite.client.errors import ClientClosedError, NoBrokersAvailableError
 from kafkalite.client.producer import Producer
-from kafkalite.client.sync import SyncConsumer, SyncProducer
+from kafkalite.client.sync_consumer import SyncConsumer
+from kafkalite.client.sync_producer import SyncProducer
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -37,7 +37,8 @@ def coordinated_by(cluster: FakeCluster, *brokers: int, error_code: int = 0) -> 
 
 def listed(*groups: tuple[str, str], error_code: int = 0) -> Any:
     m = messages.list_groups_response
-    found = [m.ListedGroup(group_id=name, group_state=state, protocol_type="consumer") for name, state in groups]
+    facts = {"protocol_type": "consumer", "group_type": "classic"}
+    found = [m.ListedGroup(group_id=name, group_state=state, **facts) for name, state in groups]
     return m.ListGroupsResponse(groups=found, error_code=error_code)
 
 
@@ -115,8 +116,17 @@ def test_groups_of_all_brokers_are_listed() -> None:
     answers = {1: [listed(error_code=LOADING), listed(("b", "Stable"))], 2: [listed(("a", "Empty"), ("c", "Stable"))]}
     cluster.script[ApiKey.LIST_GROUPS].extend([lambda broker, _: answers[broker].pop(0)] * 3)
     found = ask(cluster, lambda admin: admin.list_groups(["stable"]))
-    assert found == [GroupListing("b", "Stable", "consumer", 1), GroupListing("c", "Stable", "consumer", 2)]
-    assert found[0].to_dict() == {"group_id": "b", "state": "Stable", "protocol_type": "consumer", "coordinator": 1}
+    assert found == [
+        GroupListing("b", "Stable", "consumer", 1, "classic"),
+        GroupListing("c", "Stable", "consumer", 2, "classic"),
+    ]
+    assert found[0].to_dict() == {
+        "group_id": "b",
+        "state": "Stable",
+        "protocol_type": "consumer",
+        "coordinator": 1,
+        "group_type": "classic",
+    }
     assert all(request.states_filter == ["stable"] for request in cluster.requests_of(ApiKey.LIST_GROUPS))
 
 

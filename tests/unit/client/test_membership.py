@@ -122,6 +122,32 @@ def test_cooperative_members_keep_what_they_own_and_join_again_after_giving_up()
     assert decode_subscription(again.protocols[0].metadata).owned_partitions == (T1,)
 
 
+def test_a_partition_that_was_lost_and_came_back_is_another_tenure() -> None:
+    target = member()
+    assigned(target, T0, T1)
+    before = target.tenures
+    assert target.still_in(before, [T0, T1])
+    target.heartbeat_answered(target.next_heartbeat(4000), BEAT(error_code=ErrorCode.ILLEGAL_GENERATION), 4000)
+    assert target.next_step(4000) == Lose((T0, T1))
+    target.lost()
+    assert not target.still_in(before, [T0])
+    assigned(target, T0, generation=3, now_ms=4000)
+    assert target.owned == (T0,)
+    assert not target.still_in(before, [T0]), "somebody else may have had it meanwhile"
+    assert not target.still_in(before, [T1])
+    assert target.still_in(before, [T2]), "what it never read is the program's own affair"
+    assert target.still_in(target.tenures, [T0])
+
+
+def test_what_a_cooperative_member_keeps_is_the_same_tenure() -> None:
+    target = member("cooperative-sticky")
+    assigned(target, T0, T1)
+    before = target.tenures
+    target.rejoin("test")
+    assigned(target, T0, T1, T2, generation=2)
+    assert target.still_in(before, [T0, T1])
+
+
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
 def test_a_member_that_the_group_forgot_loses_its_partitions_and_joins_anew(code: ErrorCode) -> None:
     target = member()

@@ -11,7 +11,7 @@ import pytest
 from kafkalite.client.consumer import Consumer
 from kafkalite.client.errors import ClientError, ClientTimeoutError
 from kafkalite.client.record_codec import BatchWriter
-from kafkalite.client.sync import SyncConsumer
+from kafkalite.client.sync_consumer import SyncConsumer
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey

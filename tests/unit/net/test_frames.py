@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kafkalite.errors import ProtocolViolation
 from kafkalite.net.frames import (
     FrameReader,
+    ReceiveBuffers,
     read_head,
     read_request_header,
     request_frame,
@@ -47,7 +48,7 @@ payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=12)
 @given(payloads, st.lists(st.integers(min_value=1, max_value=90), max_size=60))
 def test_any_split_of_the_stream_gives_the_same_frames(frames: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(map(framed, frames))
-    reader = FrameReader(bytearray(SHARED_BYTES), 200)
+    reader = FrameReader(ReceiveBuffers(SHARED_BYTES), 200)
     seen: list[bytes] = []
     for cut in [*cuts, len(stream)]:
         seen += feed(reader, stream[:cut])
@@ -66,7 +67,7 @@ def test_any_split_of_the_stream_gives_the_same_frames(frames: list[bytes], cuts
 )
 def test_frames_before_a_bad_length_are_good(frames: list[bytes], length: int, step: int) -> None:
     stream = b"".join(map(framed, frames)) + struct.pack(">i", length) + b"never seen"
-    reader = FrameReader(bytearray(SHARED_BYTES), 200)
+    reader = FrameReader(ReceiveBuffers(SHARED_BYTES), 200)
     seen: list[bytes] = []
     for start in range(0, len(stream), step):
         seen += feed(reader, stream[start : start + step])
@@ -79,7 +80,7 @@ def test_frames_before_a_bad_length_are_good(frames: list[bytes], length: int, s
 
 def test_one_reader_per_connection_can_share_a_buffer() -> None:
     """Every read is consumed before the next; only the head of a length and large frames are kept, elsewhere."""
-    shared = bytearray(SHARED_BYTES)
+    shared = ReceiveBuffers(SHARED_BYTES)
     one, other = FrameReader(shared, 1000), FrameReader(shared, 1000)
     stream_one, stream_other = framed(b"a" * 100) + framed(b"b"), framed(b"C") + framed(b"D" * 300)
     seen_one: list[bytes] = []
@@ -92,7 +93,7 @@ def test_one_reader_per_connection_can_share_a_buffer() -> None:
 
 
 def test_frames_say_whether_their_memory_is_their_own() -> None:
-    reader = FrameReader(bytearray(SHARED_BYTES), 1000)
+    reader = FrameReader(ReceiveBuffers(SHARED_BYTES), 1000)
     data = framed(b"small") + framed(b"x" * 100)
     reader.get_buffer()[: len(data[:60])] = data[:60]
     ((frame, owned),) = reader.received(60)
@@ -103,6 +104,47 @@ def test_frames_say_whether_their_memory_is_their_own() -> None:
     buffer[: len(rest)] = rest
     ((frame, owned),) = reader.received(len(rest))
     assert (bytes(frame), owned, frame.readonly) == (b"x" * 100, True, False)
+
+
+def one_large_frame(reader: FrameReader, payload: bytes) -> memoryview:
+    """The frame, received in two pieces, so that it has memory of its own."""
+    data = framed(payload)
+    reader.get_buffer()[:SHARED_BYTES] = data[:SHARED_BYTES]
+    assert reader.received(SHARED_BYTES) == []
+    rest = data[SHARED_BYTES:]
+    reader.get_buffer()[: len(rest)] = rest
+    ((frame, owned),) = reader.received(len(rest))
+    assert owned
+    return frame
+
+
+def test_memory_of_a_large_frame_is_used_again_when_nobody_looks_at_it() -> None:
+    buffers = ReceiveBuffers(SHARED_BYTES, pool_bytes=10_000)
+    reader = FrameReader(buffers, 5000)
+    first = one_large_frame(reader, b"1" * 400)
+    value = first[100:110]
+    del first
+    second = one_large_frame(reader, b"2" * 300)  # a view of ten bytes keeps the first buffer
+    assert bytes(value) == b"1" * 10
+    assert second.obj is not value.obj
+    assert buffers.kept_bytes == 700
+    reused = value.obj
+    del value
+    third = one_large_frame(reader, b"3" * 350)
+    assert third.obj is reused
+    assert bytes(third) == b"3" * 350
+    assert bytes(second) == b"2" * 300
+    assert buffers.kept_bytes == 700
+
+
+def test_what_is_kept_for_later_frames_is_bounded() -> None:
+    buffers = ReceiveBuffers(SHARED_BYTES, pool_bytes=1000)
+    reader = FrameReader(buffers, 5000)
+    lent = [one_large_frame(reader, bytes([number]) * 400) for number in range(1, 6)]
+    assert buffers.kept_bytes <= 1000
+    assert [bytes(frame) for frame in lent] == [bytes([number]) * 400 for number in range(1, 6)]
+    one_large_frame(reader, b"x" * 600)  # more than half of the pool: not worth what it would push out
+    assert buffers.kept_bytes <= 1000
 
 
 # Headers

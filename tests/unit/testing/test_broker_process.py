@@ -128,3 +128,16 @@ def test_numbers_that_cannot_be_are_refused() -> None:
         LocalCluster(zookeepers=2)
     with pytest.raises(ValueError, match="no place for ZooKeeper"):
         LocalCluster(brokers=101, base_port=9092)
+
+
+def test_status_pages_have_ports_of_their_own_when_they_are_wanted(tmp_path: Path) -> None:
+    options = {"brokers": 0, "zookeeper_connect": "127.0.0.1:1", "command": command(OBEDIENT)}
+    for base_port, expected in ((25000, "http://127.0.0.1:25206/"), (None, None)):
+        with LocalCluster(**options, first_broker_id=1, directory=tmp_path, base_port=base_port, http=True) as cluster:  # type: ignore[arg-type]
+            broker = cluster.add_broker(7)
+            assert broker.http_url == expected or expected is None
+            listener = broker.properties["kafkalite.http.listener"]
+            assert broker.http_url == f"http://{listener}/" and str(broker.port) not in listener
+    with LocalCluster(**options, directory=tmp_path) as cluster:  # type: ignore[arg-type]
+        broker = cluster.add_broker(7)
+        assert broker.http_url is None and "kafkalite.http.listener" not in broker.properties

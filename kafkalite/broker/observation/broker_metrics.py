@@ -1,0 +1,83 @@
+"""Metrics of the broker as a whole: its state, its ZooKeeper session, its event loop; and the list of all families."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kafkalite import __version__
+from kafkalite.broker.broker_state import BrokerState
+from kafkalite.broker.observation import (
+    controller_metrics,
+    group_metrics,
+    process_metrics,
+    request_metrics,
+    topic_metrics,
+)
+from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, histogram_samples, label_text
+from zk.store import SessionState
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.observation.groups import ClusterGroups
+    from kafkalite.broker.observation.loop_lag import LoopLag
+    from kafkalite.broker.observation.session_counts import SessionCounts
+
+
+def all_families(broker: Broker, loop_lag: LoopLag, sessions: SessionCounts, groups: ClusterGroups) -> Iterator[Family]:
+    """Everything; while the broker starts, what is known by then."""
+    yield from _broker(broker, loop_lag)
+    yield from _session(broker, sessions)
+    yield from process_metrics.families()
+    if broker.state < BrokerState.RUNNING:
+        return
+    yield from request_metrics.families(broker)
+    yield from topic_metrics.families(broker)
+    yield from controller_metrics.families(broker)
+    yield from group_metrics.families(groups.coordinated, broker.config.kafkalite_metrics_max_groups)
+
+
+def _broker(broker: Broker, loop_lag: LoopLag) -> Iterator[Family]:
+    labels = label_text(version=__version__, broker_id=broker.broker_id, cluster_id=broker.cluster_id)
+    yield Family("kafkalite_info", "gauge", "The broker's version and identity.", (Sample(labels, 1),))
+    yield gauge(
+        "kafkalite_broker_state",
+        "Kafka's number: 1 starting, 2 recovering logs, 3 running, 6 handing over, 7 shutting down.",
+        broker.state,
+        "kafka_server_kafkaserver_brokerstate",
+    )
+    yield Family(
+        "kafkalite_event_loop_lag_seconds",
+        "histogram",
+        "How much later than due a timer of the event loop comes.",
+        histogram_samples(loop_lag.lags),
+    )
+
+
+def _session(broker: Broker, sessions: SessionCounts) -> Iterator[Family]:
+    now = broker.store.state
+    yield Family(
+        "kafkalite_zookeeper_session_state",
+        "gauge",
+        "1 for the state of the ZooKeeper session.",
+        [Sample(label_text(state=state.name.lower()), int(state is now)) for state in SessionState],
+    )
+    yield Family(
+        "kafkalite_zookeeper_session_changes_total",
+        "counter",
+        "How often the ZooKeeper session entered a state.",
+        [Sample(label_text(state=state.name.lower()), sessions.entered[state]) for state in SessionState],
+    )
+    old = "kafka_server_sessionexpirelistener_zookeeper"
+    yield counter(
+        "kafkalite_zookeeper_disconnects_total",
+        "Losses of the connection to ZooKeeper.",
+        sessions.entered[SessionState.SUSPENDED],
+        f"{old}disconnects_total",
+    )
+    yield counter(
+        "kafkalite_zookeeper_expires_total",
+        "ZooKeeper sessions that expired.",
+        sessions.entered[SessionState.EXPIRED],
+        f"{old}expires_total",
+    )

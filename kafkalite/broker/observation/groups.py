@@ -1,0 +1,214 @@
+"""Consumer groups with their lag: those that this broker coordinates from its memory, the others by asking their coordinators.
+
+The lag of a partition is its high watermark less the committed offset. Of partitions that have a replica here the high watermark is
+known (a follower's is a moment old); of others their leaders are asked. Nobody is asked unless somebody looks. A broker that does not
+answer leaves what it last said in place, for as long as it is alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.broker.observation.peers import CoordinatedGroup, Peers
+from kafkalite.types import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.coordinators.group.group import Group
+
+logger = logging.getLogger("kafkalite.broker.observation")
+
+_PORTION: Final = 2000
+"""Offsets, and groups, looked at before others are served."""
+_SETTLE_TIMEOUT_S: Final = 2.0
+TOPICS_SHOWN: Final = 100
+_ASK_AGAIN_S: Final = 1.5
+"""What others told counts for that long."""
+
+
+@dataclass(slots=True)
+class TopicLag:
+    """How far a group is behind in one topic, in records; `unknown` partitions have an end that is not known."""
+
+    total: int = 0
+    worst: int = 0
+    partitions: int = 0
+    unknown: int = 0
+
+    def add(self, committed: int, end: int | None) -> None:
+        self.partitions += 1
+        if end is None:
+            self.unknown += 1
+            return
+        lag = max(0, end - committed)
+        self.total += lag
+        self.worst = max(self.worst, lag)
+
+
+@dataclass(slots=True)
+class GroupView:
+    """A group as it is shown."""
+
+    group_id: str
+    state: str
+    coordinator: BrokerId
+    members: int
+    topics: dict[str, TopicLag] = field(default_factory=dict)
+
+    @property
+    def lag(self) -> int:
+        return sum(each.total for each in self.topics.values())
+
+    @property
+    def shown_topics(self) -> list[tuple[str, TopicLag]]:
+        """At most TOPICS_SHOWN, those with the greatest lag, by name."""
+        most = sorted(self.topics.items(), key=lambda item: (-item[1].total, item[0]))[:TOPICS_SHOWN]
+        return sorted(most)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.group_id,
+            "state": self.state,
+            "coordinator": self.coordinator,
+            "members": self.members,
+            "lag": self.lag,
+            "topics": {
+                topic: {"lag": lag.total, "partitions": lag.partitions, "unknown": lag.unknown}
+                for topic, lag in self.shown_topics
+            },
+        }
+
+
+def add_lags(
+    topics: dict[str, TopicLag],
+    offsets: Iterable[tuple[TopicPartition, int]],
+    end_of: Callable[[TopicPartition], int | None],
+) -> None:
+    """Add what committed offsets lack to the high watermarks that `end_of` knows."""
+    for topic_partition, committed in offsets:
+        lag = topics.get(topic_partition.topic)
+        if lag is None:
+            lag = topics[topic_partition.topic] = TopicLag()
+        lag.add(committed, end_of(topic_partition))
+
+
+class ClusterGroups:
+    """See the module. At most `kafkalite.metrics.max.groups` groups of each other broker are asked for."""
+
+    def __init__(self, broker: Broker, peers: Peers) -> None:
+        self._broker, self._peers = broker, peers
+        self.coordinated: list[GroupView] = []
+        """Of this broker, as `look` found them."""
+        self._elsewhere: dict[BrokerId, list[GroupView]] = {}
+        self._remote_ends: dict[TopicPartition, int] = {}
+        self._unknown_ends: set[TopicPartition] = set()
+        self._asked_s = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+
+    @property
+    def everywhere(self) -> list[GroupView]:
+        """Of the whole cluster, by name, as they were found last."""
+        found = [group for groups in self._elsewhere.values() for group in groups]
+        return sorted([*self.coordinated, *found], key=lambda group: group.group_id)
+
+    async def look(self, *, everywhere: bool) -> None:
+        """Find out what this broker's memory has; ends, and groups elsewhere, that others know are asked for beside, for the next look."""
+        machines = list(self._broker.coordinators.groups.loaded_machines())
+        groups = [group for machine in machines for group in machine.groups.values()]
+        coordinated: list[GroupView] = []
+        looked_at = 0
+        for group in groups:
+            coordinated.append(await self._view(group))
+            looked_at += 1 + len(group.offsets)
+            if looked_at >= _PORTION:
+                looked_at = 0
+                await asyncio.sleep(0)
+        self.coordinated = coordinated
+        if (everywhere or self._unknown_ends) and self._asking is None:
+            loop = asyncio.get_running_loop()
+            if loop.time() - self._asked_s >= _ASK_AGAIN_S:
+                self._asked_s = loop.time()
+                self._asking = self._broker.jobs.spawn(self._ask(everywhere), "groups of other brokers")
+                self._asking.add_done_callback(self._asked)
+
+    async def settled(self) -> None:
+        """Until what is being asked is answered; a broker that does not answer is not waited for long."""
+        if self._asking is not None:
+            await asyncio.wait([self._asking], timeout=_SETTLE_TIMEOUT_S)
+
+    def rest(self) -> None:
+        """Nobody looks any more."""
+        self._peers.rest()
+        self._elsewhere.clear()
+
+    def _asked(self, _: asyncio.Task[None]) -> None:
+        self._asking = None
+
+    async def _view(self, group: Group) -> GroupView:
+        offsets = [(topic_partition, committed.offset) for topic_partition, committed in group.offsets.items()]
+        topics: dict[str, TopicLag] = {}
+        for begin in range(0, len(offsets), _PORTION):
+            if begin:
+                await asyncio.sleep(0)
+            add_lags(topics, offsets[begin : begin + _PORTION], self._end_of)
+        return GroupView(group.group_id, str(group.state), self._broker.broker_id, len(group.members), topics)
+
+    def _end_of(self, topic_partition: TopicPartition) -> int | None:
+        partition = self._broker.replicas.partitions.get(topic_partition)
+        if partition is not None:
+            return partition.high_watermark
+        self._unknown_ends.add(topic_partition)
+        return self._remote_ends.get(topic_partition)
+
+    # What others know
+
+    async def _ask(self, everywhere: bool) -> None:
+        if everywhere:
+            alive = [broker for broker in self._broker.metadata.brokers if broker != self._broker.broker_id]
+            for gone in self._elsewhere.keys() - set(alive):
+                del self._elsewhere[gone]
+            told = await asyncio.gather(*(self._groups_at(broker) for broker in alive))
+            await self._ask_ends()
+            for broker, groups in zip(alive, told, strict=True):
+                if groups is not None:
+                    self._elsewhere[broker] = [self._told(broker, each) for each in groups]
+        else:
+            await self._ask_ends()
+
+    def _told(self, broker: BrokerId, group: CoordinatedGroup) -> GroupView:
+        view = GroupView(group.group_id, group.state, broker, group.members)
+        add_lags(view.topics, group.offsets, self._end_of)
+        return view
+
+    async def _groups_at(self, broker: BrokerId) -> Sequence[CoordinatedGroup] | None:
+        try:
+            groups = await self._peers.groups(broker, self._broker.config.kafkalite_metrics_max_groups)
+        except (OSError, ValueError) as problem:  # not there, or too old for what is asked
+            logger.debug("broker %d does not tell of its groups: %s", broker, problem)
+            return None
+        for group in groups:
+            for topic_partition, _ in group.offsets:
+                self._end_of(topic_partition)
+        return groups
+
+    async def _ask_ends(self) -> None:
+        wanted, self._unknown_ends = self._unknown_ends, set()
+        by_leader: dict[BrokerId, list[TopicPartition]] = {}
+        for topic_partition in wanted:
+            known = self._broker.metadata.partition(topic_partition)
+            if known is not None and self._broker.metadata.is_alive(known.leader):
+                by_leader.setdefault(known.leader, []).append(topic_partition)
+        ends = await asyncio.gather(*(self._ends_at(leader, asked) for leader, asked in by_leader.items()))
+        known_before = {each: end for each, end in self._remote_ends.items() if each in wanted}
+        self._remote_ends = {**known_before, **{each: end for found in ends for each, end in found.items()}}
+
+    async def _ends_at(self, leader: BrokerId, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        try:
+            return await self._peers.ends(leader, partitions)
+        except (OSError, ValueError) as problem:
+            logger.debug("broker %d does not tell the ends of its partitions: %s", leader, problem)
+            return {}

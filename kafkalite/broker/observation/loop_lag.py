@@ -1,0 +1,35 @@
+"""How late the event loop is: a timer notes by how much it comes later than it was due.
+
+What keeps the loop busy in one piece delays every request, and shows here first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+from typing import Final
+
+from kafkalite.histogram import Histogram
+
+EVERY_S: Final = 0.5
+
+
+class LoopLag:
+    """Measures from `start` to `stop`."""
+
+    def __init__(self) -> None:
+        self.lags = Histogram()
+        self._due_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._due_s = perf_counter() + EVERY_S
+        self._timer = asyncio.get_running_loop().call_later(EVERY_S, self._tick)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        self.lags.observe(max(0.0, perf_counter() - self._due_s))
+        self.start()

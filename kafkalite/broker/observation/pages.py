@@ -1,0 +1,120 @@
+"""Which path is answered by what.
+
+/             a page that shows the cluster live; its parts are the files in `page/`
+/metrics      for Prometheus
+/health       200 as long as the event loop turns: the broker is alive
+/ready        200 when the broker serves clients, else 503; the body says which condition does not hold
+/status.json  see `status`
+/events       see `live`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.broker.broker_state import BrokerState
+from kafkalite.broker.observation import exposition
+from kafkalite.broker.observation.broker_metrics import all_families
+from kafkalite.broker.observation.groups import ClusterGroups
+from kafkalite.broker.observation.http import Answer, EventStream, HttpServer, Page, Response
+from kafkalite.broker.observation.live import LiveStatus, TooManyStreams
+from kafkalite.broker.observation.loop_lag import LoopLag
+from kafkalite.broker.observation.peers import TIMEOUT_S, Peers
+from kafkalite.broker.observation.readiness import conditions
+from kafkalite.broker.observation.session_counts import SessionCounts
+from kafkalite.config.listeners import split_host_port
+from kafkalite.net.connection import Connection
+from kafkalite.types import BrokerId
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+
+JSON: Final = "application/json"
+FILES: Final = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    **{f"/{name}": (name, "text/javascript; charset=utf-8") for name in ("page.js", "changes.js", "elements.js")},
+}
+
+
+class Observation:
+    """What one broker tells over HTTP, from `start` to `close`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._loop_lag = LoopLag()
+        self._sessions = SessionCounts(broker.store)
+        self._groups = ClusterGroups(broker, Peers(self._connect))
+        self._live = LiveStatus(broker, self._groups)
+        pages: dict[str, Page] = {path: partial(_file, *file) for path, file in FILES.items()}
+        pages |= {
+            "/metrics": self._metrics,
+            "/health": self._health,
+            "/ready": self._ready,
+            "/status.json": self._status,
+            "/events": self._events,
+        }
+        self.server = HttpServer(pages, broker.config.kafkalite_http_max_connections)
+
+    async def start(self, listener: str) -> None:
+        """Serve at `listener`, host:port. OSError names the address."""
+        self._loop_lag.start()
+        await self.server.start(*split_host_port(listener))
+
+    async def close(self) -> None:
+        self._loop_lag.stop()
+        await self.server.close()
+        self._groups.rest()
+
+    async def _metrics(self) -> Answer:
+        if self._broker.state >= BrokerState.RUNNING:
+            await self._groups.look(everywhere=False)
+        families = all_families(self._broker, self._loop_lag, self._sessions, self._groups)
+        return Response(await exposition.page(families), exposition.CONTENT_TYPE)
+
+    async def _health(self) -> Answer:
+        return _json({"alive": True, "state": self._broker.state.name.lower()})
+
+    async def _ready(self) -> Answer:
+        found = conditions(self._broker)
+        status = HTTPStatus.OK if all(found.values()) else HTTPStatus.SERVICE_UNAVAILABLE
+        return _json({"ready": status == HTTPStatus.OK, **found}, status)
+
+    async def _status(self) -> Answer:
+        return _json(await self._live.whole(settled=True))
+
+    async def _events(self) -> Answer:
+        try:
+            return EventStream(self._live.subscribe())
+        except TooManyStreams:
+            text = "Enough clients look already: kafkalite.http.max.event.streams.\n"
+            return Response(text.encode(), status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _connect(self, broker_id: BrokerId) -> Connection:
+        listener = self._broker.config.inter_broker_listener_name
+        endpoint = self._broker.metadata.endpoint(broker_id, listener)
+        if endpoint is None:
+            raise ConnectionError(f"broker {broker_id} has no listener {listener} as far as metadata knows")
+        return await Connection.open(
+            endpoint.host,
+            endpoint.port,
+            client_id=f"broker-{self._broker.broker_id}-observation",
+            timeout_s=TIMEOUT_S,
+            security_protocol=endpoint.security_protocol,
+        )
+
+
+async def _file(name: str, content_type: str) -> Answer:
+    path = files("kafkalite.broker.observation") / "page" / name
+    content = await asyncio.get_running_loop().run_in_executor(None, path.read_bytes)
+    return Response(content, content_type)
+
+
+def _json(data: dict[str, Any], status: int = HTTPStatus.OK) -> Response:
+    return Response(json.dumps(data, separators=(",", ":")).encode() + b"\n", JSON, status)

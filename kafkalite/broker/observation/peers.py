@@ -1,0 +1,91 @@
+"""Questions to the other brokers about what only they know: groups that they coordinate, ends of partitions that they lead.
+
+Asked over the listener between brokers, one connection to each, opened when it is needed and closed by `rest`. Who does not answer
+raises OSError (TimeoutError is one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.types import BrokerId, TopicPartition
+
+TIMEOUT_S: Final = 5.0
+_LATEST: Final = -1
+_CONSUMER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatedGroup:
+    """A group as its coordinator tells of it."""
+
+    group_id: str
+    state: str
+    members: int
+    offsets: Sequence[tuple[TopicPartition, int]]
+
+
+class Peers:
+    """See the module. `open_connection(broker)` connects to another broker; OSError when it cannot."""
+
+    def __init__(self, open_connection: Callable[[BrokerId], Awaitable[Connection]]) -> None:
+        self._open = open_connection
+        self._connections: dict[BrokerId, Connection] = {}
+
+    def rest(self) -> None:
+        """Close all connections until somebody asks again."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def ends(self, leader: BrokerId, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """High watermarks of partitions that `leader` leads; without those that it does not."""
+        m = messages.list_offsets_request
+        topics: dict[str, Any] = {}
+        for topic, partition in partitions:
+            asked = topics.setdefault(topic, m.ListOffsetsTopic(name=topic))
+            asked.partitions.append(m.ListOffsetsPartition(partition_index=partition, timestamp=_LATEST))
+        answer = await self._ask(leader, m.ListOffsetsRequest(replica_id=_CONSUMER, topics=list(topics.values())))
+        return {
+            TopicPartition(topic.name, each.partition_index): each.offset
+            for topic in answer.topics
+            for each in topic.partitions
+            if not each.error_code
+        }
+
+    async def groups(self, coordinator: BrokerId, most_groups: int) -> list[CoordinatedGroup]:
+        """The groups of a coordinator with their committed offsets, by name, at most so many."""
+        listed = await self._ask(coordinator, messages.list_groups_request.ListGroupsRequest())
+        names = sorted(each.group_id for each in listed.groups)[:most_groups]
+        if not names:
+            return []
+        described = await self._ask(coordinator, messages.describe_groups_request.DescribeGroupsRequest(groups=names))
+        m = messages.offset_fetch_request
+        asked = [m.OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+        fetched = await self._ask(coordinator, m.OffsetFetchRequest(groups=asked))
+        offsets = {group.group_id: _committed(group) for group in fetched.groups}
+        return [
+            CoordinatedGroup(each.group_id, each.group_state, len(each.members), offsets.get(each.group_id, ()))
+            for each in described.groups
+        ]
+
+    async def _ask(self, broker: BrokerId, message: Any) -> Any:
+        connection = self._connections.get(broker)
+        if connection is None or connection.closed:
+            connection = await self._open(broker)
+            await connection.negotiate(TIMEOUT_S)
+            self._connections[broker] = connection
+        return await connection.request(message, connection.version_of(message.API.key), TIMEOUT_S)
+
+
+def _committed(group: Any) -> list[tuple[TopicPartition, int]]:
+    return [
+        (TopicPartition(topic.name, each.partition_index), each.committed_offset)
+        for topic in group.topics
+        for each in topic.partitions
+        if not each.error_code and each.committed_offset >= 0
+    ]

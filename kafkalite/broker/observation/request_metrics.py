@@ -1,0 +1,71 @@
+"""Metrics of requests and connections."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kafkalite.broker.observation.exposition import Family, Sample, counter, histogram_samples, label_text
+from kafkalite.histogram import Histogram
+from kafkalite.protocol.apis import APIS, ApiKey
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+
+
+def latencies(broker: Broker) -> Iterator[tuple[str, Histogram]]:
+    """By the names that Kafka's request metrics have; only requests that came."""
+    dispatcher = broker.dispatcher
+    for key, histogram in dispatcher.latencies.items():
+        name = "FetchConsumer" if key == ApiKey.FETCH else _camel_case(APIS[ApiKey(key)].name)
+        if histogram.count:
+            yield name, histogram
+    if dispatcher.follower_fetches.count:
+        yield "FetchFollower", dispatcher.follower_fetches
+
+
+def families(broker: Broker) -> Iterator[Family]:
+    """Latency by API; connections by listener."""
+    durations: list[Sample] = []
+    counts: list[Sample] = []
+    for name, histogram in latencies(broker):
+        labels = label_text(request=name)
+        durations += histogram_samples(histogram, labels)
+        counts.append(Sample(labels, histogram.count))
+    yield Family(
+        "kafkalite_requests_total",
+        "counter",
+        "Requests that were answered, by API.",
+        counts,
+        "kafka_network_requestmetrics_requests_total",
+    )
+    yield Family(
+        "kafkalite_request_duration_seconds",
+        "histogram",
+        "From the turn of a request to its answer, what it waits for included.",
+        durations,
+    )
+    server = broker.server
+    connections = Counter(dict.fromkeys(server.bound_ports, 0))
+    connections.update(each.listener for each in server.connections)
+    in_progress = sum(each.in_progress for each in server.connections)
+    yield Family(
+        "kafkalite_connections",
+        "gauge",
+        "Open connections, by listener.",
+        [Sample(label_text(listener=listener), count) for listener, count in connections.items()],
+        "kafka_server_socket_server_metrics_connection_count",
+    )
+    yield counter("kafkalite_connections_accepted_total", "Connections since the start.", server.accepted)
+    yield counter("kafkalite_connections_refused_total", "Connections beyond max.connections.", server.refused)
+    yield Family(
+        "kafkalite_requests_in_progress",
+        "gauge",
+        "Requests that wait for their answer, parked fetches among them.",
+        (Sample("", in_progress),),
+    )
+
+
+def _camel_case(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))

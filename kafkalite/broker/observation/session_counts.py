@@ -1,0 +1,18 @@
+"""How often the ZooKeeper session changed its state."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from zk.store import SessionState, Store
+
+
+class SessionCounts:
+    """Listens to a store from now on."""
+
+    def __init__(self, store: Store) -> None:
+        self.entered: Counter[SessionState] = Counter({store.state: 1})
+        store.add_session_listener(self._entered)
+
+    def _entered(self, state: SessionState) -> None:
+        self.entered[state] += 1

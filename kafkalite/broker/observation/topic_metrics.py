@@ -1,0 +1,138 @@
+"""Metrics by topic and partition: traffic, replicas, logs. At most `kafkalite.metrics.max.partitions` of each are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, label_text
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.partition import Partition
+    from kafkalite.broker.traffic import TopicTraffic
+    from kafkalite.storage.partition_log import PartitionLog
+
+_TRAFFIC: Final = (
+    ("bytes_in", "Bytes of records that producers sent.", "bytesin"),
+    ("bytes_out", "Bytes of records that consumers were sent.", "bytesout"),
+    ("records_in", "Records that producers sent.", "messagesin"),
+    ("records_out", "Records that consumers were sent.", None),
+)
+
+_OF_LOGS: Final = (
+    ("kafkalite_log_size_bytes", "size_bytes", "Size of a replica's log.", "size"),
+    ("kafkalite_log_start_offset", "log_start_offset", "First offset of a replica's log.", "logstartoffset"),
+    ("kafkalite_log_end_offset", "log_end_offset", "Offset of the next record.", "logendoffset"),
+)
+
+
+def families(broker: Broker) -> Iterator[Family]:
+    """Traffic, then the state of the replicas here, then their logs."""
+    yield from _traffic(broker)
+    yield from _replicas(broker)
+    yield from _logs(broker)
+
+
+def _traffic(broker: Broker) -> Iterator[Family]:
+    topics = sorted(broker.traffic.topics.items())[: broker.config.kafkalite_metrics_max_partitions]
+    for attribute, help, old in _TRAFFIC:
+        yield Family(
+            f"kafkalite_topic_{attribute}_total",
+            "counter",
+            help,
+            _of_topics(topics, attribute),
+            f"kafka_server_brokertopicmetrics_{old}_total" if old else None,
+        )
+    yield counter(
+        "kafkalite_replication_bytes_in_total",
+        "Bytes of records that this broker fetched as a follower.",
+        broker.fetchers.bytes_in,
+        "kafka_server_brokertopicmetrics_replicationbytesin_total",
+    )
+    yield counter(
+        "kafkalite_replication_bytes_out_total",
+        "Bytes of records that followers were sent.",
+        broker.traffic.replication_bytes_out,
+        "kafka_server_brokertopicmetrics_replicationbytesout_total",
+    )
+
+
+def _of_topics(topics: Sequence[tuple[str, TopicTraffic]], attribute: str) -> Iterator[Sample]:
+    for topic, counts in topics:
+        yield Sample(label_text(topic=topic), getattr(counts, attribute))
+
+
+def _replicas(broker: Broker) -> Iterator[Family]:
+    statistics = broker.replicas.statistics()
+    for name, key, help, old in (
+        ("kafkalite_partitions", "partitions", "Replicas on this broker.", "partitioncount"),
+        ("kafkalite_leaders", "leaders", "Partitions that this broker leads.", "leadercount"),
+        (
+            "kafkalite_under_replicated_partitions",
+            "under_replicated",
+            "Led partitions with replicas out of sync.",
+            "underreplicatedpartitions",
+        ),
+        (
+            "kafkalite_under_min_isr_partitions",
+            "under_min_isr",
+            "Led partitions with fewer replicas in sync than min.insync.replicas.",
+            "underminisrpartitioncount",
+        ),
+    ):
+        yield gauge(name, help, statistics[key], f"kafka_server_replicamanager_{old}")
+    yield gauge(
+        "kafkalite_follower_lag_max_records",
+        "Offsets by which the slowest follower is behind, of all led partitions.",
+        max((_lag(each) for each in broker.replicas.leading()), default=0),
+    )
+    changes = broker.isr_changes
+    old = "kafka_server_replicamanager_"
+    yield counter("kafkalite_isr_shrinks_total", "Replicas left an ISR.", changes.shrinks, f"{old}isrshrinks_total")
+    yield counter("kafkalite_isr_expands_total", "Replicas joined an ISR.", changes.expands, f"{old}isrexpands_total")
+
+
+def _lag(partition: Partition) -> int:
+    end = partition.log.log_end_offset
+    return max((end - max(each.log_end_offset, 0) for each in partition.followers.values()), default=0)
+
+
+def _logs(broker: Broker) -> Iterator[Family]:
+    logs = sorted(broker.logs.all_logs(), key=lambda log: log.topic_partition)
+    told = logs[: broker.config.kafkalite_metrics_max_partitions]
+    for name, attribute, help, old in _OF_LOGS:
+        yield Family(
+            name,
+            "gauge",
+            help,
+            _of_logs(told, attribute),
+            f"kafka_log_log_{old}",
+        )
+    sizes = {each.path: 0 for each in broker.logs.online_directories}
+    for log in logs:
+        path = log.log_directory.path
+        sizes[path] = sizes.get(path, 0) + log.size_bytes
+    yield Family(
+        "kafkalite_log_directory_size_bytes",
+        "gauge",
+        "Size of all logs in a directory.",
+        [Sample(label_text(directory=path), size) for path, size in sorted(sizes.items())],
+    )
+    yield gauge(
+        "kafkalite_offline_log_directories",
+        "Directories that failed.",
+        len(broker.logs.offline_directories),
+        "kafka_log_logmanager_offlinelogdirectorycount",
+    )
+    yield gauge(
+        "kafkalite_metrics_omitted_partitions",
+        "Replicas whose logs are not told, for there are more than kafkalite.metrics.max.partitions.",
+        len(logs) - len(told),
+    )
+
+
+def _of_logs(logs: Sequence[PartitionLog], attribute: str) -> Iterator[Sample]:
+    for log in logs:
+        topic, partition = log.topic_partition
+        yield Sample(label_text(topic=topic, partition=partition), getattr(log, attribute))

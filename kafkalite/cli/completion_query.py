@@ -1,0 +1,150 @@
+"""Names in a cluster, asked for within a fraction of a second, for completion: blocking sockets, few imports, no retries.
+
+A cluster that does not answer in time, or not at all, has no names: nobody wants to read an error while typing.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from kafkalite.net.frames import LENGTH, request_frame, response_body_position
+from kafkalite.protocol import codec, messages
+from kafkalite.protocol.apis import APIS
+
+_METADATA_VERSION: Final = 5
+_LIST_GROUPS_VERSION: Final = 2
+"""Versions that brokers of the last ten years speak, without flexible fields: nothing to negotiate, quick to compile."""
+_LONGEST_ANSWER_BYTES: Final = 64 * 1024 * 1024
+_INTERNAL: Final = "__"
+
+
+class Server(NamedTuple):
+    host: str
+    port: int
+
+
+class Broker(NamedTuple):
+    id: int
+    host: str
+    port: int
+
+
+class Names(NamedTuple):
+    """What one Metadata answer tells: brokers, and the number of partitions of each topic."""
+
+    brokers: tuple[Broker, ...] = ()
+    topics: Mapping[str, int] = MappingProxyType({})
+
+
+class Deadline:
+    """`left_s` until a moment of the monotonic clock `now_s`."""
+
+    def __init__(self, seconds: float, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._end_s = now_s() + seconds
+
+    def left_s(self) -> float:
+        """TimeoutError when nothing is left."""
+        left = self._end_s - self._now_s()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def share(self, parts: int) -> Deadline:
+        """An equal part of the time that is left. TimeoutError."""
+        return Deadline(self.left_s() / parts, self._now_s)
+
+
+def names_of(servers: Sequence[Server], deadline: Deadline, tls: bool = False) -> Names:
+    """Topics and brokers, from the first server that answers; nothing when none does in time."""
+    found: list[Names] = []
+    _in_time(lambda: found.append(_first_answer(servers, deadline, tls)), deadline)
+    return found[0] if found else Names()
+
+
+def groups_of(servers: Sequence[Server], deadline: Deadline, tls: bool = False) -> list[str]:
+    """The groups that brokers tell of in time, sorted."""
+    found: set[str] = set()
+
+    def ask() -> None:
+        brokers = _first_answer(servers, deadline, tls).brokers
+        for broker in brokers:
+            request = messages.list_groups_request.ListGroupsRequest()
+            try:
+                answer = _ask(Server(broker.host, broker.port), request, _LIST_GROUPS_VERSION, deadline, tls)
+            except OSError:
+                continue  # the groups of the others are better than none
+            found.update(each.group_id for each in answer.groups)
+
+    _in_time(ask, deadline)
+    return sorted(found)
+
+
+def _in_time(ask: Callable[[], None], deadline: Deadline) -> None:
+    """Run `ask` in a thread that is left alone at the deadline: nothing bounds the look-up of a host's name."""
+
+    def quietly() -> None:
+        try:
+            ask()
+        except (OSError, ValueError, struct.error):
+            pass
+
+    thread = threading.Thread(target=quietly, daemon=True)
+    thread.start()
+    try:
+        thread.join(deadline.left_s())
+    except TimeoutError:
+        pass
+
+
+def _first_answer(servers: Sequence[Server], deadline: Deadline, tls: bool) -> Names:
+    """OSError when no server answers; each gets an equal share of the time that is left."""
+    problem: OSError = TimeoutError()
+    for number, server in enumerate(servers):
+        share = deadline.share(len(servers) - number)
+        try:
+            answer = _ask(server, messages.metadata_request.MetadataRequest(topics=None), _METADATA_VERSION, share, tls)
+        except OSError as failed:
+            problem = failed
+            continue
+        brokers = tuple(Broker(each.node_id, each.host, each.port) for each in answer.brokers)
+        topics = {each.name: len(each.partitions) for each in answer.topics if not each.name.startswith(_INTERNAL)}
+        return Names(brokers, topics)
+    raise problem
+
+
+def _ask(server: Server, request: Any, version: int, deadline: Deadline, tls: bool) -> Any:
+    """The answer to one request on a connection of its own. OSError."""
+    api = APIS[request.API.key]
+    with socket.create_connection(server, timeout=deadline.left_s()) as plain:
+        connection = _secured(plain, server.host) if tls else plain
+        connection.sendall(
+            b"".join(request_frame(api, version, 1, "kafkalite-completion", codec.encode_request(request, version)))
+        )
+        (size,) = LENGTH.unpack(_received(connection, LENGTH.size, deadline))
+        if not 0 <= size <= _LONGEST_ANSWER_BYTES:
+            raise ConnectionError(f"{server.host}:{server.port} does not speak Kafka's protocol")
+        frame = memoryview(_received(connection, size, deadline))
+    return codec.decode_response(api.key, version, frame, response_body_position(api, version, frame))
+
+
+def _secured(plain: socket.socket, host: str) -> socket.socket:
+    import ssl
+
+    return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+
+
+def _received(connection: socket.socket, size: int, deadline: Deadline) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        connection.settimeout(deadline.left_s())
+        part = connection.recv(size - len(parts))
+        if not part:
+            raise ConnectionError("the connection was closed")
+        parts += part
+    return bytes(parts)

@@ -1,0 +1,189 @@
+"""What the container image asks of Python: its configuration, its health check, and `cub`, the waiting of old compose files.
+
+    python -m kafkalite.cli.image configure | healthcheck | zk-ready CONNECT TIMEOUT_S | kafka-ready -b SERVERS MIN TIMEOUT_S
+
+Few imports, because a health check runs every few seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import ssl
+import struct
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from kafkalite.config.environment import container_settings, properties_text
+from kafkalite.config.keys import ConfigError
+from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, WILDCARD_HOSTS, parse_listeners, parse_protocol_map
+from kafkalite.config.properties import read_properties
+from kafkalite.types import Endpoint
+
+_TIMEOUT_S: Final = 3.0
+_POLL_S: Final = 0.2
+_CLIENT_ID: Final = b"kafkalite-health"
+_API_VERSIONS: Final = struct.pack(f">hhih{len(_CLIENT_ID)}s", 18, 0, 1, len(_CLIENT_ID), _CLIENT_ID)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0, or 1 with a line on stderr that says why."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except (ConfigError, OSError, TimeoutError) as problem:
+        print(f"Error: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="kafkalite.cli.image")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, run in (("configure", _configure), ("healthcheck", _healthcheck)):
+        command = commands.add_parser(name)
+        command.add_argument("--directory", type=Path, default=Path("/etc/kafka"))
+        command.set_defaults(run=run)
+    zookeeper = commands.add_parser("zk-ready")
+    zookeeper.add_argument("connect")
+    zookeeper.add_argument("timeout_s", type=float)
+    zookeeper.set_defaults(run=_zookeeper_ready)
+    kafka = commands.add_parser("kafka-ready")
+    kafka.add_argument("min_brokers", type=int)
+    kafka.add_argument("timeout_s", type=float)
+    kafka.add_argument("-b", "--bootstrap-servers", required=True)
+    kafka.add_argument("-c", "--config", help="of the client; has no effect")
+    kafka.set_defaults(run=_kafka_ready)
+    return parser
+
+
+def _configure(options: argparse.Namespace) -> None:
+    settings = container_settings(os.environ, socket.gethostname())
+    if settings.broker is not None:
+        check_broker_settings(settings.broker)
+    for name, properties in (("kafka", settings.broker), ("zookeeper", settings.zookeeper)):
+        path = options.directory / f"{name}.properties"
+        if properties is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(properties_text(properties))
+    if settings.broker is not None:
+        for log_dir in settings.broker["log.dirs"].split(","):
+            make_writable(Path(log_dir.strip()))
+    if settings.zookeeper is not None:
+        data = Path(settings.zookeeper["dataDir"])
+        make_writable(data)
+        make_writable(Path(settings.zookeeper["dataLogDir"]))
+        if settings.zookeeper_id is not None:
+            data.joinpath("myid").write_text(f"{settings.zookeeper_id}\n")
+
+
+def check_broker_settings(properties: Mapping[str, str]) -> None:
+    """Raises ConfigError. The broker would say the same, but beside a ZooKeeper server that is just starting, whose log goes on."""
+    from kafkalite.config.broker import BROKER_KEYS, BrokerConfig  # not needed by health checks
+
+    BrokerConfig.from_properties({name: text for name, text in properties.items() if name in BROKER_KEYS})
+
+
+def make_writable(folder: Path) -> None:
+    """Make the folder unless it is there. Raises ConfigError when this user cannot write to it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK | os.X_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise ConfigError(f"User {os.getuid()} cannot write to {folder}; give it the volume with: chown {os.getuid()}")
+
+
+def _healthcheck(options: argparse.Namespace) -> None:
+    broker, zookeeper = (options.directory / f"{name}.properties" for name in ("kafka", "zookeeper"))
+    if not broker.exists() and not zookeeper.exists():
+        raise ConfigError("nothing is configured in this container yet")
+    if zookeeper.exists():
+        check_zookeeper("127.0.0.1", int(read_properties(zookeeper)["clientPort"]))
+    if broker.exists():
+        check_broker(health_endpoint(read_properties(broker)))
+
+
+def health_endpoint(properties: dict[str, str]) -> Endpoint:
+    """The listener to ask: one without TLS if there is one; of all interfaces the loopback one."""
+    text = properties.get("listener.security.protocol.map")
+    endpoints = parse_listeners(properties["listeners"], parse_protocol_map(text) if text else DEFAULT_PROTOCOL_MAP)
+    chosen = min(endpoints, key=lambda endpoint: endpoint.security_protocol.endswith("SSL"))
+    return chosen._replace(host="127.0.0.1") if not chosen.host or chosen.host in WILDCARD_HOSTS else chosen
+
+
+def check_broker(endpoint: Endpoint) -> None:
+    """Does it answer ApiVersions? Raises OSError."""
+    with socket.create_connection((endpoint.host, endpoint.port), _TIMEOUT_S) as plain:
+        stream = plain
+        if endpoint.security_protocol.endswith("SSL"):
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it asks itself
+            stream = context.wrap_socket(plain)
+        stream.sendall(struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS)
+        with stream.makefile("rb") as answer:
+            head = answer.read(10)
+    if len(head) < 10 or head[4:] != struct.pack(">ih", 1, 0):
+        raise OSError(f"{endpoint.host}:{endpoint.port} answers no ApiVersions request")
+
+
+def check_zookeeper(host: str, port: int) -> None:
+    """Does it serve, as a lone server or a member of a quorum? Raises OSError."""
+    with socket.create_connection((host, port), _TIMEOUT_S) as stream:
+        stream.sendall(b"srvr")
+        with stream.makefile("rb") as answer:
+            if b"Mode:" not in answer.read():
+                raise OSError(f"the ZooKeeper server at {host}:{port} does not serve yet")
+
+
+def _zookeeper_ready(options: argparse.Namespace) -> None:
+    servers = [server.rpartition(":") for server in options.connect.partition("/")[0].split(",")]
+    pairs = [(host or port, int(port) if host else 2181) for host, _, port in servers]
+    for host, port in pairs:
+        wait_for(partial(check_zookeeper, host, port), options.timeout_s)
+
+
+def _kafka_ready(options: argparse.Namespace) -> None:
+    import asyncio
+
+    def check() -> None:
+        found = asyncio.run(_count_brokers(options.bootstrap_servers))
+        if found < options.min_brokers:
+            raise OSError(f"{found} of {options.min_brokers} brokers are there")
+
+    wait_for(check, options.timeout_s)
+
+
+async def _count_brokers(bootstrap_servers: str) -> int:
+    from kafkalite.client.admin import Admin
+    from kafkalite.client.errors import ClientError
+
+    try:
+        async with Admin(bootstrap_servers=bootstrap_servers, default_api_timeout_ms=int(_TIMEOUT_S * 1000)) as admin:
+            return len((await admin.describe_cluster()).brokers)
+    except ClientError as problem:
+        raise OSError(str(problem)) from problem
+
+
+def wait_for(check: Callable[[], object], timeout_s: float) -> None:
+    """Until `check()` raises no OSError. Raises TimeoutError with its last reason."""
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            check()
+            return
+        except OSError as problem:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"not within {timeout_s:g} s: {problem}") from None
+        time.sleep(_POLL_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""`kafkalite offset list`: which offsets partitions have, and where a time is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkalite.cli.admin_call import ask_cluster
+from kafkalite.cli.calls import bootstrap_option
+from kafkalite.cli.output import output_option, partition_name, write_rows
+from kafkalite.cli.partition_selection import (
+    Topics,
+    parse_topics,
+    partitions_of,
+    require_partitions,
+    selected_partitions,
+)
+from kafkalite.cli.reset_target import parse_datetime
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.admin import Admin
+    from kafkalite.client.records import OffsetAndTimestamp
+
+Found = Mapping[TopicPartition, "OffsetAndTimestamp | None"]
+
+_NAMED = ("earliest", "latest", "max-timestamp")
+
+
+@click.group()
+def offset() -> None:
+    """Offsets of partitions."""
+
+
+@offset.command("list")
+@click.argument("topics", nargs=-1, metavar="[TOPIC[:N,N]]...")
+@click.option(
+    "--at",
+    metavar="WHERE",
+    help="One offset of each partition instead: earliest, latest, max-timestamp (of the record with the largest one), or that of "
+    "the first record at or after a time (ISO 8601, UTC if no zone; or ms since 1970).",
+)
+@click.option("--internal", is_flag=True, help="Without TOPIC: also topics of the cluster's own.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="With read_committed the latest offset is the last stable one.",
+)
+@bootstrap_option
+@output_option()
+def list_(
+    topics: tuple[str, ...],
+    at: str | None,
+    internal: bool,
+    isolation_level: str,
+    bootstrap_server: str,
+    timeout: float,
+    output: str,
+) -> None:
+    """Show the earliest and the latest offset of each partition of TOPICS (default: of all), and how many lie between them."""
+    selected = parse_topics(topics, "TOPIC")
+    where = None if at is None else _where(at)
+
+    async def call(admin: Admin) -> list[dict[str, Any]]:
+        partitions = await _partitions(admin, selected, internal)
+
+        async def found(place: int | str) -> Found:
+            return await admin.list_offsets(dict.fromkeys(partitions, place), isolation_level=isolation_level)
+
+        if where is not None:
+            answers = await found(where)
+            return [_placed(each, answers[each]) for each in partitions]
+        earliest, latest = await found("earliest"), await found("latest")
+        return [_bounds(each, earliest[each], latest[each]) for each in partitions]
+
+    rows = ask_cluster(bootstrap_server, timeout, call)
+    shown = ["earliest", "latest", "records"] if where is None else ["offset", "timestamp"]
+    write_rows(rows, output, columns=["topic", "partition", *shown], wide=["leader_epoch"], name=partition_name)
+
+
+def _where(text: str) -> int | str:
+    """What the admin client takes for `--at`. BadParameter."""
+    if text in _NAMED:
+        return text
+    return int(text) if text.isdecimal() else max(0, parse_datetime(text, "--at"))
+
+
+async def _partitions(admin: Admin, selected: Topics, internal: bool) -> list[TopicPartition]:
+    described = await admin.describe_topics(sorted(selected) or None)
+    if not selected:
+        return partitions_of(each for each in described if internal or not each.is_internal)
+    wanted = selected_partitions(described, selected)
+    require_partitions(wanted, described)
+    return wanted
+
+
+def _placed(partition: TopicPartition, found: OffsetAndTimestamp | None) -> dict[str, Any]:
+    """Nulls where no record is that young."""
+    return {
+        **partition._asdict(),
+        "offset": found.offset if found else None,
+        "timestamp": found.timestamp if found and found.timestamp >= 0 else None,
+        "leader_epoch": found.leader_epoch if found else None,
+    }
+
+
+def _bounds(
+    partition: TopicPartition, earliest: OffsetAndTimestamp | None, latest: OffsetAndTimestamp | None
+) -> dict[str, Any]:
+    first, last = earliest.offset if earliest else 0, latest.offset if latest else 0
+    return {
+        **partition._asdict(),
+        "earliest": first,
+        "latest": last,
+        "records": last - first,
+        "leader_epoch": latest.leader_epoch if latest else None,
+    }

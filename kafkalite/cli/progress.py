@@ -1,0 +1,75 @@
+"""What a command that waits shows meanwhile, on stderr: a bar on a terminal, elsewhere a JSON line for each step."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable, Collection
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from kafkalite.cli.output import Exit, fail, note
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+_POLL_S = 0.1
+
+
+class Progress:
+    """Use it as `with Progress("moving replicas", total) as progress` and tell it with `update` how much is done."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what, self._total = what, total
+        self._done: int | None = None
+        self._bar: Bar | None = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(self._what, total=self._total)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, done: int) -> None:
+        """So many of all are done; told when it has changed."""
+        if done == self._done:
+            return
+        self._done = done
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done)
+        else:
+            note(json.dumps({"event": "progress", "what": self._what, "done": done, "total": self._total}))
+
+
+async def wait_until_done(
+    what: str,
+    items: Collection[str],
+    left: Callable[[], Awaitable[Collection[str]]],
+    timeout_s: float,
+    code: Exit = Exit.UNREACHABLE,
+) -> None:
+    """Wait until `left` names none of the items any more, and show the progress. Ends the command when the time is up."""
+    import asyncio
+
+    missing = items
+    try:
+        with Progress(what, len(items)) as progress:
+            async with asyncio.timeout(timeout_s):
+                while missing := await left():
+                    progress.update(len(items) - len(missing))
+                    await asyncio.sleep(_POLL_S)
+            progress.update(len(items))
+    except TimeoutError:
+        named = ", ".join(missing)
+        fail(f"{what}: {len(missing)} of {len(items)} left after {timeout_s:g} s: {named}", code)

@@ -1,0 +1,55 @@
+"""`kafkalite spark run|backfill|archive|reprocess|compact|audit|status`: the nightly batch jobs on Spark.
+
+A thin face: the command becomes `python -m spark_jobs`, which has the options (`--help` shows them), the output and the exit codes. The
+packages stay apart: nothing here imports `spark_jobs`, which needs the extra `spark`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+import click
+
+from kafkalite.cli.output import Exit, fail, flush
+
+_COMMANDS = {
+    "run": ("nightly", "Archive a day; reprocess and compact it where asked for; audit it."),
+    "backfill": ("backfill", "The same for many days; goes on where it was interrupted."),
+    "archive": ("archive", "A day's records to Parquet, by topic and date."),
+    "reprocess": ("reprocess", "A transform on a day's records; its result to Parquet or a topic."),
+    "compact": ("compact", "A snapshot: each key's latest value as of the end of a day."),
+    "audit": ("audit", "Compare log and archive; exit code 7 when they differ."),
+    "status": ("status", "What is done, planned, or missing."),
+}
+
+
+@click.group()
+def spark() -> None:
+    """Nightly batch jobs on Spark: archive, reprocess, compact, audit. Each command has --help."""
+
+
+def _add(name: str, job: str, text: str) -> None:
+    @spark.command(
+        name,
+        help=text,
+        short_help=text,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def command(arguments: tuple[str, ...]) -> None:
+        _become(job, arguments)
+
+
+def _become(job: str, arguments: tuple[str, ...]) -> None:
+    """Go on as `python -m spark_jobs`: signals and exit code are its own."""
+    if importlib.util.find_spec("pyspark") is None:
+        fail("the jobs need Spark: pip install 'kafkalite[spark]' (and Java 17)", Exit.USAGE)
+    flush()
+    os.execv(sys.executable, [sys.executable, "-m", "spark_jobs", job, *arguments])
+
+
+for _name, (_job, _text) in _COMMANDS.items():
+    _add(_name, _job, _text)

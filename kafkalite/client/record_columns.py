@@ -1,0 +1,232 @@
+"""Records of many batches, decoded together into Arrow columns.
+
+A pass in Python finds where each record begins, which only its predecessor's length tells; all else is done by numpy for all records at
+once: a varint of each of n records is n bytes gathered, and one more gathering for those that go on. Keys and values are not copied
+one by one: their places become the offsets of one binary array over the batches' own bytes, key, gap, value, gap, …, from which Arrow
+takes every second piece. Measured: a third of the time of going through record objects at 100 B, a fourth at 1 kB.
+
+The layout of a record is in `kafkalite.protocol.records`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy
+import pyarrow  # type: ignore[import-untyped]
+from aiokafka.record.util import decode_varint  # type: ignore[import-untyped]
+
+from kafkalite.client.record_codec import UNREADABLE, BatchRecords
+
+if TYPE_CHECKING:
+    Integers = numpy.ndarray[Any, numpy.dtype[numpy.int64]]
+
+_HEADER: Final = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
+FIELDS: Final[Mapping[str, Any]] = {
+    "key": pyarrow.binary(),
+    "value": pyarrow.binary(),
+    "partition": pyarrow.int32(),
+    "offset": pyarrow.int64(),
+    "timestamp": pyarrow.timestamp("ms", tz="UTC"),
+    "timestamp_type": pyarrow.int32(),
+    "headers": pyarrow.list_(_HEADER),
+}
+"""The columns in order, with their Arrow types."""
+
+_VARINT_BITS = 63
+"""Groups of seven bits that begin above this do not belong to a number of 64 bits."""
+
+
+def schema_of(columns: Collection[str]) -> Any:
+    """The schema of record batches with these of FIELDS, in FIELDS' order. ValueError for a column that there is not."""
+    unknown = set(columns) - set(FIELDS)
+    if unknown:
+        raise ValueError(f"no column {', '.join(sorted(unknown))}; there are {', '.join(FIELDS)}")
+    return pyarrow.schema([(name, kind) for name, kind in FIELDS.items() if name in columns])
+
+
+def record_batch(batches: Sequence[BatchRecords], start: int, end: int, schema: Any) -> Any:
+    """The records with offsets from `start` to before `end` as one `pyarrow.RecordBatch`.
+
+    ClientError CORRUPT_MESSAGE and others as `BatchRecords.named`, for the first batch that cannot be read.
+    """
+    try:
+        records = _Records(batches, start, end)
+        return pyarrow.RecordBatch.from_arrays([_COLUMNS[name](records) for name in schema.names], schema=schema)
+    except UNREADABLE as problem:
+        if len(batches) > 1:
+            for batch in batches:  # one of them raises an error that names it
+                record_batch([batch], start, end, schema)
+        with batches[0].named():
+            raise problem
+
+
+class _Records:
+    """The records' places in `data`; arrays have one element for each record."""
+
+    def __init__(self, batches: Sequence[BatchRecords], start: int, end: int) -> None:
+        self.data, spans = _joined(batches)
+        self.octets = numpy.frombuffer(self.data, numpy.uint8)
+        sizes, bodies = _varints(self.octets, _record_starts(self.data, batches, spans))
+        ends = bodies + sizes
+        self._base = [numpy.array(each, numpy.int64) for each in zip(*map(_base_of, batches), strict=True)]
+        self._counts = [batch.header.records_count for batch in batches]
+        deltas, at = _varints(self.octets, bodies + 1)  # behind the attributes
+        offset_deltas, at = _varints(self.octets, at)
+        offsets = self._spread(0) + offset_deltas
+        wanted = slice(None)
+        if len(offsets) and (offsets[0] < start or offsets[-1] >= end):
+            wanted = slice(*numpy.searchsorted(offsets, (start, end)))
+        self.offsets = offsets[wanted]
+        self._wanted = wanted
+        self._deltas = deltas[wanted]
+        self.partition = batches[0].topic_partition.partition
+        self._find_parts(at[wanted], ends[wanted])
+
+    def _find_parts(self, at: Integers, ends: Integers) -> None:
+        self.ends = ends
+        self.key_sizes, self.key_starts, self.key_ends = _parts(self.octets, at, ends)
+        self.value_sizes, self.value_starts, self.value_ends = _parts(self.octets, self.key_ends, ends)
+        self.header_counts, self.header_starts = _varints(self.octets, self.value_ends)
+        if (self.header_counts < 0).any() or ((self.header_counts == 0) & (self.header_starts != ends)).any():
+            raise ValueError("a record does not end where its length says")
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def _spread(self, fact: int) -> Integers:
+        """A fact of the batches (see `_base_of`) for each of their records."""
+        return numpy.repeat(self._base[fact], self._counts)
+
+    @property
+    def timestamps(self) -> Integers:
+        by_broker = self._spread(2)[self._wanted] != 0
+        timestamps: Integers = self._spread(1)[self._wanted]
+        return (
+            numpy.where(by_broker, timestamps, timestamps + self._deltas)
+            if by_broker.any()
+            else timestamps + self._deltas
+        )
+
+    @property
+    def timestamp_types(self) -> Integers:
+        return self._spread(2)[self._wanted]
+
+    def pieces(self, starts: Integers, ends: Integers, present: Any, kind: Any) -> Any:
+        """A binary or string array of data[start:end], null where not `present`; starts are in order and no piece overlaps another."""
+        bounds = numpy.empty(2 * len(starts), numpy.int32)
+        bounds[0::2], bounds[1::2] = starts, ends
+        buffers = [None, pyarrow.py_buffer(bounds), pyarrow.py_buffer(self.data)]
+        everything = pyarrow.Array.from_buffers(kind, max(len(bounds) - 1, 0), buffers)
+        indices = numpy.arange(0, len(bounds), 2, dtype=numpy.int64)
+        return everything.take(pyarrow.array(indices, mask=None if present.all() else ~present))
+
+
+def _base_of(batch: BatchRecords) -> tuple[int, int, int]:
+    """Base offset, the timestamp that deltas are added to or that all records have, and the timestamp type."""
+    header = batch.header
+    if header.uses_log_append_time:
+        return header.base_offset, header.max_timestamp, 1
+    return header.base_offset, header.base_timestamp, 0
+
+
+def _joined(batches: Sequence[BatchRecords]) -> tuple[Any, list[tuple[int, int]]]:
+    """One buffer with the plain records of all batches, and where each batch's begin and end in it; copies only what it must."""
+    first = batches[0]
+    if all(batch.data is first.data and not batch.header.codec for batch in batches):
+        return first.data, [batch.span for batch in batches]
+    bodies = [batch.plain_body() for batch in batches]
+    spans, position = [], 0
+    for body in bodies:
+        spans.append((position, position + len(body)))
+        position += len(body)
+    return b"".join(bodies), spans
+
+
+def _record_starts(data: Any, batches: Sequence[BatchRecords], spans: Sequence[tuple[int, int]]) -> Integers:
+    """Where each record begins, at its length."""
+    starts = array("q")
+    add = starts.append
+    for batch, (position, end) in zip(batches, spans, strict=True):
+        before = len(starts)
+        while position < end:
+            add(position)
+            size, position = decode_varint(data, position)
+            if size < 0:
+                raise ValueError(f"a record of {size} bytes")
+            position += size
+        if position != end or len(starts) - before != batch.header.records_count:
+            raise ValueError(f"{len(starts) - before} records in place of {batch.header.records_count}")
+    return numpy.frombuffer(starts, numpy.int64)
+
+
+def _varints(octets: Any, at: Integers) -> tuple[Integers, Integers]:
+    """The zig-zag varints at these positions, and the positions behind them. IndexError, ValueError for what is none."""
+    octet = octets[at]
+    numbers = (octet & 0x7F).astype(numpy.int64)
+    at = at + 1
+    going_on = numpy.flatnonzero(octet & 0x80)
+    shift = 7
+    while going_on.size:
+        if shift > _VARINT_BITS:
+            raise ValueError("a varint of more than ten bytes")
+        octet = octets[at[going_on]]
+        numbers[going_on] |= (octet & 0x7F).astype(numpy.int64) << shift
+        at[going_on] += 1
+        going_on = going_on[octet >= 0x80]
+        shift += 7
+    # The shift to the right must not bring in the sign of a number of 64 bits.
+    return (numbers.view(numpy.uint64) >> numpy.uint64(1)).view(numpy.int64) ^ -(numbers & 1), at
+
+
+def _parts(octets: Any, at: Integers, ends: Integers) -> tuple[Integers, Integers, Integers]:
+    """Keys or values, each a varint and so many bytes: sizes (-1 is null), starts, ends. None of them goes beyond its record."""
+    sizes, starts = _varints(octets, at)
+    if (sizes > ends - starts).any():
+        raise ValueError("a record is longer than its length")
+    return sizes, starts, starts + numpy.maximum(sizes, 0)
+
+
+def _headers(records: _Records) -> Any:
+    """Lists of structs; an empty list for a record without headers. Goes from the first headers of all records to their second, …"""
+    counts = records.header_counts
+    bounds = numpy.zeros(len(counts) + 1, numpy.int32)
+    numpy.cumsum(counts, out=bounds[1:])
+    owners, places = [], []
+    left = numpy.flatnonzero(counts)
+    at, ends, number = records.header_starts[left], records.ends[left], 0
+    while left.size:
+        key_sizes, key_starts, key_ends = _parts(records.octets, at, ends)
+        value_sizes, value_starts, value_ends = _parts(records.octets, key_ends, ends)
+        if (key_sizes < 0).any():
+            raise ValueError("a header without a key")
+        owners.append(left)
+        places.append((key_starts, key_ends, value_starts, value_ends, value_sizes))
+        number += 1
+        still = counts[left] > number
+        left, at, ends = left[still], value_ends[still], ends[still]
+    if not owners:
+        none = pyarrow.array([], _HEADER)
+        return pyarrow.ListArray.from_arrays(pyarrow.array(bounds), none, type=FIELDS["headers"])
+    order = numpy.argsort(numpy.concatenate(owners), kind="stable")
+    key_starts, key_ends, value_starts, value_ends, value_sizes = (
+        numpy.concatenate(each)[order] for each in zip(*places, strict=True)
+    )
+    keys = records.pieces(key_starts, key_ends, key_starts >= 0, pyarrow.string())
+    values = records.pieces(value_starts, value_ends, value_sizes >= 0, pyarrow.binary())
+    keys.validate(full=True)  # raises ValueError (ArrowInvalid) for what is not UTF-8
+    structs = pyarrow.StructArray.from_arrays([keys, values], fields=list(_HEADER))
+    return pyarrow.ListArray.from_arrays(pyarrow.array(bounds), structs, type=FIELDS["headers"])
+
+
+_COLUMNS: Final[Mapping[str, Callable[[_Records], Any]]] = {
+    "key": lambda r: r.pieces(r.key_starts, r.key_ends, r.key_sizes >= 0, FIELDS["key"]),
+    "value": lambda r: r.pieces(r.value_starts, r.value_ends, r.value_sizes >= 0, FIELDS["value"]),
+    "partition": lambda r: pyarrow.repeat(pyarrow.scalar(r.partition, FIELDS["partition"]), len(r)),
+    "offset": lambda r: pyarrow.array(r.offsets, FIELDS["offset"]),
+    "timestamp": lambda r: pyarrow.array(r.timestamps).cast(FIELDS["timestamp"]),
+    "timestamp_type": lambda r: pyarrow.array(r.timestamp_types.astype(numpy.int32)),
+    "headers": _headers,
+}

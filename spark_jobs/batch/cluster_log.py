@@ -1,0 +1,59 @@
+"""What the jobs ask of the cluster and tell it: bounds of logs, offsets by time, committed offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from kafkalite.client import Admin, ClientError, SyncAdmin, TopicPartition
+from kafkalite.errors import ErrorCode
+from spark_jobs.batch.failures import UnknownTopicError
+from spark_jobs.batch.plan import LogBounds, Offsets
+from spark_jobs.options import client_options
+
+READ_COMMITTED = "read_committed"
+
+
+class ClusterLog:
+    """A connection to the cluster; `settings` are the client's, in Kafka's names. Methods raise ClientError."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings = dict(settings)
+        self._admin = SyncAdmin(**client_options(Admin, settings))
+
+    def __enter__(self) -> Self:
+        self._admin.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admin.__exit__(kind, error, trace)
+
+    def bounds(self, topic: str) -> LogBounds:
+        """Where the topic's partitions begin and, for now, end (before transactions that are open). UnknownTopicError."""
+        try:
+            (described,) = self._admin.describe_topics([topic])
+        except ClientError as problem:
+            if problem.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+                raise UnknownTopicError(topic) from None
+            raise
+        partitions = [TopicPartition(topic, each.partition) for each in described.partitions]
+        # The ends first: what retention takes meanwhile is then a range that is empty, not one that ends before it begins.
+        end = self._offsets(dict.fromkeys(partitions, "latest"))
+        begin = self._offsets(dict.fromkeys(partitions, "earliest"))
+        return LogBounds(topic, described.topic_id, begin, {p: max(offset, begin[p]) for p, offset in end.items()})
+
+    def first_offsets(self, bounds: LogBounds, timestamp_ms: int) -> dict[int, int]:
+        """By the time index, for each partition the first offset whose record is not older; none where there is no such record."""
+        return self._offsets({TopicPartition(bounds.topic, p): timestamp_ms for p in bounds.end})
+
+    def commit(self, group: str, topic: str, offsets: Offsets) -> None:
+        """Show everybody how far a job is: commit in the name of its consumer group."""
+        if offsets:
+            self._admin.alter_group_offsets(group, {TopicPartition(topic, p): o for p, o in offsets.items()})
+
+    def _offsets(self, wanted: Mapping[TopicPartition, int | str]) -> dict[int, int]:
+        found = self._admin.list_offsets(wanted, isolation_level=READ_COMMITTED)
+        return {each.partition: answer.offset for each, answer in found.items() if answer is not None}

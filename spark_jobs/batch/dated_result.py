@@ -1,0 +1,88 @@
+"""Results that replace a date as a whole: how `reprocess` and `compact` get from rows to a finished run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import MapType, StructType
+
+from spark_jobs.batch import layout
+from spark_jobs.batch.ledger import Entry, Ledger, Unit
+from spark_jobs.batch.night import Night, finish, new_attempt, record_plans, staging
+from spark_jobs.batch.plan import Offsets, RunPlan
+from spark_jobs.batch.publication import gather
+from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords
+
+_RESULT, _DEAD = "result", "dead_letters"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The kinds (`layout.dated_unit`) of the result and of its dead letters."""
+
+    result: str
+    dead_letters: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A topic that gets the result too, and its ends before that."""
+
+    topic: str
+    start: Offsets
+
+
+def begin(ledger: Ledger, plan: RunPlan) -> Entry:
+    """Record the plan."""
+    attempt = new_attempt(ledger.job, plan.topic, plan.date)
+    return record_plans(ledger, [plan], attempt)[0]
+
+
+def complete(
+    night: Night,
+    ledger: Ledger,
+    entry: Entry,
+    places: Places,
+    result: DataFrame,
+    records: DecodedRecords,
+    sink: Sink | None = None,
+) -> Entry:
+    """Write the result and its dead letters, publish them, mark the run done."""
+    topic, day = entry.plan.topic, entry.plan.date
+    units = _stage(
+        night, entry, layout.dated_unit(places.result, topic, day), staging(entry.attempt, _RESULT), _sorted(result)
+    )
+    rows = sum(unit.rows for unit in units)
+    dead: list[Unit] = []
+    if records.any_dead:
+        lost = records.dead.select(*RECORD_COLUMNS, "reason").sortWithinPartitions("partition", "offset")
+        path = layout.dated_unit(places.dead_letters, topic, day)
+        dead = _stage(night, entry, path, staging(entry.attempt, _DEAD), lost)
+        night.count_dead_letters(topic, ledger.job, sum(unit.rows for unit in dead))
+    counts: Mapping[str, int] = {"rows": rows, "dead_letters": sum(unit.rows for unit in dead)}
+    if sink is not None:
+        entry = replace(entry, sink_topic=sink.topic, sink_start=dict(sink.start))
+    return finish(night, ledger, entry, [*units, *dead], counts)
+
+
+def _stage(night: Night, entry: Entry, path: str, written: str, rows: DataFrame) -> list[Unit]:
+    writer = rows.write.option("compression", "zstd").option("maxRecordsPerFile", night.reading.rows_per_task)
+    writer.mode("overwrite").parquet(night.uri(written))
+    unit = gather(night.storage, entry.attempt, written, path, entry.plan.date, [(0, "")])
+    return [unit] if unit.files else []
+
+
+def _sorted(result: DataFrame) -> DataFrame:
+    """In an order that does not depend on which task was ready first, so that the same rows are the same bytes."""
+    orderable = [field.name for field in result.schema.fields if not _has_map(field.dataType)]
+    return result.sortWithinPartitions(*(F.col(f"`{name}`") for name in orderable)) if orderable else result
+
+
+def _has_map(kind: object) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_map(field.dataType) for field in kind.fields)
+    inner = getattr(kind, "elementType", None)
+    return isinstance(kind, MapType) or (inner is not None and _has_map(inner))

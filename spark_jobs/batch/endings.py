@@ -1,0 +1,61 @@
+"""What an exception means for the user: an exit code and a message. Errors of Spark's tasks are found in what Spark says of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from kafkalite.client import ClientError
+from kafkalite.client.errors import ClientTimeoutError, NoBrokersAvailableError
+from kafkalite.errors import ErrorCode
+from spark_jobs.batch.failures import Exit, JobError
+from spark_jobs.options import OptionError
+
+_NOT_FOUND: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_DATA_LOSS: Final = re.compile(r"DataLossError: (.*)")
+_ERROR: Final = re.compile(r"^(?:: |Caused by: )?([\w.$]*(?:Error|Exception)): (.*)$", re.MULTILINE)
+_OF_JAVA: Final = re.compile(r"(?:org|java|py4j)\.")
+
+SPARK_ERRORS: Final = (PySparkException, Py4JError)
+"""What a query may raise."""
+
+
+def ending(problem: Exception) -> tuple[Exit | None, str]:
+    """Exit code and message; None for a code when it is a fault of the program, whose trace should be seen."""
+    if isinstance(problem, JobError):
+        return problem.code, str(problem)
+    if isinstance(problem, OptionError):
+        return Exit.USAGE, str(problem)
+    if isinstance(problem, ClientError):
+        return _client_exit(problem), f"{problem} [{problem.name}]"
+    if isinstance(problem, SPARK_ERRORS):
+        return _spark_ending(str(problem))
+    return None, str(problem)
+
+
+def _client_exit(problem: ClientError) -> Exit:
+    if isinstance(problem, NoBrokersAvailableError | ClientTimeoutError):
+        return Exit.UNREACHABLE
+    if problem.code in _NOT_FOUND:
+        return Exit.NOT_FOUND
+    if problem.name.endswith("AUTHORIZATION_FAILED"):
+        return Exit.NOT_AUTHORIZED
+    return Exit.FAILED
+
+
+def _spark_ending(text: str) -> tuple[Exit, str]:
+    if lost := _DATA_LOSS.search(text):
+        return Exit.DATA_LOSS, lost[1]
+    return Exit.FAILED, f"Spark gave up: {spark_reason(text)}"
+
+
+def spark_reason(text: str) -> str:
+    """The line that says why: the last error of a task's Python, else of Java; the last is the reason of those before it."""
+    errors = _ERROR.findall(text)
+    in_python = [error for error in errors if not _OF_JAVA.match(error[0])]
+    for name, message in reversed(in_python or errors):
+        return f"{name}: {message}"
+    return (text.strip().splitlines() or ["no reason given"])[0]

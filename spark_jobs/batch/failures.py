@@ -1,0 +1,89 @@
+"""What can end a night early, each with its exit code and a message that says what to do.
+
+Codes that other `kafkalite` commands have too mean the same (`kafkalite.cli.output.Exit`; a test compares them).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class Exit(IntEnum):
+    """Exit codes of `python -m spark_jobs`."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    EXISTS = 4
+    UNREACHABLE = 5
+    NOT_AUTHORIZED = 6
+    CHECK_FAILED = 7
+    DATA_LOSS = 8
+    OUTPUT_FAILED = 9
+    DEAD_LETTERS = 10
+    INTERRUPTED = 130
+
+
+class JobError(Exception):
+    """The night cannot go on; `code` is the exit code."""
+
+    code: ClassVar[Exit] = Exit.FAILED
+
+
+class BadRequestError(JobError):
+    """What was asked for makes no sense: ending before starting, an unknown zone, a function that is not there."""
+
+    code = Exit.USAGE
+
+
+class UnknownTopicError(JobError):
+    """The cluster has no such topic."""
+
+    code = Exit.NOT_FOUND
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"the cluster has no topic {topic}; `kafkalite topic list` shows those that it has")
+
+
+class RunActiveError(JobError):
+    """Another run holds the lock of the same output."""
+
+    code = Exit.EXISTS
+
+
+class LockLostError(JobError):
+    """The ZooKeeper session ended, so another run may have begun: nothing more may be published."""
+
+    code = Exit.UNREACHABLE
+
+
+class ZooKeeperUnreachableError(JobError):
+    """No session with ZooKeeper, so nobody can tell whether another run is active."""
+
+    code = Exit.UNREACHABLE
+
+
+class DifferencesError(JobError):
+    """The audit found that log and archive differ."""
+
+    code = Exit.CHECK_FAILED
+
+
+class DataLossError(JobError):
+    """Offsets that are to be read are not in the log any more."""
+
+    code = Exit.DATA_LOSS
+
+
+class OutputError(JobError):
+    """The output cannot be written or read, or holds something that it should not."""
+
+    code = Exit.OUTPUT_FAILED
+
+
+class DeadLettersError(JobError):
+    """All is done and published, but more records could not be decoded than are allowed."""
+
+    code = Exit.DEAD_LETTERS

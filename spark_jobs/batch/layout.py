@@ -1,0 +1,81 @@
+"""Where everything lies below the output folder. Names that begin with an underscore are skipped by Spark, Hive, DuckDB and pandas.
+
+    archive/topic=flights/date=2013-06-15/run=2013-06-15/part-00000-000.parquet     the records of the date
+    archive/topic=flights/date=2013-06-15/run=2013-06-18/part-00000-000.parquet     late ones, found by the run of the 18th
+    dead_letters/topic=flights/date=2013-06-15/run=2013-06-15/…                     records that could not be decoded
+    reprocessed/delays/topic=flights/date=2013-06-15/…                              the result of a transform, by its name
+    snapshots/topic=flights/date=2013-06-15/…                                       the latest value of each key
+    dead_letters_of/delays/topic=flights/date=2013-06-15/…                          what these jobs could not decode
+    _sent/delays/topic=flights/date=2013-06-15/…                                    a result that only went to a topic
+    _ledger/archive/flights/2013-06-15.json                                         the finished run
+    _ledger/archive/flights/2013-06-15.pending.json                                 one that is planned, or being published
+    _audit/flights/2013-06-15.json                                                  the newest audit of the date
+    _staging/…                                                                      of runs that are not published
+
+What is published and replaced as a whole is a **unit**: the folder that holds the files. It has a `_manifest.json` that lists them.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Final
+
+ARCHIVE: Final = "archive"
+DEAD_LETTERS: Final = "dead_letters"
+SNAPSHOTS: Final = "snapshots"
+STAGING: Final = "_staging"
+LEDGER: Final = "_ledger"
+MANIFEST: Final = "_manifest.json"
+WRITABLE: Final = f"{STAGING}/.writable"
+"""Written first, to see whether anything can be."""
+
+
+def run_unit(kind: str, topic: str, day: date, run: date) -> str:
+    """What the run of the date `run` found of the date `day`; `kind` is ARCHIVE or DEAD_LETTERS."""
+    return f"{kind}/topic={topic}/date={day}/run={run}"
+
+
+def dated_unit(kind: str, topic: str, day: date) -> str:
+    """The result for a date as a whole."""
+    return f"{kind}/topic={topic}/date={day}"
+
+
+def reprocessed(name: str) -> str:
+    """The kind of the results of a transform."""
+    return f"reprocessed/{name}"
+
+
+def sent(name: str) -> str:
+    """The kind of results that only went to a topic."""
+    return f"_sent/{name}"
+
+
+def dead_letters_of(name: str) -> str:
+    """The kind of the dead letters of a transform, or of the snapshots."""
+    return f"{DEAD_LETTERS}_of/{name}"
+
+
+def attempt_folder(attempt: str) -> str:
+    """Where one attempt writes."""
+    return f"{STAGING}/{attempt}"
+
+
+def ledger_folder(job: str, topic: str) -> str:
+    return f"{LEDGER}/{job}/{topic}"
+
+
+def done_file(job: str, topic: str, day: date) -> str:
+    return f"{ledger_folder(job, topic)}/{day}.json"
+
+
+def pending_file(job: str, topic: str, day: date) -> str:
+    return f"{ledger_folder(job, topic)}/{day}.pending.json"
+
+
+def audit_file(topic: str, day: date) -> str:
+    return f"_audit/{topic}/{day}.json"
+
+
+def part_name(task: int, piece: int) -> str:
+    """The name of a file that a task wrote, the same at every repetition."""
+    return f"part-{task:05d}-{piece:03d}.parquet"

@@ -1,0 +1,196 @@
+"""The ledger: which run read which ranges, and what it published. One JSON file for each job, topic and date, next to the output.
+
+A run writes its plan into a *pending* file before it reads anything, lists there what is to be published before it publishes, and
+writes the *done* file last; then the pending file goes. So after a crash:
+
+- pending and "planned": nothing of it is visible; the date is run again with the recorded ranges.
+- pending and "publishing": everything is staged; whoever comes next finishes it (`publication`).
+- done, and no pending file: the date is as the file says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from spark_jobs.batch import layout
+from spark_jobs.batch.failures import OutputError
+from spark_jobs.batch.plan import LateDates, Ranges, RunPlan
+from spark_jobs.batch.storage import Storage
+
+_VERSION = 1
+_PENDING = ".pending.json"
+_DONE = ".json"
+
+PLANNED, PUBLISHING, DONE = "planned", "publishing", "done"
+
+
+@dataclass(frozen=True, slots=True)
+class PartFile:
+    """A Parquet file of a unit; `digest` of its contents is "" where the file system does not give one cheaply."""
+
+    name: str
+    bytes: int
+    rows: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A folder that is published as a whole: its path, where it is staged, its files."""
+
+    path: str
+    staged: str
+    date: str
+    files: tuple[PartFile, ...]
+    identity: str
+    """Equal for units with the same contents, where the file system tells; else of one attempt."""
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the ledger holds of a run. `counts` are the job's own figures; times are Unix ms.
+
+    `sink_topic` is a topic that gets the result too ("" for none), `sink_start` where its partitions ended before.
+    """
+
+    job: str
+    plan: RunPlan
+    state: str
+    attempt: str
+    units: tuple[Unit, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    sink_topic: str = ""
+    sink_start: Mapping[int, int] = field(default_factory=dict)
+    planned_ms: int = 0
+    done_ms: int = 0
+
+    def encode(self) -> bytes:
+        document = asdict(self)
+        document["plan"] = _plan_to_json(self.plan)
+        return json.dumps({"version": _VERSION, **document}, indent=1).encode()
+
+    @classmethod
+    def decode(cls, data: bytes, path: str) -> Entry:
+        """OutputError names the file when it holds something else."""
+        try:
+            document = json.loads(data)
+            if document.pop("version") != _VERSION:
+                raise ValueError("another version")
+            units = tuple(
+                Unit(**{**each, "files": tuple(PartFile(**file) for file in each["files"])})
+                for each in document.pop("units")
+            )
+            plan, start = _plan_from_json(document["plan"]), _offsets(document["sink_start"])
+            return cls(**{**document, "plan": plan, "sink_start": start, "units": units})
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise OutputError(
+                f"{path} is no entry of the ledger ({problem}); move it away and run its date again"
+            ) from problem
+
+
+class Ledger:
+    """The entries of one job."""
+
+    def __init__(self, storage: Storage, job: str) -> None:
+        self._storage = storage
+        self.job = job
+
+    def done(self, topic: str, day: date) -> Entry | None:
+        return self._read(layout.done_file(self.job, topic, day))
+
+    def pending(self, topic: str, day: date) -> Entry | None:
+        return self._read(layout.pending_file(self.job, topic, day))
+
+    def all_done(self, topic: str) -> list[Entry]:
+        """Finished runs of a topic, by date."""
+        return [entry for name, entry in self._entries(topic) if not name.endswith(_PENDING)]
+
+    def all_pending(self, topic: str) -> list[Entry]:
+        """Runs of a topic that are planned or being published, by date."""
+        return [entry for name, entry in self._entries(topic) if name.endswith(_PENDING)]
+
+    def topics(self) -> list[str]:
+        """Topics that have entries."""
+        return [each.name for each in self._storage.entries(f"{layout.LEDGER}/{self.job}") if each.is_folder]
+
+    def put_pending(self, entry: Entry) -> None:
+        self._storage.write(layout.pending_file(self.job, entry.plan.topic, entry.plan.date), entry.encode())
+
+    def forget_pending(self, entry: Entry) -> None:
+        """An attempt that came to nothing."""
+        self._storage.remove(layout.pending_file(self.job, entry.plan.topic, entry.plan.date))
+
+    def finish(self, entry: Entry, done_ms: int) -> Entry:
+        """The last step of a run: it is done."""
+        finished = replace(entry, state=DONE, done_ms=done_ms)
+        plan = entry.plan
+        self._storage.write(layout.done_file(self.job, plan.topic, plan.date), finished.encode())
+        self.forget_pending(entry)
+        return finished
+
+    def _entries(self, topic: str) -> list[tuple[str, Entry]]:
+        folder = layout.ledger_folder(self.job, topic)
+        found = []
+        for each in self._storage.entries(folder):
+            # Temporary files of writers that were killed begin with a dot.
+            if each.name.endswith(_DONE) and not each.name.startswith("."):
+                entry = self._read(f"{folder}/{each.name}")
+                if entry is not None:
+                    found.append((each.name, entry))
+        return sorted(found, key=lambda pair: pair[1].plan.date)
+
+    def _read(self, path: str) -> Entry | None:
+        data = self._storage.read(path)
+        return None if data is None else Entry.decode(data, path)
+
+
+def jobs_with_ledger(storage: Storage) -> list[str]:
+    """Jobs that have ever written to this output."""
+    return [each.name for each in storage.entries(layout.LEDGER) if each.is_folder]
+
+
+def _plan_to_json(plan: RunPlan) -> dict[str, Any]:
+    return {
+        "topic": plan.topic,
+        "topic_id": plan.topic_id,
+        "date": str(plan.date),
+        "ranges": plan.ranges,
+        "coverage": plan.coverage,
+        "late": [{"first": str(each.first), "last": str(each.last), "start": each.start} for each in plan.late],
+        "lost": plan.lost,
+    }
+
+
+def _plan_from_json(document: Mapping[str, Any]) -> RunPlan:
+    return RunPlan(
+        topic=document["topic"],
+        topic_id=document["topic_id"],
+        date=date.fromisoformat(document["date"]),
+        ranges=_ranges(document["ranges"]),
+        coverage=_offsets(document["coverage"]),
+        late=tuple(
+            LateDates(date.fromisoformat(each["first"]), date.fromisoformat(each["last"]), _offsets(each["start"]))
+            for each in document["late"]
+        ),
+        lost=_ranges(document["lost"]),
+    )
+
+
+def _ranges(document: Mapping[str, Any]) -> Ranges:
+    return {int(partition): (int(start), int(end)) for partition, (start, end) in document.items()}
+
+
+def _offsets(document: Mapping[str, Any]) -> dict[int, int]:
+    return {int(partition): int(offset) for partition, offset in document.items()}

@@ -1,0 +1,189 @@
+"""What the jobs of a night share, and how any of them goes from a plan to a finished entry in the ledger."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.batch import layout
+from spark_jobs.batch.cluster_log import ClusterLog
+from spark_jobs.batch.failures import DataLossError
+from spark_jobs.batch.ledger import PLANNED, PUBLISHING, Entry, Ledger, Unit, jobs_with_ledger
+from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, RunPlan, lost_before_reading, lost_of_plan, progress
+from spark_jobs.batch.publication import Guard, clear_staging, publish
+from spark_jobs.batch.records import Reading
+from spark_jobs.batch.storage import Storage
+from spark_jobs.batch.topic_sink import send
+
+GROUP_PREFIX = "kafkalite-"
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """Everything that a job works with. `refresh` plans dates anew, up to the log's present end, that were planned before."""
+
+    spark: SparkSession
+    log: ClusterLog
+    storage: Storage
+    reading: Reading
+    guard: Guard
+    tell: Callable[[str], None]
+    refresh: bool = False
+    group_prefix: str = GROUP_PREFIX
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    """Counted by job and topic while the night goes on."""
+
+    def uri(self, path: str) -> str:
+        """A path of the output, for Spark."""
+        return f"{self.storage.uri}/{path}"
+
+    def count_dead_letters(self, topic: str, job: str, count: int) -> None:
+        if count:
+            what = f"{job} of {topic}"
+            self.dead_letters[what] = self.dead_letters.get(what, 0) + count
+
+    def group(self, job: str) -> str:
+        """The consumer group that shows how far a job is."""
+        return f"{self.group_prefix}{job}"
+
+
+def new_attempt(job: str, topic: str, day: date) -> str:
+    """The name of an attempt's staging folder."""
+    return f"{job}.{topic}.{day}.{secrets.token_hex(4)}"
+
+
+def check_topic(bounds: LogBounds, plans: Iterable[RunPlan]) -> None:
+    """DataLossError when runs were planned on another topic of the same name."""
+    for plan in plans:
+        if plan.topic_id and bounds.topic_id and plan.topic_id != bounds.topic_id:
+            raise DataLossError(
+                f"topic {bounds.topic} was deleted and created anew since the run of {plan.date} was planned: "
+                "its records are not in the log any more; give the new topic another --output"
+            )
+
+
+def check_log(night: Night, bounds: LogBounds, plan: RunPlan) -> RunPlan:
+    """A plan that was recorded, if the log can still serve it. DataLossError, or what is lost noted in the plan."""
+    check_topic(bounds, [plan])
+    beyond = {p: end for p, end in plan.coverage.items() if end > bounds.end.get(p, 0)}
+    if beyond:
+        partition, end = next(iter(beyond.items()))
+        raise DataLossError(
+            f"the log of {bounds.topic}-{partition} ends at {bounds.end.get(partition, 0)}, but the run of {plan.date} was "
+            f"planned up to {end}: the cluster has lost records"
+        )
+    lost = lost_of_plan(plan, bounds.begin)
+    return with_loss(night, plan, lost) if lost else plan
+
+
+def check_repeatable(night: Night, bounds: LogBounds, plan: RunPlan) -> RunPlan:
+    """The plan of a finished run, if it can be repeated in full: what is archived is never replaced by less. DataLossError."""
+    lost = lost_of_plan(plan, bounds.begin)
+    if lost:
+        raise DataLossError(
+            f"{plan.topic} {plan.date} is archived already, and the log has lost what it was made from: {_listed(plan, lost)}; "
+            "the archive stays as it is"
+        )
+    return check_log(night, bounds, plan)
+
+
+def recorded_plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan | None:
+    """What the ledger says of a date, if the log can still serve it. DataLossError."""
+    done, pending = ledger.done(bounds.topic, day), ledger.pending(bounds.topic, day)
+    if done is not None:
+        return check_repeatable(night, bounds, done.plan)
+    return None if pending is None else check_log(night, bounds, pending.plan)
+
+
+def check_unread(night: Night, bounds: LogBounds, known: Mapping[date, Offsets], plan: RunPlan) -> RunPlan:
+    """A new plan, if nothing was lost that no run has read. DataLossError, or what is lost noted in the plan."""
+    lost = dict(lost_before_reading(known, bounds.begin))
+    if not known:
+        # Nobody can tell what was there before the log's beginning; the date may have begun there.
+        lost = {
+            p: (0, begin)
+            for p, begin in bounds.begin.items()
+            if begin > 0 and plan.ranges.get(p, (begin, 0))[0] == begin
+        }
+    return with_loss(night, plan, lost) if lost else plan
+
+
+def with_loss(night: Night, plan: RunPlan, lost: Ranges) -> RunPlan:
+    """Lost offsets end the run, unless the user accepts them."""
+    text = f"offsets that the run of {plan.date} may need are gone from the log by retention: {_listed(plan, lost)}"
+    if night.reading.fail_on_data_loss:
+        raise DataLossError(f"{text}; to go on with what is left, give --no-fail-on-data-loss")
+    night.tell(f"warning: {text}")
+    return replace(plan, lost={**plan.lost, **lost})
+
+
+def _listed(plan: RunPlan, lost: Ranges) -> str:
+    return ", ".join(f"{plan.topic}-{p} {start} to {end - 1}" for p, (start, end) in sorted(lost.items()))
+
+
+def record_plans(ledger: Ledger, plans: Iterable[RunPlan], attempt: str) -> list[Entry]:
+    """Write the plans down, before anything is read."""
+    entries = [Entry(ledger.job, plan, PLANNED, attempt, planned_ms=now_ms()) for plan in plans]
+    for entry in entries:
+        ledger.put_pending(entry)
+    return entries
+
+
+def finish(night: Night, ledger: Ledger, entry: Entry, units: Sequence[Unit], counts: Mapping[str, int]) -> Entry:
+    """Publish what an attempt has staged, and mark it done. A crash in between is made good by `recover`."""
+    night.guard()
+    ready = replace(entry, state=PUBLISHING, units=tuple(units), counts=dict(counts))
+    ledger.put_pending(ready)
+    return _finish_published(night, ledger, ready)
+
+
+def _finish_published(night: Night, ledger: Ledger, entry: Entry) -> Entry:
+    plan = entry.plan
+    publish(night.storage, entry, ledger.done(plan.topic, plan.date), night.guard)
+    if entry.sink_topic:
+        _send(night, entry)
+    reached = progress([*(each.plan for each in ledger.all_done(plan.topic)), plan])
+    night.log.commit(night.group(ledger.job), plan.topic, reached)
+    return ledger.finish(entry, now_ms())
+
+
+def _send(night: Night, entry: Entry) -> None:
+    """The rows of the result to the sink's topic, those that are not there yet."""
+    results = [unit for unit in entry.units if not unit.path.startswith(layout.DEAD_LETTERS)]
+    if not results:
+        return
+    (result,) = results
+    files = [night.uri(f"{result.path}/{file.name}") for file in result.files]
+    run = f"{entry.job}/{entry.plan.topic}/{entry.plan.date}/{result.identity}"
+    end = night.log.bounds(entry.sink_topic).end
+    send(night.spark, night.reading, files, run, entry.sink_topic, entry.sink_start, end)
+
+
+def recover(night: Night) -> None:
+    """Finish what an earlier run, of any job, was publishing when it died, and clear away what it had staged besides."""
+    for job in jobs_with_ledger(night.storage):
+        ledger = Ledger(night.storage, job)
+        for topic in ledger.topics():
+            for entry in ledger.all_pending(topic):
+                if entry.state == PUBLISHING:
+                    night.tell(
+                        f"{job} of {topic} {entry.plan.date}: finishing what an earlier run had begun to publish"
+                    )
+                    _finish_published(night, ledger, entry)
+                elif ledger.done(topic, entry.plan.date) is not None:
+                    ledger.forget_pending(entry)  # a repetition that came to nothing: the date is as it was
+    clear_staging(night.storage)
+
+
+def staging(attempt: str, kind: str) -> str:
+    """Where Spark writes what becomes units of one kind."""
+    return f"{layout.attempt_folder(attempt)}/{kind}"

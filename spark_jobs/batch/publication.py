@@ -1,0 +1,104 @@
+"""From staged files to the visible output, so that a crash at any point leaves the old day or the new one.
+
+1. Spark writes into a folder of the attempt below `_staging`, which no reader looks into.
+2. `gather` gives the files their final names, unit by unit, with a manifest.
+3. The ledger's pending file lists the units: from now on the run will be finished, by whoever comes.
+4. `publish` puts each unit in the place of the one that was there, in one step, and takes away units of an earlier run of the same date
+   that the new one does not have. A unit that holds already what it should is left alone, so repeating is harmless.
+5. The ledger says done.
+
+Before each step that changes the output, `guard` makes sure that the run still holds its lock.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from datetime import date
+
+import mmh3
+
+from spark_jobs.batch import layout
+from spark_jobs.batch.failures import OutputError
+from spark_jobs.batch.ledger import Entry, PartFile, Unit
+from spark_jobs.batch.storage import Storage
+
+Guard = Callable[[], None]
+"""Raises LockLostError once the lock is gone."""
+
+_SPARK_PART = re.compile(r"part-(\d+)-.*[-.]c(\d+)\..*parquet")
+"""Spark's names: of the task, and of the file among those of the task."""
+
+
+def gather(
+    storage: Storage, attempt: str, written: str, path: str, day: date, pieces: Iterable[tuple[int, str]]
+) -> Unit:
+    """A unit of the files that Spark wrote.
+
+    `pieces` are folders below `written` with their numbers; the unit will be at `path`.
+    """
+    staged = f"{layout.attempt_folder(attempt)}/units/{path}"
+    files = []
+    for piece, folder in pieces:
+        source = f"{written}/{folder}" if folder else written
+        for each in storage.entries(source):
+            if each.is_folder or not (match := _SPARK_PART.fullmatch(each.name)):
+                continue
+            name = layout.part_name(int(match[1]), piece + int(match[2]))
+            rows = storage.parquet_rows(f"{source}/{each.name}")
+            if not rows:
+                continue
+            storage.move(f"{source}/{each.name}", f"{staged}/{name}")
+            files.append(PartFile(name, each.size_bytes, rows, storage.digest(f"{staged}/{name}") or ""))
+    files.sort(key=lambda file: file.name)
+    unit = Unit(path, staged, str(day), tuple(files), _identity(files, attempt))
+    storage.write(f"{staged}/{layout.MANIFEST}", _manifest(unit))
+    return unit
+
+
+def publish(storage: Storage, entry: Entry, replaced: Entry | None, guard: Guard) -> None:
+    """Make the units of `entry` visible; `replaced` is the finished run of the same date, if there is one."""
+    for unit in entry.units:
+        if _identity_at(storage, unit.path) == unit.identity:
+            continue
+        if _identity_at(storage, unit.staged) != unit.identity:
+            raise OutputError(
+                f"{unit.path} was to be published from {unit.staged}, where it is not any more: "
+                f"remove the pending file of {entry.plan.date} from the ledger and run the date again"
+            )
+        guard()
+        storage.replace(unit.staged, unit.path)
+    kept = {unit.path for unit in entry.units}
+    for unit in replaced.units if replaced is not None else ():
+        if unit.path not in kept:
+            guard()
+            storage.remove(unit.path)
+
+
+def clear_staging(storage: Storage) -> None:
+    """Remove what attempts have staged and did not publish. Only for whoever holds the lock, when nothing is being published."""
+    storage.remove(layout.STAGING)
+
+
+def _identity(files: list[PartFile], attempt: str) -> str:
+    if not all(file.digest for file in files):
+        return attempt
+    text = "\n".join(f"{file.name} {file.bytes} {file.digest}" for file in files)
+    return mmh3.mmh3_x64_128_digest(text.encode()).hex()
+
+
+def _manifest(unit: Unit) -> bytes:
+    files = [{"name": file.name, "rows": file.rows, "bytes": file.bytes} for file in unit.files]
+    return json.dumps({"identity": unit.identity, "rows": unit.rows, "files": files}, indent=1).encode()
+
+
+def _identity_at(storage: Storage, path: str) -> str | None:
+    data = storage.read(f"{path}/{layout.MANIFEST}")
+    if data is None:
+        return None
+    try:
+        found = json.loads(data)["identity"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return str(found)

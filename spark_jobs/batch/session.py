@@ -1,0 +1,48 @@
+"""The Spark session of the jobs: what was given to spark-submit or to `--master`, and what the jobs rely on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from spark_jobs import register
+
+_RELIED_ON = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "true",
+}
+"""Results depend on these."""
+
+_QUIET = {"spark.ui.showConsoleProgress": "false"}
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+"""One process on this machine needs neither a web page nor an address that others reach."""
+
+
+def open_session(master: str | None, settings: Mapping[str, str], log_level: str = "FATAL") -> SparkSession:
+    """A session with the format `kafkalite`; `master` is for programs that were not started by spark-submit."""
+    if master is not None and "spark.pyspark.python" not in settings:
+        # Executors run the interpreter that runs the driver: it has what the jobs need.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master is not None and master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    builder = SparkSession.Builder().appName("kafkalite nightly")
+    if master is not None:
+        builder = builder.master(master)
+    local = _LOCAL if master is not None and master.startswith("local") else {}
+    for name, value in {**_QUIET, "spark.log.level": log_level, **local, **settings}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    for name, value in _RELIED_ON.items():
+        spark.conf.set(name, value)
+    register(spark)
+    return spark

@@ -1,0 +1,205 @@
+"""The output folder: what the jobs need of a file system, and how it is had on a local one (`hadoop_storage` has the others).
+
+Paths are relative to the output folder, with slashes. Writing a file and replacing a folder are atomic: whoever looks finds the old or
+the new one, also after a crash.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+import mmh3
+
+from spark_jobs.batch.failures import OutputError
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_DIGEST_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or folder in a folder."""
+
+    name: str
+    size_bytes: int
+    is_folder: bool
+
+
+class Storage(Protocol):
+    """A folder of files. Methods raise OutputError when the file system refuses."""
+
+    @property
+    def uri(self) -> str:
+        """The folder as Spark takes it."""
+
+    def read(self, path: str) -> bytes | None:
+        """A file's bytes; None when it is not there."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write or replace a file, atomically and durably; folders above it are made."""
+
+    def entries(self, path: str) -> list[Entry]:
+        """What is in a folder, sorted by name; nothing when it is not there."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all that is in it; nothing when it is not there."""
+
+    def move(self, path: str, target: str) -> None:
+        """Rename a file or folder to a name that is free, durably; folders above it are made."""
+
+    def replace(self, path: str, target: str) -> None:
+        """Put the folder `path` in the place of `target`. The folder that was there, if any, is at `path` afterwards."""
+
+    def digest(self, path: str) -> str | None:
+        """Of a file's contents; None where asking is dear."""
+
+    def parquet_rows(self, path: str) -> int:
+        """Rows of a Parquet file, by its footer."""
+
+
+class LocalStorage:
+    """A folder of a local file system, or of one that is mounted on every machine."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def uri(self) -> str:
+        return self._root.as_uri()
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return self._at(path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as problem:
+            raise self._refused("read", path, problem) from problem
+
+    def write(self, path: str, data: bytes) -> None:
+        target = self._at(path)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+            _sync(target.parent)
+        except OSError as problem:
+            raise self._refused("write", path, problem) from problem
+
+    def entries(self, path: str) -> list[Entry]:
+        try:
+            with os.scandir(self._at(path)) as found:
+                listed = [(each.name, each.is_dir(), each) for each in found]
+                return sorted(
+                    (
+                        Entry(name, 0 if is_folder else each.stat().st_size, is_folder)
+                        for name, is_folder, each in listed
+                    ),
+                    key=lambda entry: entry.name,
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as problem:
+            raise self._refused("list", path, problem) from problem
+
+    def remove(self, path: str) -> None:
+        target = self._at(path)
+        try:
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            else:
+                target.unlink(missing_ok=True)
+        except OSError as problem:
+            raise self._refused("remove", path, problem) from problem
+
+    def move(self, path: str, target: str) -> None:
+        to = self._at(target)
+        try:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            self._at(path).rename(to)
+            _sync(to)
+            _sync(to.parent)
+        except OSError as problem:
+            raise self._refused("move", path, problem) from problem
+
+    def replace(self, path: str, target: str) -> None:
+        """Where the kernel cannot exchange two names, the target is missing for a moment between two renames."""
+        source, to = self._at(path), self._at(target)
+        try:
+            if not to.exists():
+                self.move(path, target)
+                return
+            if not _exchange(source, to):
+                aside = source.with_name(source.name + ".old")
+                to.rename(aside)
+                source.rename(to)
+                aside.rename(source)
+            _sync(to.parent)
+        except OSError as problem:
+            raise self._refused("replace", target, problem) from problem
+
+    def digest(self, path: str) -> str | None:
+        hasher = mmh3.mmh3_x64_128()
+        try:
+            with self._at(path).open("rb") as file:
+                while piece := file.read(_DIGEST_PIECE_BYTES):
+                    hasher.update(piece)
+        except OSError as problem:
+            raise self._refused("read", path, problem) from problem
+        return hasher.digest().hex()
+
+    def parquet_rows(self, path: str) -> int:
+        from pyarrow import parquet  # type: ignore[import-untyped]
+
+        return int(parquet.read_metadata(self._at(path)).num_rows)
+
+    def _at(self, path: str) -> Path:
+        return self._root / path
+
+    def _refused(self, what: str, path: str, problem: OSError) -> OutputError:
+        reason = problem.strerror or str(problem)
+        return OutputError(
+            f"cannot {what} {self._at(path)}: {reason}; the output folder must be writable for this user"
+        )
+
+
+def local_folder(output: str) -> Path | None:
+    """The local folder that `output` names, always by the same name; None when it is a URI of another file system."""
+    parts = urlsplit(output)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path)).resolve()
+    return None if parts.scheme else Path(output).expanduser().resolve()
+
+
+def _sync(path: Path) -> None:
+    """A file is durable once this was done, and a rename once it was done for the folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step (Linux: renameat2); False where that cannot be done."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV):
+        return False
+    raise OSError(code, os.strerror(code), str(other))

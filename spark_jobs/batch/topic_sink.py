@@ -1,0 +1,71 @@
+"""Published rows to a topic, once each as far as a log allows it.
+
+Each record carries the run and the row in headers, and the ledger holds the topic's ends from before the first attempt. Whoever goes on
+after a crash reads from there which rows have been sent, and sends the others. A task that Spark repeats may send rows twice; the headers
+tell which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.batch.plan import Offsets, Ranges
+from spark_jobs.batch.records import Reading, read_log
+
+RUN_HEADER: Final = "kafkalite-run"
+ROW_HEADER: Final = "kafkalite-row"
+
+_ROW, _KEY, _VALUE, _HEADERS, _TIMESTAMP = "__row", "key", "value", "headers", "timestamp"
+_HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+
+
+def send(
+    spark: SparkSession, reading: Reading, files: Sequence[str], run: str, topic: str, start: Offsets, end: Offsets
+) -> None:
+    """Send the rows of the Parquet `files` that are not in `topic` between `start` and `end` yet. A file's name and a row's place tell it.
+
+    Columns `key`, `value`, `headers` and `timestamp` are used as the sink takes them; without `value` the whole row is sent as JSON.
+    """
+    rows = spark.read.parquet(*files)
+    columns = rows.columns
+    numbered = rows.withColumn(_ROW, F.concat_ws(":", "_metadata.file_name", "_metadata.row_index"))
+    ranges: Ranges = {p: (start.get(p, 0), offset) for p, offset in end.items() if start.get(p, 0) < offset}
+    if ranges:
+        numbered = numbered.join(_sent(spark, reading, topic, ranges, run), _ROW, "left_anti")
+    options = {f"kafka.{name}": value for name, value in reading.settings.items()}
+    records = numbered.select(*_record_columns(columns, run))
+    (
+        records.write.format("kafkalite")
+        .options(**options, topic=topic, includeTimestamp=str(_TIMESTAMP in columns).lower())
+        .mode("append")
+        .save()
+    )
+
+
+def _sent(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges, run: str) -> DataFrame:
+    """The rows of the run that are in the topic."""
+    log = read_log(spark, reading, topic, ranges, ["headers"])
+    return log.where(_header(RUN_HEADER) == run).select(_header(ROW_HEADER).alias(_ROW)).distinct()
+
+
+def _header(name: str) -> Column:
+    """The value of the first header of that name, as text; null where there is none."""
+    found = F.filter("headers", lambda header: header["key"] == name)
+    return F.get(found, 0)["value"].cast("string")
+
+
+def _record_columns(columns: Sequence[str], run: str) -> list[Column]:
+    value = F.col(_VALUE) if _VALUE in columns else F.to_json(F.struct(*(F.col(f"`{name}`") for name in columns)))
+    own = F.array(
+        F.struct(F.lit(RUN_HEADER).alias("key"), F.lit(run).cast("binary").alias("value")),
+        F.struct(F.lit(ROW_HEADER).alias("key"), F.col(_ROW).cast("binary").alias("value")),
+    ).cast(_HEADERS_TYPE)
+    given = (
+        F.coalesce(F.col(_HEADERS).cast(_HEADERS_TYPE), F.array().cast(_HEADERS_TYPE)) if _HEADERS in columns else None
+    )
+    found = [value.alias(_VALUE), (own if given is None else F.concat(given, own)).alias(_HEADERS)]
+    return found + [F.col(name) for name in (_KEY, _TIMESTAMP) if name in columns]

@@ -1,0 +1,216 @@
+"""The options of `python -m spark_jobs`, and what their values mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from spark_jobs.batch.failures import BadRequestError
+from spark_jobs.batch.window import parse_date, time_zone
+from spark_jobs.report import FORMATS
+
+if TYPE_CHECKING:
+    from spark_jobs.batch.records import Formats
+    from spark_jobs.jobs.compact import Compaction
+    from spark_jobs.jobs.nightly import Program
+    from spark_jobs.jobs.reprocess import Reprocessing
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def options(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
+    def decorate(function: Decorated) -> Decorated:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+PLACES = options(
+    click.option("--topic", "topics", multiple=True, required=True, help="A topic; may be repeated."),
+    click.option(
+        "--output", required=True, metavar="FOLDER", help="Where everything goes; a path or a URI that Spark knows."
+    ),
+    click.option(
+        "-b",
+        "--bootstrap-server",
+        envvar="KAFKALITE_BOOTSTRAP_SERVERS",
+        default="localhost:9092",
+        show_default=True,
+        show_envvar=True,
+        metavar="HOST:PORT,...",
+        help="Brokers to begin with.",
+    ),
+    click.option(
+        "-X",
+        "kafka_settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A setting of the Kafka client, like security.protocol=SSL.",
+    ),
+)
+LOCK = options(
+    click.option(
+        "-z",
+        "--zookeeper",
+        envvar="KAFKALITE_ZOOKEEPER",
+        default="localhost:2181",
+        show_default=True,
+        show_envvar=True,
+        metavar="HOST:PORT,.../CHROOT",
+        help="ZooKeeper, whose lock keeps two runs on one output apart.",
+    ),
+    click.option("--no-lock", is_flag=True, help="Take no lock: nothing else can run on this output."),
+    click.option("--wait", "wait_s", type=float, default=0.0, metavar="SECONDS", help="Wait for another run to end."),
+)
+SPARK = options(
+    click.option("--master", metavar="URL", help="Spark's master. [default: local[*], or what spark-submit was told]"),
+    click.option("--conf", "spark_settings", multiple=True, metavar="KEY=VALUE", help="A setting of Spark."),
+    click.option(
+        "--spark-log-level",
+        type=click.Choice(("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG")),
+        default="FATAL",
+        show_default=True,
+        help="What Spark says on stderr; errors that end a job are told in any case.",
+    ),
+    click.option("--time-zone", default="UTC", show_default=True, help="Where days begin."),
+    click.option("--rows-per-task", type=click.IntRange(1), default=250_000, show_default=True),
+    click.option(
+        "--max-file-bytes",
+        type=click.IntRange(1),
+        default=128 * 1024 * 1024,
+        show_default=True,
+        help="Of records in a file of the archive.",
+    ),
+    click.option(
+        "--fail-on-data-loss/--no-fail-on-data-loss",
+        default=True,
+        show_default=True,
+        help="End when offsets are gone by retention, or go on with what is left.",
+    ),
+    click.option(
+        "--group-prefix",
+        default="kafkalite-",
+        show_default=True,
+        help="Of the consumer groups that show how far jobs are.",
+    ),
+)
+FORMATS_OF_RECORDS = options(
+    *(
+        click.option(
+            f"--{part}-format",
+            type=click.Choice(("bytes", "string", "json", "msgpack")),
+            default="bytes",
+            show_default=True,
+        )
+        for part in ("key", "value")
+    ),
+    *(
+        click.option(
+            f"--{part}-schema", metavar="FIELDS", help="Like 'carrier string, dep_delay int', or @file; for objects."
+        )
+        for part in ("key", "value")
+    ),
+    click.option(
+        "--dead-letters-allowed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="With more records that cannot be decoded the exit code is 10; all is done nevertheless.",
+    ),
+)
+TRANSFORM = options(
+    click.option("--transform", metavar="MODULE:FUNCTION", help="What makes another DataFrame of a day's records."),
+    click.option("--name", help="Of the transform's result. [default: the function's name]"),
+    click.option("--to-topic", metavar="TOPIC", help="Send the result's rows to this topic."),
+    click.option("--to-parquet/--no-to-parquet", default=True, show_default=True),
+)
+COMPACTION = click.option(
+    "--latest-by",
+    type=click.Choice(("offset", "timestamp")),
+    default="offset",
+    show_default=True,
+    help="Which record of a key is its latest.",
+)
+OUTPUT = click.option(
+    "-o", "report", type=click.Choice(FORMATS), default="table", show_default=True, help="How results are printed."
+)
+DATE = click.option(
+    "--date",
+    "day",
+    default="yesterday",
+    show_default=True,
+    metavar="YYYY-MM-DD",
+    help="The day; also today, yesterday.",
+)
+REFRESH = click.option(
+    "--refresh", is_flag=True, help="Plan a date anew that was planned before: up to the log's end now."
+)
+
+
+def day(text: str, zone: str) -> date:
+    from spark_jobs.batch.night import now_ms
+
+    return parse_date(text, now_ms(), time_zone(zone))
+
+
+def program(options: Mapping[str, Any]) -> Program:
+    from spark_jobs.jobs.nightly import Program
+
+    return Program(
+        formats(options),
+        reprocessing(options),
+        compaction(options) if options["compaction"] else None,
+        options["audits"],
+        options["dead_letters_allowed"],
+    )
+
+
+def formats(options: Mapping[str, Any]) -> Formats:
+    from spark_jobs.batch.records import Format, Formats
+
+    key, value = (Format(options[f"{part}_format"], _schema(options[f"{part}_schema"])) for part in ("key", "value"))
+    return Formats(key, value).checked()
+
+
+def _schema(text: str | None) -> str | None:
+    if text is None or not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadRequestError(f"cannot read the schema {text[1:]}: {problem}") from None
+
+
+def reprocessing(options: Mapping[str, Any]) -> Reprocessing | None:
+    from spark_jobs.jobs.reprocess import Reprocessing, load_function
+
+    function = options["transform"]
+    if function is None:
+        return None
+    load_function(function)  # a name that is wrong is told before anything is done
+    name = options["name"] or function.rpartition(":")[2]
+    if not options["to_parquet"] and options["to_topic"] is None:
+        raise BadRequestError("the transform's result goes nowhere: give --to-topic, or leave --to-parquet on")
+    return Reprocessing(name, function, options["to_parquet"], options["to_topic"])
+
+
+def compaction(options: Mapping[str, Any]) -> Compaction:
+    from spark_jobs.jobs.compact import Compaction
+
+    return Compaction(options["latest_by"])
+
+
+def pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise BadRequestError(f"{option} {text!r} is not like key=value")
+        found[name] = value
+    return found

@@ -1,0 +1,289 @@
+"""The commands of `python -m spark_jobs`, and how they end (exit codes: `batch.failures.Exit`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from spark_jobs import command_options as given
+from spark_jobs.batch.failures import BadRequestError, Exit
+from spark_jobs.batch.window import dates_between, time_zone
+from spark_jobs.report import write_rows
+
+if TYPE_CHECKING:
+    from spark_jobs.batch.ledger import Entry
+    from spark_jobs.batch.night import Night
+    from spark_jobs.batch.storage import Storage
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_RESULT_COLUMNS = ("job", "topic", "date", "state", "records", "late", "dead_letters", "files", "bytes")
+_AUDIT_COLUMNS = (
+    "topic",
+    "date",
+    "partition",
+    "hour",
+    "records",
+    "archived",
+    "gaps",
+    "duplicates",
+    "fingerprint",
+    "differs",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def main() -> None:
+    """Batch jobs on topics, for every night: archive, reprocess, compact, audit.
+
+    Options can be given by environment variables: KAFKALITE_SPARK_NIGHTLY_OUTPUT is `nightly --output`.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage (also: a last date before the first), 3 unknown topic, 4 another run is active, 5 brokers or
+    ZooKeeper out of reach, 6 not authorized, 7 log and archive differ, 8 offsets gone by retention, 9 output not writable, 10 done, but
+    with more undecodable records than allowed, 130 interrupted.
+    """
+
+
+def _command(function: Decorated) -> Decorated:
+    """Errors become a line on stderr and an exit code."""
+
+    @wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except KeyboardInterrupt:
+            raise SystemExit(int(Exit.INTERRUPTED)) from None
+        except Exception as problem:
+            from spark_jobs.batch.endings import ending
+
+            code, text = ending(problem)
+            if code is None:
+                raise
+            _fail(text, code)
+
+    return run  # type: ignore[return-value]
+
+
+@main.command()
+@given.DATE
+@given.options(given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.TRANSFORM, given.REFRESH)
+@click.option(
+    "--compact", "compaction", is_flag=True, help="Also make the snapshot: each key's latest value as of the date."
+)
+@given.COMPACTION
+@click.option(
+    "--audit/--no-audit", "audits", default=True, show_default=True, help="Compare log and archive at the end."
+)
+@given.OUTPUT
+@_command
+def nightly(day: str, report: str, **options: Any) -> None:
+    """Archive a day; reprocess and compact it where asked for; audit it."""
+    from spark_jobs.jobs import nightly as job
+
+    when = given.day(day, options["time_zone"])
+    program = given.program(options)
+    with _night(options, f"nightly {when}") as night:
+        _write_entries(job.main(night, program, options["topics"], when), report)
+
+
+@main.command()
+@click.option("--from", "first", required=True, metavar="YYYY-MM-DD", help="The first day.")
+@click.option("--to", "last", required=True, metavar="YYYY-MM-DD", help="The last day, included.")
+@click.option(
+    "--days-per-job", type=click.IntRange(1), default=31, show_default=True, help="Days that Spark reads in one go."
+)
+@click.option("--again", is_flag=True, help="Also days that are done.")
+@given.options(given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.TRANSFORM, given.REFRESH)
+@click.option("--compact", "compaction", is_flag=True, help="Also make the snapshot as of the last day.")
+@given.COMPACTION
+@click.option(
+    "--audit/--no-audit", "audits", default=True, show_default=True, help="Compare log and archive at the end."
+)
+@given.OUTPUT
+@_command
+def backfill(first: str, last: str, days_per_job: int, again: bool, report: str, **options: Any) -> None:
+    """The same for many days. Goes on where it was interrupted."""
+    from spark_jobs.jobs import backfill as job
+
+    zone = options["time_zone"]
+    days = dates_between(given.day(first, zone), given.day(last, zone))
+    program = given.program(options)
+    with _night(options, f"backfill {days[0]} to {days[-1]}") as night:
+        _write_entries(job.main(night, program, options["topics"], days, days_per_job, again), report)
+
+
+@main.command()
+@given.DATE
+@given.options(given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.REFRESH, given.OUTPUT)
+@_command
+def archive(day: str, report: str, **options: Any) -> None:
+    """A day's records to Parquet, by topic and date."""
+    from spark_jobs.jobs import archive as job
+    from spark_jobs.jobs.nightly import check_dead_letters
+
+    when, formats = given.day(day, options["time_zone"]), given.formats(options)
+    with _night(options, f"archive {when}") as night:
+        _write_entries([job.main(night, topic, when, formats) for topic in options["topics"]], report)
+        check_dead_letters(night, options["dead_letters_allowed"])
+
+
+@main.command()
+@given.DATE
+@given.options(
+    given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.TRANSFORM, given.REFRESH, given.OUTPUT
+)
+@_command
+def reprocess(day: str, report: str, **options: Any) -> None:
+    """A transform on a day's records; its result to Parquet, to a topic, or to both."""
+    from spark_jobs.jobs import reprocess as job
+    from spark_jobs.jobs.nightly import check_dead_letters
+
+    when, formats, wanted = given.day(day, options["time_zone"]), given.formats(options), given.reprocessing(options)
+    if wanted is None:
+        raise BadRequestError("reprocess needs --transform module:function")
+    with _night(options, f"reprocess {when}") as night:
+        _write_entries([job.main(night, topic, when, formats, wanted) for topic in options["topics"]], report)
+        check_dead_letters(night, options["dead_letters_allowed"])
+
+
+@main.command()
+@given.DATE
+@given.options(
+    given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.COMPACTION, given.REFRESH, given.OUTPUT
+)
+@_command
+def compact(day: str, report: str, **options: Any) -> None:
+    """A snapshot: each key's latest value as of the end of a day."""
+    from spark_jobs.jobs import compact as job
+    from spark_jobs.jobs.nightly import check_dead_letters
+
+    when, formats = given.day(day, options["time_zone"]), given.formats(options)
+    with _night(options, f"compact {when}") as night:
+        found = [job.main(night, topic, when, formats, given.compaction(options)) for topic in options["topics"]]
+        _write_entries(found, report)
+        check_dead_letters(night, options["dead_letters_allowed"])
+
+
+@main.command()
+@given.DATE
+@click.option("--to", "last", metavar="YYYY-MM-DD", help="The last of several days, of which --date is the first.")
+@given.options(given.PLACES, given.LOCK, given.SPARK, given.OUTPUT)
+@_command
+def audit(day: str, last: str | None, report: str, **options: Any) -> None:
+    """Compare log and archive, by partition and hour; exit code 7 when they differ."""
+    from spark_jobs.jobs import audit as job
+
+    zone = options["time_zone"]
+    first = given.day(day, zone)
+    days = dates_between(first, first if last is None else given.day(last, zone))
+    with _night(options, f"audit {first}") as night:
+        found = job.reports(night, options["topics"], days)
+        write_rows([row for each in found for row in each.rows()], report, _AUDIT_COLUMNS)
+        job.judge(night, found)
+
+
+@main.command()
+@click.option("--output", required=True, metavar="FOLDER", help="The output folder of the jobs.")
+@click.option(
+    "-z", "--zookeeper", envvar="KAFKALITE_ZOOKEEPER", metavar="HOST:PORT,.../CHROOT", help="Also tell who is at work."
+)
+@given.OUTPUT
+@_command
+def status(output: str, zookeeper: str | None, report: str) -> None:
+    """What is done, planned, or missing. Needs neither Spark nor brokers for a local folder."""
+    from spark_jobs.jobs import status as job
+
+    storage = _storage(output, None)
+    write_rows(job.main(storage), report, (*_RESULT_COLUMNS, "done_at"))
+    if zookeeper is not None:
+        from spark_jobs.batch.run_lock import lock_holder
+
+        _note(f"at work: {lock_holder(zookeeper, storage.uri) or 'nobody'}")
+
+
+@contextmanager
+def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
+    """Lock, cluster, Spark session; what an earlier run left unfinished is finished first."""
+    from spark_jobs.batch import layout
+    from spark_jobs.batch.cluster_log import ClusterLog
+    from spark_jobs.batch.night import Night, now_ms, recover
+    from spark_jobs.batch.publication import clear_staging
+    from spark_jobs.batch.records import Reading
+    from spark_jobs.batch.run_lock import run_lock
+    from spark_jobs.batch.session import open_session
+    from spark_jobs.batch.storage import local_folder
+
+    settings = {"bootstrap.servers": options["bootstrap_server"], **given.pairs(options["kafka_settings"], "-X")}
+    time_zone(options["time_zone"])
+    lock_server = None if options["no_lock"] else options["zookeeper"]
+    uri = folder.as_uri() if (folder := local_folder(options["output"])) is not None else options["output"].rstrip("/")
+    with (
+        run_lock(lock_server, uri, purpose, now_ms(), options["wait_s"]) as lock,
+        ClusterLog(settings) as log,
+    ):
+        # What is wrong with a name or a folder is told before Spark is started.
+        for topic in options["topics"]:
+            log.bounds(topic)
+        if folder is not None:
+            _storage(options["output"], None).write(layout.WRITABLE, b"")
+        settings_of_spark = given.pairs(options["spark_settings"], "--conf")
+        spark = open_session(_master(options["master"]), settings_of_spark, options["spark_log_level"])
+        try:
+            night = Night(
+                spark,
+                log,
+                _storage(options["output"], spark),
+                Reading(
+                    settings,
+                    options["time_zone"],
+                    options["rows_per_task"],
+                    options["max_file_bytes"],
+                    options["fail_on_data_loss"],
+                ),
+                lock.check,
+                _note,
+                options.get("refresh", False),
+                options["group_prefix"],
+            )
+            recover(night)
+            yield night
+            clear_staging(night.storage)
+        finally:
+            spark.stop()
+
+
+def _storage(output: str, spark: Any) -> Storage:
+    from spark_jobs.batch.storage import LocalStorage, local_folder
+
+    folder = local_folder(output)
+    if folder is not None:
+        return LocalStorage(folder)
+    from spark_jobs.batch.hadoop_storage import HadoopStorage
+    from spark_jobs.batch.session import open_session
+
+    return HadoopStorage(spark if spark is not None else open_session(_master(None), {}), output)
+
+
+def _master(given: str | None) -> str | None:
+    """spark-submit starts the JVM first and has told it the master."""
+    return given or (None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]")
+
+
+def _write_entries(entries: list[Entry], report: str) -> None:
+    from spark_jobs.jobs.status import row_of
+
+    write_rows([row_of(entry) for entry in entries], report, _RESULT_COLUMNS)
+
+
+def _note(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _fail(text: str, code: Exit) -> NoReturn:
+    _note(f"Error: {text}")
+    raise SystemExit(int(code))

@@ -1,0 +1,1 @@
+"""Transforms to begin with, for `--transform module:function`."""

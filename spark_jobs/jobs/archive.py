@@ -1,0 +1,136 @@
+"""Job `archive`: the records of a date, by their timestamps, as Parquet by topic and date; late ones to their own date.
+
+Undecodable records go to the dead letters, with the reason. Several dates that were planned together are read in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from pyspark.sql import DataFrame
+
+from spark_jobs.batch import layout
+from spark_jobs.batch.ledger import Entry, Ledger, Unit
+from spark_jobs.batch.night import (
+    Night,
+    check_log,
+    check_repeatable,
+    check_topic,
+    check_unread,
+    finish,
+    new_attempt,
+    record_plans,
+    staging,
+)
+from spark_jobs.batch.plan import LogBounds, RunPlan, frontiers, is_newest, plan_runs, take_late
+from spark_jobs.batch.publication import gather
+from spark_jobs.batch.records import (
+    KEY_COLUMN,
+    RECORD_COLUMNS,
+    VALUE_COLUMN,
+    DecodedRecords,
+    Formats,
+    records_of,
+    write_parquet,
+)
+from spark_jobs.batch.window import day_window, time_zone
+
+JOB = "archive"
+
+
+def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan:
+    """What the run of `day` reads: as recorded if it was planned before, else up to the log's present end. DataLossError."""
+    done = ledger.all_done(bounds.topic)
+    check_topic(bounds, [entry.plan for entry in done])
+    recorded = next((entry.plan for entry in done if entry.plan.date == day), None)
+    others = [entry.plan for entry in done if entry.plan.date != day]
+    if recorded is not None:
+        repeatable = check_repeatable(night, bounds, recorded)
+        if not night.refresh:
+            return repeatable
+        if not is_newest(recorded, others):
+            night.tell(f"archive of {bounds.topic} {day}: later runs have taken its late records, nothing to refresh")
+            return repeatable
+    known = frontiers(others)
+    pending = ledger.pending(bounds.topic, day)
+    if pending is not None and not night.refresh:
+        planned = check_log(night, bounds, pending.plan)
+    else:
+        window = day_window(day, time_zone(night.reading.zone))
+        starts = {day: night.log.first_offsets(bounds, window.start_ms)}
+        (planned,) = plan_runs(bounds, starts)
+        planned = check_unread(night, bounds, known, planned)
+    return take_late([planned], known, bounds.begin)[0]
+
+
+def transform(records: DataFrame, formats: Formats, max_file_bytes: int) -> DecodedRecords:
+    """The records decoded, apart from the dead letters."""
+    return DecodedRecords(records, formats, max_file_bytes)
+
+
+def main(night: Night, topic: str, day: date, formats: Formats) -> Entry:
+    """Archive one date of a topic. JobError, ClientError."""
+    ledger = Ledger(night.storage, JOB)
+    bounds = night.log.bounds(topic)
+    return archive_dates(night, ledger, [plan(night, ledger, bounds, day)], formats)[0]
+
+
+def archive_dates(night: Night, ledger: Ledger, plans: Sequence[RunPlan], formats: Formats) -> list[Entry]:
+    """Read what the plans want in one go, and publish date by date."""
+    topic = plans[0].topic
+    attempt = new_attempt(JOB, topic, plans[0].date)
+    entries = record_plans(ledger, plans, attempt)
+    found = records_of(night.spark, night.reading, plans)
+    records = transform(found, formats, night.reading.max_file_bytes)
+    units = _stage(night, topic, attempt, records)
+    return [_finish(night, ledger, entry, units) for entry in entries]
+
+
+def _stage(night: Night, topic: str, attempt: str, records: DecodedRecords) -> list[tuple[date, Unit]]:
+    """Write good records and dead letters; the units with the dates of their runs."""
+    good, dead = staging(attempt, layout.ARCHIVE), staging(attempt, layout.DEAD_LETTERS)
+    rows = records.good
+    columns = [name for name in (*RECORD_COLUMNS, KEY_COLUMN, VALUE_COLUMN) if name in rows.columns]
+    write_parquet(rows, night.uri(good), columns)
+    found = _units(night, topic, attempt, layout.ARCHIVE, good)
+    if records.any_dead:
+        write_parquet(records.dead, night.uri(dead), [*RECORD_COLUMNS, "reason"])
+        found += _units(night, topic, attempt, layout.DEAD_LETTERS, dead)
+    return found
+
+
+def _units(night: Night, topic: str, attempt: str, kind: str, written: str) -> list[tuple[date, Unit]]:
+    found = []
+    for day, run, folder in partition_folders(night, written):
+        pieces = [
+            (int(each.name.removeprefix("piece=")), f"{folder}/{each.name}")
+            for each in night.storage.entries(f"{written}/{folder}")
+            if each.is_folder
+        ]
+        unit = gather(night.storage, attempt, written, layout.run_unit(kind, topic, day, run), day, pieces)
+        found.append((run, unit))
+    return found
+
+
+def partition_folders(night: Night, written: str) -> list[tuple[date, date, str]]:
+    """The folders `date=…/run=…` that Spark has written, with their dates."""
+    found = []
+    for outer in night.storage.entries(written):
+        if outer.is_folder and outer.name.startswith("date="):
+            for inner in night.storage.entries(f"{written}/{outer.name}"):
+                day = date.fromisoformat(outer.name.removeprefix("date="))
+                run = date.fromisoformat(inner.name.removeprefix("run="))
+                found.append((day, run, f"{outer.name}/{inner.name}"))
+    return found
+
+
+def _finish(night: Night, ledger: Ledger, entry: Entry, staged: Sequence[tuple[date, Unit]]) -> Entry:
+    topic, day = entry.plan.topic, entry.plan.date
+    units = [unit for run, unit in staged if run == day]
+    archived = [unit for unit in units if unit.path.startswith(layout.ARCHIVE)]
+    dead = sum(unit.rows for unit in units) - sum(unit.rows for unit in archived)
+    late = sum(unit.rows for unit in archived if unit.date != str(day))
+    counts = {"records": sum(unit.rows for unit in archived) - late, "late": late, "dead_letters": dead}
+    night.count_dead_letters(topic, JOB, dead)
+    return finish(night, ledger, entry, units, counts)

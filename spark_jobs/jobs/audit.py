@@ -1,0 +1,200 @@
+"""Job `audit`: is the archive what the log says?
+
+For each partition and hour of the dates: number of records, offsets, times, gaps, duplicate keys, and a fingerprint that does not depend on
+order, of the log's records and of those that lie in the archive and among the dead letters. All that is in the archive's folders counts,
+whether the ledger knows of it or not. Records that came after the last run are told of, and are no difference: the next run takes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from functools import partial, reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from spark_jobs.batch import layout
+from spark_jobs.batch.comparison import Difference, Facts, Place, Report
+from spark_jobs.batch.endings import SPARK_ERRORS, spark_reason
+from spark_jobs.batch.failures import DifferencesError
+from spark_jobs.batch.fingerprints import LANES, fingerprint, hashed_batches
+from spark_jobs.batch.ledger import Ledger
+from spark_jobs.batch.night import Night
+from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, frontiers, same_frontiers
+from spark_jobs.batch.records import RECORD_COLUMNS, date_of, read_log
+from spark_jobs.batch.window import day_window, time_zone
+from spark_jobs.jobs import archive
+from spark_jobs.rows import source_schema
+
+_HOUR_MS = 3_600_000
+_SHOWN = 10
+_KEPT = ("covered", "date", "hour_ms", "partition", "offset", "timestamp_ms", "key")
+
+
+def plan(night: Night, bounds: LogBounds, known: Mapping[date, Offsets], days: Sequence[date]) -> Ranges:
+    """Where in the log the records of the days can be; what is before the log's beginning is not compared."""
+    if not set(days) & set(known):
+        return {}
+    window = day_window(min(days), time_zone(night.reading.zone))
+    starts = night.log.first_offsets(bounds, window.start_ms)
+    return {partition: (starts.get(partition, end), end) for partition, end in bounds.end.items()}
+
+
+def transform(records: DataFrame, zone: str, days: Sequence[date], covered: Column) -> DataFrame:
+    """Facts for each partition and hour of the days, apart for records that a run has covered and others."""
+    dated = records.withColumn("date", date_of("timestamp", zone)).where(F.col("date").isin(list(days)))
+    wanted = dated.select(
+        *(F.col(name) for name in ("date", "partition", "offset", "key", "value", "headers")),
+        F.unix_millis("timestamp").alias("timestamp_ms"),
+        covered.alias("covered"),
+    ).withColumn("hour_ms", F.col("timestamp_ms") - F.pmod("timestamp_ms", F.lit(_HOUR_MS)))
+    kept = StructType([wanted.schema[name] for name in _KEPT])
+    lanes = [StructField(name, LongType()) for name in LANES]
+    hashed = wanted.mapInArrow(partial(hashed_batches, kept=_KEPT), StructType([*kept.fields, *lanes]))
+    return hashed.groupBy("covered", "date", "partition", "hour_ms").agg(
+        F.count(F.lit(1)).alias("records"),
+        F.min("offset").alias("first_offset"),
+        F.max("offset").alias("last_offset"),
+        F.min("timestamp_ms").alias("first_ms"),
+        F.max("timestamp_ms").alias("last_ms"),
+        (F.count("key") - F.count_distinct("key")).alias("duplicates"),
+        *(F.sum(lane).alias(lane) for lane in LANES),
+    )
+
+
+def main(night: Night, topics: Sequence[str], days: Sequence[date]) -> list[Report]:
+    """Compare the days of each topic. DifferencesError, with the first differences, when they do not agree."""
+    found = reports(night, topics, days)
+    judge(night, found)
+    return found
+
+
+def reports(night: Night, topics: Sequence[str], days: Sequence[date]) -> list[Report]:
+    """What each topic and day is like; also written next to the output."""
+    return [report for topic in topics for report in audit_topic(night, topic, days)]
+
+
+def judge(night: Night, found: Sequence[Report]) -> None:
+    """Tell the result. DifferencesError."""
+    for report in found:
+        state = f"{len(report.differences)} differences" if report.differences else "log and archive agree"
+        pending = f"; {report.pending} late records wait for the next run" if report.pending else ""
+        records = sum(facts.records for facts in report.log.values())
+        night.tell(f"audit of {report.topic} {report.date}: {records:,} records, {state}{pending}")
+    differences = [each for report in found for each in report.differences]
+    if differences:
+        listed = "\n".join(f"  {each.place}: {each.problem}" for each in differences[:_SHOWN])
+        more = f"\n  and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
+        raise DifferencesError(f"log and archive differ in {len(differences)} places:\n{listed}{more}")
+
+
+def audit_topic(night: Night, topic: str, days: Sequence[date]) -> list[Report]:
+    """A report for each of the days, which are also written next to the output."""
+    bounds = night.log.bounds(topic)
+    known = frontiers(entry.plan for entry in Ledger(night.storage, archive.JOB).all_done(topic))
+    ranges = plan(night, bounds, known, days)
+    log = read_log(night.spark, night.reading, topic, ranges, RECORD_COLUMNS)
+    in_log = _facts(night, topic, log, days, _covered({day: known[day] for day in days if day in known}))
+    archived, problems = _archived_facts(night, topic, days, bounds)
+    reports = []
+    for day in days:
+        found = [] if day in known else [Difference(f"{topic} {day}", "is not archived: no finished run in the ledger")]
+        found += [Difference(f"{topic} {day}", text) for text in problems.get(day, ())]
+        pending = sum(facts.records for (place, covered), facts in in_log.items() if place.date == day and not covered)
+        report = Report(
+            topic,
+            day,
+            {place: facts for (place, covered), facts in in_log.items() if place.date == day and covered},
+            {place: facts for (place, _), facts in archived.items() if place.date == day},
+            pending if day in known else 0,
+            tuple(found),
+        )
+        night.storage.write(layout.audit_file(topic, day), json.dumps(report.to_dict(), indent=1).encode())
+        reports.append(report)
+    return reports
+
+
+def _covered(known: Mapping[date, Offsets]) -> Column:
+    """Is a record one that the finished runs had to archive?"""
+    if not known:
+        return F.lit(False)
+    found = []
+    for days, offsets in same_frontiers(known):
+        ends = F.create_map(*(F.lit(each) for pair in offsets.items() for each in pair))
+        below = F.col("offset") < F.coalesce(ends[F.col("partition")], F.lit(0))
+        found.append(F.col("date").isin(list(days)) & below)
+    return reduce(Column.__or__, found)
+
+
+def _facts(
+    night: Night, topic: str, records: DataFrame, days: Sequence[date], covered: Column
+) -> dict[tuple[Place, bool], Facts]:
+    found = {}
+    for row in transform(records, night.reading.zone, days, covered).collect():
+        lanes = [row[lane] for lane in LANES]
+        place = Place(topic, row["date"], row["hour_ms"], row["partition"])
+        facts = {name: row[name] for name in Facts.__slots__ if name != "fingerprint"}
+        found[place, row["covered"]] = Facts(**facts, fingerprint=fingerprint(lanes))
+    return found
+
+
+def _archived_facts(
+    night: Night, topic: str, days: Sequence[date], bounds: LogBounds
+) -> tuple[dict[tuple[Place, bool], Facts], dict[date, list[str]]]:
+    """Facts of what the folders of the days hold, as far as the log still reaches back; and days whose files cannot be read."""
+    folders = {day: _folders(night, topic, day) for day in days}
+    in_log = _from(bounds.begin)
+    try:
+        every = [folder for found in folders.values() for folder in found]
+        records = _read_archive(night, every).where(in_log) if every else _nothing(night)
+        return _facts(night, topic, records, days, F.lit(True)), {}
+    except SPARK_ERRORS:
+        return _day_by_day(night, topic, folders, in_log)
+
+
+def _day_by_day(
+    night: Night, topic: str, folders: Mapping[date, Sequence[str]], in_log: Column
+) -> tuple[dict[tuple[Place, bool], Facts], dict[date, list[str]]]:
+    """When something cannot be read: which day it is."""
+    found: dict[tuple[Place, bool], Facts] = {}
+    problems: dict[date, list[str]] = {}
+    for day, paths in folders.items():
+        try:
+            if paths:
+                found |= _facts(night, topic, _read_archive(night, paths).where(in_log), [day], F.lit(True))
+        except SPARK_ERRORS as problem:
+            problems[day] = [f"the archive cannot be read: {spark_reason(str(problem))}"]
+    return found, problems
+
+
+def _folders(night: Night, topic: str, day: date) -> list[str]:
+    """All that lies in the folders of the date."""
+    return [
+        f"{outer}/{each.name}"
+        for outer in (layout.dated_unit(kind, topic, day) for kind in (layout.ARCHIVE, layout.DEAD_LETTERS))
+        for each in night.storage.entries(outer)
+        if each.is_folder
+    ]
+
+
+def _read_archive(night: Night, folders: Iterable[str]) -> DataFrame:
+    schema = source_schema(True)
+    columns = StructType([schema[name] for name in RECORD_COLUMNS])
+    return night.spark.read.schema(columns).parquet(*map(night.uri, folders))
+
+
+def _nothing(night: Night) -> DataFrame:
+    return read_log(night.spark, night.reading, "", {}, RECORD_COLUMNS)
+
+
+def _from(begin: Offsets) -> Column:
+    """Records that are not before the log's beginning."""
+    lost: dict[int, Any] = {partition: offset for partition, offset in begin.items() if offset > 0}
+    if not lost:
+        return F.lit(True)
+    starts = F.create_map(*(F.lit(each) for pair in lost.items() for each in pair))
+    return F.col("offset") >= F.coalesce(starts[F.col("partition")], F.lit(0))

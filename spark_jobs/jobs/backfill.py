@@ -1,0 +1,157 @@
+"""Many dates in one session: planned at once, read in chunks, each date published by itself; what is done is not done again.
+
+Timestamps need not be in order, so one pass over the log first finds out where each date's records are (`index`). The plans are then
+written down, with the same pinned ends for all; a backfill that was interrupted goes on with them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from spark_jobs.batch.ledger import Entry, Ledger
+from spark_jobs.batch.night import (
+    Night,
+    check_log,
+    check_repeatable,
+    check_topic,
+    check_unread,
+    new_attempt,
+    record_plans,
+)
+from spark_jobs.batch.plan import LogBounds, Ranges, RunPlan, chunks, frontiers, narrow, plan_runs, take_late
+from spark_jobs.batch.records import date_of, read_log
+from spark_jobs.batch.window import day_window, time_zone
+from spark_jobs.jobs import archive, audit, compact, reprocess
+from spark_jobs.jobs.nightly import Program, check_dead_letters
+
+_INDEX_COLUMNS: Final = ("partition", "offset", "timestamp")
+
+
+def index(night: Night, topic: str, days: Sequence[date], ranges: Ranges) -> dict[date, Ranges]:
+    """Where between `ranges` each day's records are: its first and last offset in each partition that has any."""
+    log = read_log(night.spark, night.reading, topic, ranges, _INDEX_COLUMNS)
+    dated = log.select(date_of("timestamp", night.reading.zone).alias("date"), "partition", "offset")
+    found = (
+        dated.where(F.col("date").between(min(days), max(days)))
+        .groupBy("date", "partition")
+        .agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
+    )
+    by_date: dict[date, dict[int, tuple[int, int]]] = {day: {} for day in days}
+    for row in found.collect():
+        if row["date"] in by_date:
+            by_date[row["date"]][row["partition"]] = (row["first"], row["last"] + 1)
+    return dict(by_date)
+
+
+def plan(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence[date]) -> list[RunPlan]:
+    """Plans of the days that are not archived: as recorded, or new ones, which are recorded. DataLossError."""
+    recorded = {day: entry for day in days if (entry := ledger.pending(bounds.topic, day)) is not None}
+    plans = [check_log(night, bounds, entry.plan) for entry in recorded.values()]
+    fresh = [day for day in days if day not in recorded]
+    if fresh:
+        found = _fresh_plans(night, ledger, bounds, fresh)
+        record_plans(ledger, found, new_attempt(ledger.job, bounds.topic, fresh[0]))
+        plans += found
+    return sorted(plans, key=lambda each: each.date)
+
+
+def _fresh_plans(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence[date]) -> list[RunPlan]:
+    window = day_window(min(days), time_zone(night.reading.zone))
+    start = night.log.first_offsets(bounds, window.start_ms)
+    plans = plan_runs(bounds, dict.fromkeys(days, start))
+    known = frontiers(entry.plan for entry in ledger.all_done(bounds.topic))
+    plans[0] = check_unread(night, bounds, known, plans[0])
+    if len(days) > 1:
+        where = index(night, bounds.topic, days, plans[0].ranges)
+        plans = [narrow(each, where[each.date]) for each in plans]
+    return plans
+
+
+def main(
+    night: Night, program: Program, topics: Sequence[str], days: Sequence[date], days_per_job: int, again: bool
+) -> list[Entry]:
+    """All days of all topics; those that are done only with `again`. JobError, ClientError."""
+    entries = []
+    for topic in topics:
+        entries += _archive(night, program, topic, days, days_per_job, again)
+        entries += _results(night, program, topic, days, again)
+    if program.audits:
+        audit.main(night, topics, days)
+    check_dead_letters(night, program.dead_letters_allowed)
+    return entries
+
+
+def _archive(
+    night: Night, program: Program, topic: str, days: Sequence[date], days_per_job: int, again: bool
+) -> list[Entry]:
+    ledger = Ledger(night.storage, archive.JOB)
+    bounds = night.log.bounds(topic)
+    done = {entry.plan.date: entry.plan for entry in ledger.all_done(topic)}
+    check_topic(bounds, done.values())
+    missing = [day for day in days if day not in done]
+    if len(missing) < len(days) and not again:
+        night.tell(f"archive of {topic}: {len(days) - len(missing)} of {len(days)} days are done already")
+    plans = plan(night, ledger, bounds, missing) if missing else []
+    repeated = [check_repeatable(night, bounds, done[day]) for day in days if day in done] if again else []
+    work = [(group, True) for group in chunks(plans, days_per_job)]
+    work += [(group, False) for group in chunks(repeated, days_per_job)]
+    progress = _Progress(night, topic, len(plans) + len(repeated))
+    entries = []
+    for group, is_new in work:
+        if is_new:
+            known = frontiers(entry.plan for entry in ledger.all_done(topic))
+            group = take_late(group, known, bounds.begin)
+        found = archive.archive_dates(night, ledger, group, program.formats)
+        progress.advance(found)
+        entries += found
+    return entries
+
+
+def _results(night: Night, program: Program, topic: str, days: Sequence[date], again: bool) -> list[Entry]:
+    """The transform for each day, and the snapshot as of the last one."""
+    entries = []
+    if (wanted := program.reprocessing) is not None:
+        done = {entry.plan.date for entry in Ledger(night.storage, wanted.job).all_done(topic)}
+        left = [day for day in days if again or day not in done]
+        where = _where(night, topic, left) if len(left) > 1 else {}
+        for day in left:
+            entry = reprocess.main(night, topic, day, program.formats, wanted, where.get(day))
+            night.tell(f"{entry.job} of {topic} {day}: {entry.counts['rows']:,} rows")
+            entries.append(entry)
+    if (compaction := program.compaction) is not None:
+        entries.append(compact.main(night, topic, days[-1], program.formats, compaction))
+    return entries
+
+
+def _where(night: Night, topic: str, days: Sequence[date]) -> Mapping[date, Ranges]:
+    bounds = night.log.bounds(topic)
+    start = night.log.first_offsets(bounds, day_window(min(days), time_zone(night.reading.zone)).start_ms)
+    return index(night, topic, days, {p: (start.get(p, end), end) for p, end in bounds.end.items()})
+
+
+class _Progress:
+    """Tells after each chunk how far the backfill is, and how long the rest may take."""
+
+    def __init__(self, night: Night, topic: str, total: int) -> None:
+        self._tell = night.tell
+        self._topic = topic
+        self._total = total
+        self._done = 0
+        self._begun_s = time.monotonic()
+
+    def advance(self, entries: Iterable[Entry]) -> None:
+        found = list(entries)
+        self._done += len(found)
+        took_s = time.monotonic() - self._begun_s
+        left_s = took_s / self._done * (self._total - self._done)
+        records = sum(entry.counts["records"] + entry.counts["late"] for entry in found)
+        days = f"{found[0].plan.date}" + (f" to {found[-1].plan.date}" if len(found) > 1 else "")
+        self._tell(
+            f"archive of {self._topic} {days}: {records:,} records; {self._done} of {self._total} days, "
+            f"{took_s:.0f} s so far, about {left_s:.0f} s left"
+        )

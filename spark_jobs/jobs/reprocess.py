@@ -1,0 +1,122 @@
+"""Job `reprocess`: a user's transform on the records of a date; the result goes to Parquet, to another topic, or to both.
+
+The transform is a function that takes a DataFrame of records (key, value, partition, offset, timestamp, timestampType, headers, date, and
+`decoded_key` and `decoded` where there are formats) and returns another DataFrame. It is given as `module:function`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from types import ModuleType
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+
+from spark_jobs.batch import layout
+from spark_jobs.batch.dated_result import Places, Sink, begin, complete
+from spark_jobs.batch.failures import BadRequestError, JobError
+from spark_jobs.batch.ledger import Entry, Ledger
+from spark_jobs.batch.night import Night, check_unread, recorded_plan
+from spark_jobs.batch.plan import LogBounds, Ranges, RunPlan, narrow, plan_runs
+from spark_jobs.batch.records import DecodedRecords, Formats, records_of
+from spark_jobs.batch.window import day_window, time_zone
+
+Transform = Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Reprocessing:
+    """`name` is that of the result, `function` is `module:function`. With `to_topic` the rows are sent there too."""
+
+    name: str
+    function: str
+    to_parquet: bool = True
+    to_topic: str | None = None
+
+    @property
+    def job(self) -> str:
+        return f"reprocess-{self.name}"
+
+    @property
+    def places(self) -> Places:
+        """Results that only go to a topic are kept out of readers' sight: they say what was sent."""
+        kind = layout.reprocessed(self.name) if self.to_parquet else layout.sent(self.name)
+        return Places(kind, layout.dead_letters_of(self.name))
+
+
+def load_function(name: str) -> Transform:
+    """`module:function`, from the working directory or wherever Python finds it. BadRequestError."""
+    module_name, colon, function_name = name.partition(":")
+    if not colon or not module_name or not function_name:
+        raise BadRequestError(f"{name!r} is not like module:function")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as problem:
+        raise BadRequestError(f"cannot import {module_name} for the transform {name}: {problem}") from problem
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise BadRequestError(f"module {module_name} has no function {function_name}")
+    _send_along(module)
+    found: Transform = function
+    return found
+
+
+def _send_along(module: ModuleType) -> None:
+    """Executors get the functions of a user's module with the job: they need not be able to import it."""
+    if "site-packages" not in (getattr(module, "__file__", None) or ""):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date, where: Ranges | None = None) -> RunPlan:
+    """As recorded if the date was planned before; else all of the date's records that the log has now. DataLossError.
+
+    `where` tells where these are, if that is known.
+    """
+    recorded = recorded_plan(night, ledger, bounds, day)
+    if recorded is not None and not night.refresh:
+        return recorded
+    window = day_window(day, time_zone(night.reading.zone))
+    (planned,) = plan_runs(bounds, {day: night.log.first_offsets(bounds, window.start_ms)})
+    known = {entry.plan.date: entry.plan.coverage for entry in ledger.all_done(bounds.topic)}
+    checked = check_unread(night, bounds, known, planned)
+    return checked if where is None else narrow(checked, where)
+
+
+def transform(records: DataFrame, function: Transform, name: str) -> DataFrame:
+    """The user's function on the records. JobError when it fails or returns something else."""
+    try:
+        result = function(records)
+    except Exception as problem:
+        raise JobError(f"the transform {name} failed: {type(problem).__name__}: {problem}") from problem
+    if not isinstance(result, DataFrame):
+        raise JobError(f"the transform {name} returned {type(result).__name__}, not a DataFrame")
+    return result
+
+
+def main(
+    night: Night, topic: str, day: date, formats: Formats, wanted: Reprocessing, where: Ranges | None = None
+) -> Entry:
+    """Reprocess one date of a topic. JobError, ClientError."""
+    function = load_function(wanted.function)
+    ledger = Ledger(night.storage, wanted.job)
+    bounds = night.log.bounds(topic)
+    planned = plan(night, ledger, bounds, day, where)
+    sink = None
+    if wanted.to_topic is not None:
+        before = ledger.done(topic, day)
+        again = before is not None and before.sink_topic == wanted.to_topic
+        sink = Sink(
+            wanted.to_topic,
+            before.sink_start if before is not None and again else night.log.bounds(wanted.to_topic).end,
+        )
+    entry = begin(ledger, planned)
+    found = records_of(night.spark, night.reading, [planned])
+    records = DecodedRecords(found, formats, night.reading.max_file_bytes)
+    result = transform(records.good.drop("run", "piece"), function, wanted.function)
+    return complete(night, ledger, entry, wanted.places, result, records, sink)

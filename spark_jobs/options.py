@@ -1,0 +1,398 @@
+"""The options of source and sink: those of Spark's own Kafka source, by the same names and rules, with the same errors. Pure.
+
+Names of options are case-insensitive. `kafka.<setting>` goes to the client, in Kafka's names; settings that Spark manages itself are
+refused, those of Java's client that ours does not have are warned about and left out, except for security: a connection that would be
+less safe than asked for is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkalite.client import Admin, Consumer, TopicPartition
+from kafkalite.client.options import split_config
+from spark_jobs import ranges
+from spark_jobs.ranges import (
+    EARLIEST,
+    LATEST,
+    Bound,
+    EarliestOffsets,
+    GivenOffsets,
+    GivenTimestamps,
+    LatestOffsets,
+    OneTimestamp,
+)
+
+log = logging.getLogger(__name__)
+
+DEFAULT_POLL_TIMEOUT_MS = 120_000
+DEFAULT_FETCH_OFFSET_RETRIES = 3
+DEFAULT_FETCH_OFFSET_RETRY_INTERVAL_MS = 1_000
+DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60_000
+
+_STRATEGIES = ("subscribe", "subscribepattern", "assign")
+_TIME_UNITS_MS = {
+    "us": 0.001,
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+_REFUSED = {
+    "auto.offset.reset": ". Instead set the source option 'startingOffsets' to 'earliest' or 'latest' to specify where to start.",
+    "key.deserializer": " as keys are deserialized as byte arrays with ByteArrayDeserializer. Use DataFrame operations to explicitly "
+    "deserialize the keys.",
+    "value.deserializer": " as values are deserialized as byte arrays with ByteArrayDeserializer. Use DataFrame operations to explicitly "
+    "deserialize the values.",
+    "enable.auto.commit": ": Spark keeps the offsets itself.",
+    "interceptor.classes": ": interceptors can change records.",
+}
+_REFUSED_OF_SINKS = {
+    "key.serializer": " as keys are serialized as byte arrays with ByteArraySerializer.",
+    "value.serializer": " as values are serialized as byte arrays with ByteArraySerializer.",
+}
+_OF_GROUPS = frozenset({"group.id", "group.instance.id", "partition.assignment.strategy", "session.timeout.ms"})
+"""Settings of consumer groups: ranges are read without one."""
+
+
+class Options(Mapping[str, str]):
+    """What the user gave, whatever the case of the names."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in given.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class OptionError(ValueError):
+    """An option that is missing, cannot be read, or contradicts another."""
+
+
+# what to read
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """These partitions; those that do not exist are left out."""
+
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """All partitions of these topics."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribePattern:
+    """All partitions of the topics in whose name the pattern is found; internal topics are not looked at."""
+
+    pattern: str
+
+
+Choice = Assign | Subscribe | SubscribePattern
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The options of `spark.read` and `spark.readStream`; times in ms, `None` for no limit. `kafka` has the client's settings."""
+
+    choice: Choice
+    start: Bound
+    end: Bound
+    kafka: Mapping[str, str]
+    fail_on_data_loss: bool = True
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    poll_timeout_ms: int = DEFAULT_POLL_TIMEOUT_MS
+    fetch_offset_retries: int = DEFAULT_FETCH_OFFSET_RETRIES
+    fetch_offset_retry_interval_ms: int = DEFAULT_FETCH_OFFSET_RETRY_INTERVAL_MS
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = DEFAULT_MAX_TRIGGER_DELAY_MS
+
+    @property
+    def isolation_level(self) -> str:
+        return self.kafka.get("isolation.level", "read_uncommitted")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """The options of `df.write` and `df.writeStream`.
+
+    `topic` wins over the column. `include_timestamp` (not in Spark's own sink): the column `timestamp` is the records' time.
+    """
+
+    topic: str | None
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    include_timestamp: bool = False
+
+
+def batch_options(options: Mapping[str, str]) -> SourceOptions:
+    """The options of a batch read. OptionError, OffsetsError."""
+    given = Options(options)
+    start, end = _bound(given, "starting", EarliestOffsets()), _bound(given, "ending", LatestOffsets())
+    if isinstance(start, LatestOffsets):
+        raise OptionError("starting offset can't be latest for batch queries on Kafka")
+    if isinstance(start, GivenOffsets):
+        _refuse_offset(start, LATEST, "startingOffsets for {} can't be latest for batch queries on Kafka")
+    if isinstance(end, EarliestOffsets):
+        raise OptionError("ending offset can't be earliest for batch queries on Kafka")
+    if isinstance(end, GivenOffsets):
+        _refuse_offset(end, EARLIEST, "ending offset for {} can't be earliest for batch queries on Kafka")
+    parsed = _source_options(given, start, end)
+    ranges.check_bounds(start, end)
+    for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+        if name in given:
+            log.warning("%s option ignored in batch queries", name)
+    return parsed
+
+
+def stream_options(options: Mapping[str, str]) -> SourceOptions:
+    """The options of a stream. OptionError."""
+    given = Options(options)
+    for name, what in (
+        ("endingOffsets", "offset"),
+        ("endingOffsetsByTimestamp", "timestamp"),
+        ("endingTimestamp", "timestamp"),
+    ):
+        if name in given:
+            raise OptionError(f"ending {what} not valid in streaming queries")
+    return _source_options(given, _bound(given, "starting", LatestOffsets()), LatestOffsets())
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """The options of a write. OptionError."""
+    given = Options(options)
+    settings = _kafka_settings(given)
+    _refuse_settings(settings, _REFUSED_OF_SINKS)
+    topic = given.get("topic")
+    return SinkOptions(
+        topic=topic.strip() if topic is not None else None,
+        kafka=settings,
+        include_timestamp=_boolean(given, "includeTimestamp", False),
+    )
+
+
+def include_headers(options: Mapping[str, str]) -> bool:
+    """Shall rows have a column of headers? OptionError."""
+    return _boolean(Options(options), "includeHeaders", False)
+
+
+def _source_options(given: Options, start: Bound, end: Bound) -> SourceOptions:
+    choice = _choice(given)
+    min_partitions = _positive(given, "minPartitions")
+    max_records = _positive(given, "maxRecordsPerPartition")
+    settings = _kafka_settings(given)
+    _refuse_settings(settings, _REFUSED)
+    if "group.id" in settings:
+        log.warning("Kafka option 'kafka.group.id' is not used: ranges are read without a consumer group")
+    max_offsets, min_offsets = _long(given, "maxOffsetsPerTrigger"), _long(given, "minOffsetsPerTrigger")
+    if min_offsets is not None and max_offsets is not None and min_offsets > max_offsets:
+        raise OptionError(
+            f"The value of minOffsetPerTrigger({min_offsets}) is higher than the maxOffsetsPerTrigger({max_offsets})."
+        )
+    return SourceOptions(
+        choice=choice,
+        start=start,
+        end=end,
+        kafka={name: value for name, value in settings.items() if name not in _OF_GROUPS},
+        fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
+        min_partitions=min_partitions,
+        max_records_per_partition=max_records,
+        poll_timeout_ms=_or(_long(given, "kafkaConsumer.pollTimeoutMs"), DEFAULT_POLL_TIMEOUT_MS),
+        fetch_offset_retries=_or(_long(given, "fetchOffset.numRetries"), DEFAULT_FETCH_OFFSET_RETRIES),
+        fetch_offset_retry_interval_ms=_or(
+            _long(given, "fetchOffset.retryIntervalMs"), DEFAULT_FETCH_OFFSET_RETRY_INTERVAL_MS
+        ),
+        max_offsets_per_trigger=max_offsets,
+        min_offsets_per_trigger=min_offsets,
+        max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY_MS),
+    )
+
+
+def _choice(given: Options) -> Choice:
+    chosen = [name for name in _STRATEGIES if name in given]
+    if len(chosen) != 1:
+        count = "Only one" if chosen else "One"
+        verb = "can" if chosen else "must"
+        raise OptionError(
+            f"{count} of the following options {verb} be specified for Kafka source: {', '.join(_STRATEGIES)}. "
+            "See the docs for more details."
+        )
+    text = given[chosen[0]]
+    if chosen[0] == "assign":
+        if not text.strip().startswith("{"):
+            raise OptionError(f"No topicpartitions to assign as specified value for option 'assign' is '{text}'")
+        return Assign(_assigned(text))
+    if chosen[0] == "subscribe":
+        topics = tuple(dict.fromkeys(topic for each in text.split(",") if (topic := each.strip())))
+        if not topics:
+            raise OptionError(f"No topics to subscribe to as specified value for option 'subscribe' is '{text}'")
+        return Subscribe(topics)
+    pattern = text.strip()
+    if not pattern:
+        raise OptionError(f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{text}'")
+    try:
+        re.compile(pattern)
+    except re.error as problem:
+        raise OptionError(f"Option 'subscribePattern' is no regular expression: {pattern!r}: {problem}") from None
+    return SubscribePattern(pattern)
+
+
+def _assigned(text: str) -> frozenset[TopicPartition]:
+    try:
+        partitions = [
+            TopicPartition(topic, number) for topic, numbers in json.loads(text).items() for number in numbers
+        ]
+        if not all(type(each.partition) is int for each in partitions):
+            raise ValueError("partitions are integers")
+    except (ValueError, TypeError, AttributeError):
+        raise OptionError(f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}') from None
+    return frozenset(partitions)
+
+
+def _bound(given: Options, side: str, default: Bound) -> Bound:
+    """The bound of `side`, "starting" or "ending". One time for all wins over times by partition, these over offsets."""
+    strategy = given.get("startingOffsetsByTimestampStrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise OptionError(f"Option 'startingOffsetsByTimestampStrategy' is '{strategy}', neither 'error' nor 'latest'")
+    or_latest = strategy == "latest"
+    if (text := given.get(f"{side}Timestamp")) is not None:
+        try:
+            return OneTimestamp(int(text.strip()), or_latest)
+        except ValueError:
+            raise OptionError(f"Expected a single long value, got {text.strip()}") from None
+    if (text := given.get(f"{side}OffsetsByTimestamp")) is not None:
+        example = '{"topicA": {"0": 123456789, "1": 123456789}, "topicB": {"0": 123456789, "1": 123456789}}'
+        return GivenTimestamps(_by_partition(text, example), or_latest)
+    text = given.get(f"{side}Offsets")
+    word = text.strip().lower() if text is not None else None
+    if text is None or word is None:
+        return default
+    if word == "latest":
+        return LatestOffsets()
+    if word == "earliest":
+        return EarliestOffsets()
+    return GivenOffsets(_by_partition(text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'))
+
+
+def _by_partition(text: str, example: str) -> dict[TopicPartition, int]:
+    try:
+        return ranges.parse_offsets(text)
+    except ValueError:
+        raise OptionError(f"Expected e.g. {example}, got {text.strip()}") from None
+
+
+def _refuse_offset(bound: GivenOffsets, refused: int, message: str) -> None:
+    for topic_partition, offset in bound.offsets.items():
+        if offset == refused:
+            raise OptionError(message.format(topic_partition))
+
+
+# kafka.*
+
+
+def _kafka_settings(given: Options) -> dict[str, str]:
+    settings = {name[6:]: value for name, value in given.items() if name.startswith("kafka.")}
+    if "bootstrap.servers" not in settings:
+        raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
+    return settings
+
+
+def _refuse_settings(settings: Mapping[str, str], refused: Mapping[str, str]) -> None:
+    for name, reason in refused.items():
+        if name in settings:
+            raise OptionError(f"Kafka option '{name}' is not supported{reason}")
+
+
+def client_options(client: Callable[..., Any], settings: Mapping[str, str]) -> dict[str, Any]:
+    """Keyword arguments of a class of `kafkalite.client` for settings in Kafka's names.
+
+    OptionError for values that it cannot take, and for settings of security that it does not have.
+    """
+    try:
+        options, unknown = split_config(client, settings)
+    except ValueError as problem:
+        raise OptionError(f"Option kafka.{problem}") from None
+    for name in sorted(unknown):
+        if name.startswith(("sasl.", "ssl.")):
+            raise OptionError(f"Kafka option '{name}' is not supported by this client")
+        if not (client is Admin and _is_for_consumers(name, settings[name])):
+            log.warning("Kafka option '%s' is not known to %s and has no effect", name, client.__name__)
+    return options
+
+
+def _is_for_consumers(name: str, text: str) -> bool:
+    """The driver's own client gets what is meant for those of the tasks, too."""
+    try:
+        return not split_config(Consumer, {name: text})[1]
+    except ValueError:
+        return True  # the tasks will tell what is wrong with it
+
+
+# values
+
+
+def _boolean(given: Options, name: str, default: bool) -> bool:
+    text = given.get(name)
+    if text is None:
+        return default
+    if text.strip().lower() not in ("true", "false"):
+        raise OptionError(f"Option '{name}' is '{text}', neither 'true' nor 'false'")
+    return text.strip().lower() == "true"
+
+
+def _integer(given: Options, name: str) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    try:
+        return int(text.strip())
+    except ValueError:
+        raise OptionError(f"Option '{name}' is '{text}', not an integer") from None
+
+
+def _long(given: Options, name: str) -> int | None:
+    number = _integer(given, name)
+    if number is not None and number < 0:
+        raise OptionError(f"Option '{name}' is {number}, which is negative")
+    return number
+
+
+def _positive(given: Options, name: str) -> int | None:
+    number = _integer(given, name)
+    if number is not None and number <= 0:
+        raise OptionError(f"{name} must be positive")
+    return number
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _duration_ms(given: Options, name: str, default: int) -> int:
+    """Spark's time strings: a number and us, ms, s, m, min, h or d; ms without a unit."""
+    text = given.get(name)
+    if text is None:
+        return default
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if found is None or (found[2] or "ms") not in _TIME_UNITS_MS:
+        raise OptionError(f"Option '{name}' is '{text}', not a time like 500ms, 30s or 15m")
+    return int(int(found[1]) * _TIME_UNITS_MS[found[2] or "ms"])

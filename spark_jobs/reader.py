@@ -1,0 +1,105 @@
+"""The batch reader: ranges planned by the driver, records read by executors as Arrow batches.
+
+`pushFilters` stays as it is: overriding it makes queries fail where `spark.sql.python.filterPushdown.enabled` is off, its default.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kafkalite.client import ClientError, Consumer, SyncConsumer, TopicPartition
+from kafkalite.client.errors import ClientTimeoutError
+from spark_jobs.options import SourceOptions, client_options
+from spark_jobs.positions import Positions
+from spark_jobs.ranges import DataLossError, OffsetRange
+from spark_jobs.rows import check_schema, client_columns, converter
+
+log = logging.getLogger(__name__)
+
+
+class RangePartition(InputPartition):
+    """The work of one task; None is nothing to do."""
+
+    def __init__(self, offset_range: OffsetRange | None) -> None:
+        super().__init__(None)
+        self.offset_range = offset_range
+
+    def __repr__(self) -> str:
+        return f"RangePartition({self.offset_range})"
+
+
+class BatchReader(DataSourceReader):
+    """What `spark.read.format("kafkalite")` runs."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        check_schema(schema)
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[RangePartition]:
+        """One for each task; where a query ends is decided here, once. OptionError, OffsetsError, ClientError."""
+        with Positions(self._options) as positions:
+            ranges = positions.batch_ranges()
+        # Spark makes a partition with the value None of an empty list.
+        return [RangePartition(each) for each in ranges] or [RangePartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_partition(partition, self._options, self._schema)
+
+
+def read_partition(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
+    """The records of a `RangePartition` as `pyarrow.RecordBatch`es of `schema`. DataLossError, ClientError."""
+    offset_range = getattr(partition, "offset_range", None)
+    if offset_range is None:
+        return
+    convert, columns = converter(schema, offset_range.topic), client_columns(schema)
+    settings = client_options(Consumer, {**options.kafka, "default.api.timeout.ms": str(options.poll_timeout_ms)})
+    with SyncConsumer(**settings) as consumer:
+        for batch in available(consumer, offset_range, columns, options.fail_on_data_loss):
+            yield convert(batch)
+
+
+def available(
+    consumer: SyncConsumer, wanted: OffsetRange, columns: Sequence[str], fail_on_data_loss: bool
+) -> Iterator[Any]:
+    """The record batches of `wanted`, with `offset` among the columns.
+
+    What the log has lost is an error or, without `fail_on_data_loss`, a warning.
+    """
+    topic_partition = wanted.topic_partition
+    position = wanted.start
+    while position < wanted.end:
+        try:
+            for batch in consumer.read_range(topic_partition, position, wanted.end, columns=columns):
+                yield batch
+                position = batch.column("offset")[-1].as_py() + 1
+            return
+        except ClientError as problem:
+            resumed = _after_loss(consumer, topic_partition, position, wanted.end, problem)
+            reason = f"Could not read records in offset [{position}, {resumed}) for topic partition {topic_partition}."
+            if fail_on_data_loss:
+                raise DataLossError(f"{reason} {problem}") from problem
+            log.warning("%s They are skipped, because failOnDataLoss is false: %s", reason, problem)
+            position = resumed
+
+
+def _after_loss(
+    consumer: SyncConsumer, topic_partition: TopicPartition, position: int, end: int, problem: ClientError
+) -> int:
+    """Where reading goes on after `problem`, `end` at most, if it is that the log does not have `position`; raises it otherwise."""
+    if problem.name == "UNKNOWN_TOPIC_OR_PARTITION":
+        return end
+    if problem.name != "OFFSET_OUT_OF_RANGE" and not isinstance(problem, ClientTimeoutError):
+        raise problem
+    first = consumer.beginning_offsets([topic_partition])[topic_partition]
+    last = consumer.end_offsets([topic_partition])[topic_partition]
+    if position < first:
+        return min(first, end)
+    if position >= last:
+        return end
+    raise problem  # it has the offset, and did not give it in time

@@ -1,0 +1,59 @@
+"""The data source `kafkalite`: what Spark asks for readers and writers (PySpark's Python Data Source API)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyspark
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from spark_jobs.options import OptionError, batch_options, include_headers, sink_options, stream_options
+from spark_jobs.reader import BatchReader
+from spark_jobs.rows import source_schema
+from spark_jobs.writer import BatchWriter
+
+if TYPE_CHECKING:
+    from spark_jobs.stream import StreamReader, StreamWriter
+
+_FIRST_SPARK_WITH_STREAMS = (4, 2)
+
+
+class KafkaliteSource(DataSource):
+    """See the module; `spark_jobs.register` makes it known to a session."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafkalite"
+
+    def schema(self) -> StructType:
+        return source_schema(include_headers(self.options))
+
+    def reader(self, schema: StructType) -> BatchReader:
+        return BatchReader(batch_options(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        if overwrite:
+            raise OptionError(
+                "Save mode overwrite not allowed for Kafka: a topic can only be appended to. Use mode append."
+            )
+        return BatchWriter(sink_options(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        _check_streams()
+        from spark_jobs.stream import StreamReader
+
+        return StreamReader(stream_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """Complete mode (`overwrite`) appends all rows of the result at each trigger, as Spark's own sink."""
+        _check_streams()
+        from spark_jobs.stream import StreamWriter
+
+        return StreamWriter(sink_options(self.options), schema)
+
+
+def _check_streams() -> None:
+    """Limits of triggers, Trigger.AvailableNow and Arrow in stream writers came with Spark 4.1 and 4.2."""
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < _FIRST_SPARK_WITH_STREAMS:
+        raise OptionError(f"streams of kafkalite need Spark 4.2 or newer, this is {pyspark.__version__}")

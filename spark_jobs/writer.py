@@ -1,0 +1,123 @@
+"""The sink: rows become records, at least once. A task that fails is run again, and what it had sent stays.
+
+Columns: `value` (string or binary), and if wanted `key` (the same), `topic` (string), `partition` (int), `headers` (array of structs of
+key and value) and, with the option `includeTimestamp`, `timestamp`. Others are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
+
+from kafkalite.client import Producer, SyncProducer
+from spark_jobs.options import OptionError, SinkOptions, client_options
+from spark_jobs.rows import HEADERS_TYPE
+
+_TEXT_OR_BYTES = (StringType(), BinaryType())
+_COLUMNS: Mapping[str, tuple[DataType, ...]] = {
+    "topic": (StringType(),),
+    "key": _TEXT_OR_BYTES,
+    "value": _TEXT_OR_BYTES,
+    "headers": (HEADERS_TYPE,),
+    "partition": (IntegerType(),),
+    "timestamp": (TimestampType(),),
+}
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """OptionError when a column is missing or has a type that no record has."""
+    kinds = {field.name: field.dataType for field in schema.fields}
+    if options.topic is None and "topic" not in kinds:
+        raise OptionError(
+            "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
+        )
+    if "value" not in kinds:
+        raise OptionError("Required attribute 'value' not found")
+    if options.include_timestamp and "timestamp" not in kinds:
+        raise OptionError("option includeTimestamp needs an attribute 'timestamp'")
+    for name, allowed in _COLUMNS.items():
+        if name not in kinds or (name == "topic" and options.topic is not None):
+            continue
+        if name == "timestamp" and not options.include_timestamp:
+            continue
+        names = [each.simpleString() for each in allowed]
+        if kinds[name].simpleString() not in names:
+            raise OptionError(
+                f"{name} attribute unsupported type {kinds[name].simpleString()}. {name} must be a(n) {' or '.join(names)}"
+            )
+
+
+class SinkWriter:
+    """Writes the rows of one task."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_columns(schema, options)
+        self._options = options
+        names = set(schema.names)
+        self._columns = {name for name in _COLUMNS if name in names}
+        if options.topic is not None:
+            self._columns.discard("topic")
+        if not options.include_timestamp:
+            self._columns.discard("timestamp")
+
+    def write(self, batches: Iterator[Any]) -> WriterCommitMessage:
+        """Send all rows and wait until brokers have them. The first error that a record met."""
+        failures: list[Exception] = []
+
+        def note(_: Any, problem: Exception | None) -> None:
+            if problem is not None and not failures:
+                failures.append(problem)
+
+        # As Java's producer: records without a key fill one partition's batch, then another's.
+        with SyncProducer(**{"partitioner": "sticky", **client_options(Producer, self._options.kafka)}) as producer:
+            for batch in batches:
+                self._send(producer, batch, note)
+                if failures:
+                    break
+            if not failures:
+                producer.flush()
+            if failures:
+                producer.close(timeout=0)
+                raise failures[0]
+        return WriterCommitMessage()
+
+    def _send(self, producer: SyncProducer, batch: Any, note: Any) -> None:
+        def column(name: str, default: Any = None) -> Iterable[Any]:
+            return _values(name, batch.column(name)) if name in self._columns else repeat(default, batch.num_rows)
+
+        columns = [column(name) for name in ("value", "key", "partition", "timestamp", "headers")]
+        rows = zip(column("topic", self._options.topic), *columns, strict=True)
+        for topic, value, key, partition, time_ms, headers in rows:
+            if topic is None:
+                raise OptionError(
+                    "The Kafka message data sent to the producer contains a null topic. "
+                    "Use the `topic` option for setting a default topic."
+                )
+            producer.send(topic, value, key, partition, time_ms, headers, note)
+
+
+def _values(name: str, column: Any) -> list[Any]:
+    """A column as `SyncProducer.send` takes it: bytes, milliseconds, pairs."""
+    if name in ("key", "value"):
+        column = column.cast(pa.binary())
+    elif name == "timestamp":
+        column = column.cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
+    elif name == "headers":
+        return [pairs and [(each["key"], each["value"]) for each in pairs] for pairs in column.to_pylist()]
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """What `df.write.format("kafkalite")` runs."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._writer = SinkWriter(options, schema)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return self._writer.write(iterator)

@@ -1,0 +1,93 @@
+"""ZooKeeper ensembles of one, three and five servers in containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from kazoo.client import KazooClient
+
+from kafkalite.testing.broker_process import wait_until
+from kafkalite.testing.containers import ZooKeeperEnsemble
+
+RETURN_S = 90.0
+"""A member may have another address when it is back, and the others learn it by failing to reach the old one."""
+
+
+@contextmanager
+def session(connect: str) -> Iterator[KazooClient]:
+    client = KazooClient(hosts=connect, timeout=10)
+    client.start(30)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def kill_and_return(ensemble: ZooKeeperEnsemble, victims: list[int]) -> None:
+    """The others go on with what was written, also when the leader is a victim; then the victims come back."""
+    with session(ensemble.connect) as client:
+        client.create("/kept", b"x", makepath=True)
+    ports = [member.port for member in ensemble.members]
+    for number in victims:
+        ensemble.kill(number)
+    assert ensemble.wait_quorum() not in victims
+    with session(ensemble.connect) as client:
+        assert client.get("/kept")[0] == b"x"
+        client.create("/written-meanwhile", b"y")
+    for number in victims:
+        ensemble.restart(number)
+    ensemble.wait_serving(RETURN_S)
+    assert [member.port for member in ensemble.members] == ports
+    for number in victims:
+        with session(ensemble.member(number).address) as client:
+            assert client.get("/written-meanwhile")[0] == b"y"
+
+
+def test_one_server_keeps_data_and_port_over_a_kill(image: str) -> None:
+    with ZooKeeperEnsemble(1, image=image) as ensemble:
+        assert ensemble.roles() == {1: "standalone"} and ensemble.leader() == 1
+        with session(ensemble.connect) as client:
+            client.create("/kept", b"x")
+        ensemble.kill(1)
+        assert ensemble.leader() is None
+        ensemble.restart(1)
+        ensemble.wait_serving()
+        with session(ensemble.connect) as client:
+            assert client.get("/kept")[0] == b"x"
+        status, output = ensemble.member(1).exec(["zookeeper-shell", "localhost:2181", "ls", "/"])
+        assert status == 0 and output.decode().splitlines()[-1] == "[kept, zookeeper]"
+        assert ensemble.stop(1) == 143  # Java's way to tell that it obeyed SIGTERM
+
+
+def test_three_servers_survive_the_leader(image: str) -> None:
+    with ZooKeeperEnsemble(3, image=image) as ensemble:
+        assert sorted(str(role) for role in ensemble.roles().values()) == ["follower", "follower", "leader"]
+        leader = ensemble.wait_quorum()
+        kill_and_return(ensemble, [leader])
+
+
+def test_three_servers_without_a_majority_serve_nobody(image: str) -> None:
+    with ZooKeeperEnsemble(3, image=image) as ensemble:
+        followers = [number for number, role in ensemble.roles().items() if role == "follower"]
+        for number in followers:
+            ensemble.pause(number)
+        wait_until(lambda: ensemble.leader() is None, "end of the quorum", 30)
+        for number in followers:
+            ensemble.unpause(number)
+        ensemble.wait_quorum()
+
+
+def test_five_servers_survive_two(image: str) -> None:
+    with ZooKeeperEnsemble(5, image=image) as ensemble:
+        leader = ensemble.wait_quorum()
+        follower = next(number for number, role in ensemble.roles().items() if role == "follower")
+        kill_and_return(ensemble, [leader, follower])
+
+
+@pytest.mark.parametrize("size", [0, 2, 4])
+def test_sizes_that_make_no_sense(size: int) -> None:
+    with pytest.raises(ValueError, match=r"majority|serves nobody"):
+        ZooKeeperEnsemble(size)

@@ -1,0 +1,61 @@
+"""Apache Kafka's command-line tools, many of them in one Java machine; see ToolServer.java."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from tests.peers.apache_kafka import TOOLS, java_command
+
+_SOURCE: Final = Path(__file__).with_name("ToolServer.java")
+_LENGTH: Final = struct.Struct(">i")
+
+
+class Outcome(NamedTuple):
+    """How a tool ended and what it wrote; the status is -1 when it did not end in time."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class ToolServer:
+    """Runs tools one after the other. Use it as a context manager."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            java_command(str(_SOURCE)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+
+    def run(self, name: str, *arguments: str, stdin: str = "", timeout_s: float = 60) -> Outcome:
+        """`stdin` is read as bytes, one for each character up to 255."""
+        parts = [TOOLS[name], str(int(timeout_s * 1000)), stdin, *arguments]
+        encoded = [each.encode() for each in parts]
+        request = _LENGTH.pack(len(encoded)) + b"".join(_LENGTH.pack(len(each)) + each for each in encoded)
+        assert self._process.stdin is not None
+        self._process.stdin.write(request)
+        self._process.stdin.flush()
+        (status,) = _LENGTH.unpack(self._read(_LENGTH.size))
+        stdout, stderr = (self._read(_LENGTH.unpack(self._read(_LENGTH.size))[0]).decode() for _ in range(2))
+        return Outcome(status, stdout, stderr)
+
+    def _read(self, size: int) -> bytes:
+        assert self._process.stdout is not None
+        data = self._process.stdout.read(size)
+        assert len(data) == size, "the Java machine that runs Apache Kafka's tools has ended"
+        return data
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()

@@ -1,0 +1,98 @@
+"""Spark for the tests of this folder: one local session, and a standalone cluster for programs of their own.
+
+A process has one Spark session, so what runs on the standalone cluster is started as a driver program (`run_driver`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from kafkalite.client import NewTopic, SyncAdmin
+from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.testing.spark_cluster import SparkCluster
+
+SESSION = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""Settings of every session of these tests."""
+
+PROPERTIES = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "1"}
+
+TopicMaker: TypeAlias = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session on `local[2]` that knows the format kafkalite; four failures of a task fail its query, as on a cluster."""
+    from pyspark.sql import SparkSession
+
+    import spark_jobs
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    scratch = tmp_path_factory.mktemp("spark-local")
+    settings = SESSION | {"spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
+    builder = SparkSession.builder.master("local[2,4]")
+    for name, text in settings.items():
+        builder = builder.config(name, text)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    spark_jobs.register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A master and two workers of one core each, as processes."""
+    with SparkCluster(tmp_path_factory.mktemp("spark-standalone"), workers=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    """Two brokers, so that one can die."""
+    with LocalCluster(brokers=2, properties=PROPERTIES) as running:
+        yield running
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def make_topic(cluster: LocalCluster) -> TopicMaker:
+    """`make_topic(partitions=3, replication_factor=2, config={...})`: the name of a new topic."""
+
+    def make(partitions: int = 3, replication_factor: int = 1, config: dict[str, str] | None = None) -> str:
+        name = f"topic-{next(_numbers)}"
+        with SyncAdmin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic(name, partitions, replication_factor, topic_configs=config or {})])
+        return name
+
+    return make
+
+
+def run_driver(program: Path, *arguments: str, master: str, timeout_s: float = 150, **settings: str) -> str:
+    """What a driver program prints to stdout when `spark-submit` runs it on `master`. AssertionError, with its output, when it fails."""
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("SPARK_")}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    chosen = SESSION | {"spark.executor.memory": "768m", **settings}
+    command = [str(Path(sys.executable).parent / "spark-submit"), "--master", master]
+    command += [word for name, text in chosen.items() for word in ("--conf", f"{name}={text}")]
+    done = subprocess.run(
+        [*command, str(program), *arguments], env=environment, capture_output=True, text=True, timeout=timeout_s
+    )
+    assert done.returncode == 0, f"{program.name} failed:\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    return done.stdout

@@ -1,0 +1,126 @@
+"""A year of flights through a topic and the backfill: the archive and the transform are what pandas computes from the source."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from pyarrow import parquet
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kafkalite.cli.flight_publisher import publish
+from kafkalite.cli.flights import departures_ms, load_flights
+from kafkalite.client import NewTopic, SyncAdmin
+from kafkalite.testing.local_cluster import LocalCluster
+from spark_jobs.batch import layout
+from spark_jobs.batch.records import Format, Formats
+from spark_jobs.jobs import backfill
+from spark_jobs.jobs.nightly import Program
+from spark_jobs.jobs.reprocess import Reprocessing
+from tests.spark.nights import FOREVER, night_on
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+
+FIRST, LAST = date(2013, 1, 1), date(2014, 1, 1)
+"""In UTC the last flights of 2013 leave on 1 January 2014."""
+
+REPROCESSED = [date(2013, 6, 15), date(2013, 6, 16)]
+FORMATS = Formats(
+    Format("string"),
+    Format(
+        "msgpack",
+        "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int, sched_arr_time int, "
+        "arr_delay int, carrier string, flight int, tailnum string, origin string, dest string, air_time int, distance int, "
+        "hour int, minute int, time_hour timestamp",
+    ),
+)
+
+
+def mean_delays(records: DataFrame) -> DataFrame:
+    """Flights and mean delay per carrier and origin."""
+    flights = records.select("date", "decoded.*")
+    return flights.groupBy("date", "carrier", "origin").agg(
+        F.count("*").alias("flights"), F.avg("dep_delay").alias("mean_delay")
+    )
+
+
+@pytest.fixture(scope="module")
+def flights() -> Any:
+    """The source, with the date of each row's departure in UTC."""
+    table = load_flights()
+    departures = pandas.to_datetime(departures_ms(table), unit="ms", utc=True)
+    return table.assign(departure=departures, date=departures.date)
+
+
+@pytest.fixture(scope="module")
+def topic(cluster: LocalCluster, flights: Any) -> str:
+    with SyncAdmin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("flights", 6, 1, topic_configs=FOREVER)])
+    source = flights.drop(columns=["departure", "date"])
+    asyncio.run(publish(cluster.bootstrap_servers, "flights", source, lambda _: None, None))
+    return "flights"
+
+
+@pytest.fixture(scope="module")
+def output(spark: Any, cluster: LocalCluster, topic: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("backfilled")
+    days = [FIRST + timedelta(days=number) for number in range((LAST - FIRST).days + 1)]
+    with night_on(spark, cluster.bootstrap_servers, folder) as night:
+        entries = backfill.main(night, Program(FORMATS), [topic], days, 62, again=False)
+        wanted = Reprocessing("delays", f"{__name__}:mean_delays")
+        program = Program(FORMATS, wanted, audits=False)
+        backfill.main(night, program, [topic], REPROCESSED, 62, again=False)
+    assert len(entries) == len(days)
+    return folder
+
+
+def test_archive_is_the_source_to_the_row(output: Path, flights: Any) -> None:
+    found = []
+    for folder in sorted((output / "archive" / "topic=flights").glob("date=*")):
+        tables = [parquet.ParquetFile(file).read() for file in sorted(folder.rglob("*.parquet"))]
+        for table in tables:
+            frame = pandas.DataFrame(table.column("decoded").to_pylist())
+            found.append(frame.assign(departure=table.column("timestamp").to_pylist(), date=folder.name[5:]))
+    archived = pandas.concat(found, ignore_index=True)
+    columns = [name for name in flights.columns if name != "date"]
+    assert len(archived) == len(flights) == 336_776
+
+    def normal(frame: Any) -> Any:
+        """Rows in one order and columns in one type, whatever pandas reads them as."""
+        times = {
+            name: pandas.to_datetime(frame[name], utc=True).dt.as_unit("ms") for name in ("departure", "time_hour")
+        }
+        texts = {name: frame[name].fillna("").astype(str) for name in ("carrier", "tailnum", "origin", "dest", "date")}
+        numbers = {name: frame[name].astype("float64") for name in columns if name not in times and name not in texts}
+        together = pandas.DataFrame({**texts, **times, **numbers})
+        return together.sort_values(list(together.columns)).reset_index(drop=True)
+
+    pandas.testing.assert_frame_equal(normal(archived), normal(flights), check_like=True)
+
+
+def test_each_day_is_complete_by_itself(output: Path, flights: Any) -> None:
+    """No record is late where all were in the log before the first run: each date has one run, its own."""
+    runs = {
+        (folder.parent.name, folder.name.removeprefix("run="))
+        for folder in (output / "archive" / "topic=flights").glob("date=*/run=*")
+    }
+    assert runs == {(f"date={day}", str(day)) for day in set(flights["date"])}
+
+
+def test_transform_is_what_pandas_computes(output: Path, flights: Any) -> None:
+    for day in REPROCESSED:
+        folder = output / layout.dated_unit(layout.reprocessed("delays"), "flights", day)
+        rows = [
+            row for file in sorted(folder.glob("*.parquet")) for row in parquet.ParquetFile(file).read().to_pylist()
+        ]
+        found = {(row["carrier"], row["origin"], name): row[name] for row in rows for name in ("flights", "mean_delay")}
+        groups = flights[flights["date"] == day].groupby(["carrier", "origin"])["dep_delay"]
+        expected = {(*name, "flights"): len(delays) for name, delays in groups}
+        expected |= {(*name, "mean_delay"): delays.mean() for name, delays in groups}
+        assert found == pytest.approx(expected)

@@ -1,0 +1,89 @@
+"""A broker as far as the observation looks at one: real metadata, real groups' machines, and a store whose state is set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+from kafkalite.broker.broker_state import BrokerState
+from kafkalite.broker.metadata_cache import Broker as LiveBroker
+from kafkalite.broker.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
+from kafkalite.broker.traffic import Traffic
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinators.group.group import Group
+from kafkalite.coordinators.group.offset_record import CommittedOffset
+from kafkalite.coordinators.group.settings import GroupSettings
+from kafkalite.lifecycle import Jobs
+from kafkalite.types import Endpoint, TopicPartition
+from zk.store import SessionState
+
+BASE = {"zookeeper.connect": "unused:2181", "broker.id": "1"}
+
+
+class FakeStore:
+    def __init__(self) -> None:
+        self.state = SessionState.CONNECTED
+        self._listeners: list[Callable[[SessionState], None]] = []
+
+    def add_session_listener(self, listener: Callable[[SessionState], None]) -> None:
+        self._listeners.append(listener)
+
+    def enter(self, state: SessionState) -> None:
+        self.state = state
+        for listener in self._listeners:
+            listener(state)
+
+
+class FakeBroker:
+    """Broker 1 of those that `alive` names; `partition` and `group` add what is to be seen."""
+
+    def __init__(self, *alive: int, **settings: str) -> None:
+        self.broker_id, self.cluster_id = 1, "the-cluster"
+        self.state = BrokerState.RUNNING
+        overrides = {name.replace("_", "."): value for name, value in settings.items()}
+        self.config = BrokerConfig.from_properties(BASE, overrides)
+        self.metadata = MetadataCache()
+        self.store, self.jobs, self.traffic = FakeStore(), Jobs(lambda reason: None), Traffic()
+        self.clock = SimpleNamespace(now_ms=lambda: 1000, monotonic_ms=lambda: 0.0)
+        self.replicas = SimpleNamespace(broker_epoch=7, partitions={})
+        self._machine = SimpleNamespace(groups={})
+        self.coordinators = SimpleNamespace(groups=SimpleNamespace(loaded_machines=lambda: iter([self._machine])))
+        self.set_alive(*(alive or (1, 2, 3)))
+        self.metadata.controller_id, self.metadata.controller_epoch = 2, 5
+
+    def set_alive(self, *alive: int) -> None:
+        self.metadata.brokers = {
+            broker: LiveBroker(broker, {"PLAINTEXT": Endpoint("PLAINTEXT", f"host{broker}", 9092)}) for broker in alive
+        }
+        self._changed()
+
+    def partition(
+        self,
+        topic: str,
+        number: int = 0,
+        leader: int = 1,
+        isr: tuple[int, ...] = (1, 2, 3),
+        replicas: tuple[int, ...] = (1, 2, 3),
+        epoch: int = 0,
+    ) -> None:
+        known = self.metadata.topics.setdefault(topic, TopicMetadata(topic, bytes(range(16))))
+        known.partitions[number] = PartitionMetadata(leader, epoch, list(isr), list(replicas), [], 0, 5)
+        self._changed()
+
+    def delete(self, topic: str) -> None:
+        del self.metadata.topics[topic]
+        self._changed()
+
+    def host(self, topic: str, number: int, high_watermark: int) -> None:
+        """A replica of the partition is here."""
+        self.replicas.partitions[TopicPartition(topic, number)] = SimpleNamespace(high_watermark=high_watermark)
+
+    def group(self, group_id: str, offsets: dict[tuple[str, int], int]) -> Group:
+        group = self._machine.groups[group_id] = Group(group_id, GroupSettings())
+        for (topic, partition), offset in offsets.items():
+            group.offsets.apply(topic, partition, CommittedOffset(offset, -1, "", 0))
+        return group
+
+    def _changed(self) -> None:
+        self.metadata.version += 1
+        self.metadata._wake()

@@ -1,0 +1,218 @@
+"""What the collectors make of a broker's counters; the whole of a live broker is read in tests/wire."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafkalite.broker.broker_state import BrokerState
+from kafkalite.broker.observation import (
+    broker_metrics,
+    controller_metrics,
+    exposition,
+    process_metrics,
+    request_metrics,
+    topic_metrics,
+)
+from kafkalite.broker.observation.exposition import Family
+from kafkalite.broker.observation.groups import ClusterGroups
+from kafkalite.broker.observation.loop_lag import LoopLag
+from kafkalite.broker.observation.readiness import conditions
+from kafkalite.broker.observation.session_counts import SessionCounts
+from kafkalite.histogram import Histogram
+from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import TopicPartition
+from tests.unit.broker.observation.fake_broker import FakeBroker
+from tests.unit.broker.observation.test_groups import FakePeers
+from zk.store import SessionState
+
+LOADED_S = time.time()
+"""After the process began."""
+
+
+def read(families: Any) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Values by the sample's name and its labels' values."""
+    text = asyncio.run(exposition.page(families)).decode()
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def log(topic: str, partition: int, size: int, end: int, directory: str = "/d1") -> Any:
+    return SimpleNamespace(
+        topic_partition=TopicPartition(topic, partition),
+        size_bytes=size,
+        log_start_offset=1,
+        log_end_offset=end,
+        log_directory=SimpleNamespace(path=directory),
+    )
+
+
+def topic_broker(**settings: str) -> Any:
+    broker: Any = FakeBroker(**settings)
+    logs = [log("b", 0, 5, 7), log("a", 1, 30, 9, "/d2"), log("a", 0, 10, 3)]
+    online = [SimpleNamespace(path="/d1"), SimpleNamespace(path="/d2")]
+    broker.logs = SimpleNamespace(all_logs=lambda: logs, online_directories=online, offline_directories=["/d3"])
+    followers = {2: SimpleNamespace(log_end_offset=4), 3: SimpleNamespace(log_end_offset=-1)}
+    led = SimpleNamespace(log=logs[1], followers=followers)
+    counts = {"partitions": 3, "leaders": 1, "under_replicated": 1, "under_min_isr": 0}
+    broker.replicas = SimpleNamespace(statistics=lambda: counts, leading=lambda: [led])
+    broker.fetchers, broker.isr_changes = SimpleNamespace(bytes_in=11), SimpleNamespace(shrinks=2, expands=1)
+    broker.traffic.produced("a", 100, 4)
+    broker.traffic.replication_bytes_out = 77
+    return broker
+
+
+def test_topics_replicas_and_logs() -> None:
+    found = read(topic_metrics.families(topic_broker()))
+    assert found["kafkalite_topic_bytes_in_total", ("a",)] == 100
+    assert found["kafkalite_topic_records_in_total", ("a",)] == 4
+    assert found["kafka_server_brokertopicmetrics_messagesin_total", ("a",)] == 4
+    assert found["kafkalite_replication_bytes_in_total", ()] == 11
+    assert found["kafkalite_replication_bytes_out_total", ()] == 77
+    assert found["kafkalite_under_replicated_partitions", ()] == 1
+    assert found["kafka_server_replicamanager_underreplicatedpartitions", ()] == 1
+    assert found["kafkalite_follower_lag_max_records", ()] == 9
+    assert (found["kafkalite_isr_shrinks_total", ()], found["kafkalite_isr_expands_total", ()]) == (2, 1)
+    assert found["kafkalite_log_size_bytes", ("a", "1")] == found["kafka_log_log_size", ("a", "1")] == 30
+    assert (found["kafkalite_log_start_offset", ("b", "0")], found["kafkalite_log_end_offset", ("b", "0")]) == (1, 7)
+    assert found["kafkalite_log_directory_size_bytes", ("/d1",)] == 15
+    assert found["kafkalite_offline_log_directories", ()] == 1
+    assert found["kafkalite_metrics_omitted_partitions", ()] == 0
+
+
+def test_a_bound_on_partitions_leaves_sums_right() -> None:
+    found = read(topic_metrics.families(topic_broker(kafkalite_metrics_max_partitions="2")))
+    assert ("kafkalite_log_size_bytes", ("a", "1")) in found and ("kafkalite_log_size_bytes", ("b", "0")) not in found
+    assert found["kafkalite_log_directory_size_bytes", ("/d1",)] == 15
+    assert found["kafkalite_metrics_omitted_partitions", ()] == 1
+
+
+def test_requests_that_came_are_told_by_kafkas_names() -> None:
+    broker: Any = FakeBroker()
+    latencies = {int(key): Histogram() for key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH)}
+    latencies[ApiKey.PRODUCE].observe(0.003)
+    latencies[ApiKey.FETCH].observe(0.5)
+    follower_fetches = Histogram()
+    follower_fetches.observe(0.001)
+    broker.dispatcher = SimpleNamespace(latencies=latencies, follower_fetches=follower_fetches)
+    connections = [SimpleNamespace(listener="A", in_progress=2), SimpleNamespace(listener="A", in_progress=1)]
+    broker.server = SimpleNamespace(connections=connections, bound_ports={"A": 1, "B": 2}, accepted=9, refused=1)
+    found = read(request_metrics.families(broker))
+    requests = {labels[0] for name, labels in found if name == "kafkalite_request_duration_seconds_count"}
+    assert requests == {"Produce", "FetchConsumer", "FetchFollower"}
+    assert found["kafka_network_requestmetrics_requests_total", ("Produce",)] == 1
+    assert found["kafkalite_request_duration_seconds_bucket", ("Produce", "0.0025")] == 0
+    assert found["kafkalite_request_duration_seconds_bucket", ("Produce", "0.005")] == 1
+    assert (found["kafkalite_connections", ("A",)], found["kafkalite_connections", ("B",)]) == (2, 0)
+    assert found["kafkalite_connections_accepted_total", ()] == 9 and found["kafkalite_requests_in_progress", ()] == 3
+
+
+def controller(**more: Any) -> Any:
+    waits = Histogram()
+    waits.observe(0.2)
+    statistics = {
+        "active_controller_count": 0,
+        "controller_epoch": 3,
+        "queued_events": 4,
+        "handled_events": {"Startup": 1},
+        "event_waits": waits,
+        "event_handling": Histogram(),
+    }
+    return SimpleNamespace(statistics=lambda: statistics | more)
+
+
+def test_a_controller_that_is_not_active_counts_nothing() -> None:
+    broker: Any = FakeBroker()
+    broker.controller = controller()
+    found = read(controller_metrics.families(broker))
+    assert found["kafkalite_controller_active", ()] == 0
+    assert found["kafkalite_controller_offline_partitions", ()] == 0
+    assert found["kafkalite_controller_event_queue_length", ()] == 4
+    assert found["kafkalite_controller_events_total", ("Startup",)] == 1
+    assert found["kafkalite_controller_event_queue_seconds_bucket", ("0.25",)] == 1
+
+
+def test_the_active_controller_tells_of_the_cluster() -> None:
+    broker: Any = FakeBroker()
+    broker.controller = controller(
+        active_controller_count=1, offline_partitions_count=6, request_retries={2: 8}, queued_requests={2: 1}
+    )
+    found = read(controller_metrics.families(broker))
+    assert found["kafka_controller_kafkacontroller_activecontrollercount", ()] == 1
+    assert found["kafka_controller_kafkacontroller_offlinepartitionscount", ()] == 6
+    assert found["kafkalite_controller_request_retries_total", ("2",)] == 8
+
+
+def test_a_broker_that_starts_has_few_metrics() -> None:
+    broker: Any = FakeBroker()
+    broker.state = BrokerState.RECOVERY
+    sessions = SessionCounts(broker.store)
+    broker.store.enter(SessionState.SUSPENDED)
+    groups = ClusterGroups(broker, FakePeers())  # type: ignore[arg-type]
+    found = read(broker_metrics.all_families(broker, LoopLag(), sessions, groups))
+    assert found["kafkalite_broker_state", ()] == 2
+    assert found["kafkalite_zookeeper_session_state", ("suspended",)] == 1
+    assert found["kafkalite_zookeeper_session_state", ("connected",)] == 0
+    assert found["kafkalite_zookeeper_disconnects_total", ()] == 1
+    assert ("kafkalite_partitions", ()) not in found
+
+
+def test_the_process() -> None:
+    found = read(process_metrics.families())
+    assert 10_000_000 < found["process_resident_memory_bytes", ()] < found["process_virtual_memory_bytes", ()]
+    assert (
+        found["process_cpu_seconds_total", ()] > 0 and 3 <= found["process_open_fds", ()] < found["process_max_fds", ()]
+    )
+    assert LOADED_S - 3600 < found["process_start_time_seconds", ()] < LOADED_S
+
+
+def test_a_loop_that_is_held_up_shows() -> None:
+    async def scenario() -> Histogram:
+        lag = LoopLag()
+        lag.start()
+        time.sleep(0.8)  # as a handler would that does not return
+        await asyncio.sleep(0.05)
+        lag.stop()
+        return lag.lags
+
+    lags = asyncio.run(scenario())
+    assert lags.count == 1 and 0.2 < lags.sum_s < 2.0
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        (lambda broker: None, None),
+        (lambda broker: setattr(broker, "state", BrokerState.STARTING), "running"),
+        (lambda broker: setattr(broker, "state", BrokerState.PENDING_CONTROLLED_SHUTDOWN), "running"),
+        (lambda broker: broker.set_alive(2, 3), "registered"),
+        (lambda broker: broker.store.enter(SessionState.SUSPENDED), "zookeeper_connected"),
+        (lambda broker: broker.store.enter(SessionState.EXPIRED), "zookeeper_connected"),
+        (lambda broker: setattr(broker.metadata, "controller_id", -1), "controller_known"),
+        (lambda broker: broker.set_alive(1, 3), "controller_known"),
+    ],
+)
+def test_readiness(change: Any, missing: str | None) -> None:
+    broker: Any = FakeBroker()
+    change(broker)
+    found = conditions(broker)
+    assert all(found.values()) == (missing is None)
+    assert missing is None or not found[missing]
+
+
+def test_names_follow_prometheus_rules() -> None:
+    """Counters end in _total, and nothing else does; a name and its old name are never the same."""
+    broker = topic_broker()
+    broker.controller = controller()
+    families: list[Family] = [*topic_metrics.families(broker), *controller_metrics.families(broker)]
+    for family in [*families, *process_metrics.families()]:
+        assert (family.kind == "counter") == family.name.endswith("_total"), family.name
+        assert family.old_name != family.name and family.help.endswith(".")

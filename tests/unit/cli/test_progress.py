@@ -1,0 +1,48 @@
+"""Waiting shows how far it is, and ends with what is left when the time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from kafkalite.cli.output import Exit
+from kafkalite.cli.progress import wait_until_done
+
+
+def events(text: str) -> list[tuple[int, int]]:
+    found = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    assert all(each["event"] == "progress" and each["what"] == "moving" for each in found)
+    return [(each["done"], each["total"]) for each in found]
+
+
+def test_each_step_is_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = [["a", "b"], ["a", "b"], ["b"], []]
+
+    async def left() -> list[str]:
+        return answers.pop(0)
+
+    asyncio.run(wait_until_done("moving", ["a", "b", "c"], left, 30))
+    captured = capsys.readouterr()
+    assert events(captured.err) == [(1, 3), (2, 3), (3, 3)] and captured.out == ""
+
+
+def test_what_is_left_is_named_when_the_time_is_up(capsys: pytest.CaptureFixture[str]) -> None:
+    async def left() -> list[str]:
+        return ["b"]
+
+    with pytest.raises(SystemExit) as ended:
+        asyncio.run(wait_until_done("moving", ["a", "b"], left, 0.01))
+    assert ended.value.code == Exit.UNREACHABLE
+    assert "Error: moving: 1 of 2 left after 0.01 s: b" in capsys.readouterr().err
+
+
+def test_a_cluster_that_does_not_answer_leaves_all(capsys: pytest.CaptureFixture[str]) -> None:
+    async def left() -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    with pytest.raises(SystemExit):
+        asyncio.run(wait_until_done("moving", ["a", "b"], left, 0.01, Exit.CHECK_FAILED))
+    assert "2 of 2 left after 0.01 s: a, b" in capsys.readouterr().err

@@ -1,0 +1,51 @@
+"""Commands start quickly, because they import what they need when they run: `--help` and TAB do not pay for clients and event loops."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+import click
+from kafkalite.cli.main import main
+
+HEAVY = {"aiokafka", "asyncio", "kazoo", "kio", "rich", "ssl", "uvloop", "kafkalite.broker", "kafkalite.client", "kafkalite.protocol"}
+seen = set()
+
+def walk(command, path):
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        for name in command.list_commands(ctx):
+            if (*path, name) != ("demo",):  # shows a cluster at work, and takes its time
+                walk(command.get_command(ctx, name), (*path, name))
+    new = HEAVY & sys.modules.keys() - seen
+    seen.update(new)
+    for module in sorted(new):
+        print(" ".join(path), "imports", module)
+
+walk(main, ())
+"""
+
+
+def test_no_command_imports_much_before_it_runs() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def cpu_ms(*arguments: str) -> float:
+    """Processor time of the command, start of the interpreter included: what it takes when nothing else runs."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "kafkalite", *arguments], stdout=subprocess.DEVNULL, check=True, timeout=60)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000
+
+
+@pytest.mark.parametrize(
+    "command", ["", "topic create", "config set", "partition reassign execute", "group reset-offsets"]
+)
+def test_help_answers_in_150_ms(command: str) -> None:
+    assert min(cpu_ms(*command.split(), "--help") for _ in range(5)) < 150

@@ -1,0 +1,75 @@
+"""What all faces have in common: their names, their tables of options, their start."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import kafkalite.legacy
+from kafkalite.legacy.help_texts import option_table
+
+FOLDER = Path(kafkalite.legacy.__file__).parent
+TABLES = sorted(path.stem for path in (FOLDER / "help").iterdir())
+WITH_OPTIONS = [name for name in TABLES if name not in ("kafka-producer-perf-test", "zookeeper-shell")]
+
+
+def module_of(tool: str) -> str:
+    return f"kafkalite.legacy.{tool.removeprefix('kafka-').replace('-', '_')}"
+
+
+def test_every_tool_is_installed_by_both_of_its_names() -> None:
+    settings = configparser.ConfigParser(delimiters=("=",))
+    settings.read(FOLDER.parent.parent / "setup.cfg")
+    scripts = dict(
+        re.split(r"\s*=\s*", line)
+        for line in settings["options.entry_points"]["console_scripts"].splitlines()
+        if line.strip() and not line.strip().startswith("#")
+    )
+    for tool in TABLES:
+        assert scripts[tool] == scripts[f"{tool}.sh"] == f"{module_of(tool)}:main"
+        assert callable(import_module(module_of(tool)).main)
+
+
+@pytest.mark.parametrize("tool", WITH_OPTIONS)
+def test_the_table_lists_the_options_that_the_tool_has(tool: str) -> None:
+    listed = set(re.findall(r"^--([a-z][\w.-]*)", option_table(tool), re.MULTILINE))
+    declared = {each.name for each in import_module(module_of(tool)).OPTIONS}
+    assert declared | {"help", "version"} == listed
+
+
+@pytest.mark.parametrize("tool", WITH_OPTIONS)
+def test_defaults_are_those_of_the_table(tool: str) -> None:
+    """Descriptions are wrapped, so blanks do not count."""
+    entries = re.split(r"^--", option_table(tool), flags=re.MULTILINE)
+    told = {
+        match[1]: default[1]
+        for entry in entries
+        if (match := re.match(r"([\w.-]+)", entry))
+        and (default := re.search(r"\(default:(.*?)\)\s*$", _description(entry)))
+    }
+    for option in import_module(module_of(tool)).OPTIONS:
+        if option.default is not None and option.name in told and "{group}" not in told[option.name]:
+            assert str(option.default).replace(" ", "") == told[option.name]
+
+
+def _description(entry: str) -> str:
+    """The right column without blanks."""
+    return re.sub(r"\s+", "", "".join(line[37:] if line[:37].strip() == "" else line for line in entry.splitlines()))
+
+
+@pytest.mark.parametrize("tool", WITH_OPTIONS)
+def test_help_needs_neither_a_client_nor_a_storage(tool: str) -> None:
+    program = (
+        f"import sys; from {module_of(tool)} import main; status = main(['--help']); "
+        "heavy = {'asyncio', 'kafkalite.client', 'kafkalite.storage', 'click', 'kazoo'} & set(sys.modules); "
+        "print(heavy or ''); sys.exit(7 if heavy else status)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stdout
+    assert "Option " in done.stderr

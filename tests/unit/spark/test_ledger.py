@@ -1,0 +1,83 @@
+"""The ledger's files."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.batch import layout
+from spark_jobs.batch.failures import OutputError
+from spark_jobs.batch.ledger import Entry, Ledger, PartFile, Unit, jobs_with_ledger
+from spark_jobs.batch.plan import LateDates, RunPlan
+from spark_jobs.batch.storage import LocalStorage
+from spark_jobs.jobs import status
+
+PLAN = RunPlan(
+    "flights",
+    "AAAAAAAAAAAAAAAAAAAAAA",
+    date(2013, 6, 15),
+    {0: (5, 9), 1: (0, 0)},
+    {0: 9, 1: 4},
+    (LateDates(date(2013, 6, 1), date(2013, 6, 9), {0: 7, 1: 4}),),
+    {1: (0, 2)},
+)
+UNIT = Unit("archive/x", "_staging/x", "2013-06-15", (PartFile("part-00000-000.parquet", 10, 4, "ab"),), "cd")
+ENTRY = Entry(
+    "archive", PLAN, "publishing", "attempt", (UNIT,), {"records": 4, "late": 0, "dead_letters": 0}, "sink", {0: 3}, 12
+)
+
+
+def test_entries_come_back_as_they_were(tmp_path: Path) -> None:
+    ledger = Ledger(LocalStorage(tmp_path), "archive")
+    ledger.put_pending(ENTRY)
+    assert ledger.pending("flights", PLAN.date) == ENTRY
+    assert (ledger.done("flights", PLAN.date), ledger.all_done("flights")) == (None, [])
+    assert ledger.all_pending("flights") == [ENTRY]
+
+
+def test_finished_entry_takes_the_place_of_the_pending_one(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    ledger = Ledger(storage, "archive")
+    ledger.put_pending(ENTRY)
+    finished = ledger.finish(ENTRY, 99)
+    assert (finished.state, finished.done_ms) == ("done", 99)
+    assert ledger.all_done("flights") == [finished]
+    assert ledger.all_pending("flights") == []
+    assert jobs_with_ledger(storage) == ["archive"]
+    assert ledger.topics() == ["flights"]
+
+
+def test_temporary_files_of_killed_writers_are_no_entries(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    ledger = Ledger(storage, "archive")
+    ledger.put_pending(ENTRY)
+    (tmp_path / layout.ledger_folder("archive", "flights") / ".2013-06-16.json.77.tmp").write_bytes(b"{")
+    assert ledger.all_pending("flights") == [ENTRY]
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"version": 2}', b'{"version": 1, "units": []}', b"\xff"])
+def test_damaged_file_is_named(tmp_path: Path, data: bytes) -> None:
+    storage = LocalStorage(tmp_path)
+    path = layout.done_file("archive", "flights", PLAN.date)
+    storage.write(path, data)
+    with pytest.raises(OutputError, match=f"{path} is no entry of the ledger"):
+        Ledger(storage, "archive").done("flights", PLAN.date)
+
+
+def test_status_shows_what_is_missing(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    ledger = Ledger(storage, "archive")
+    ledger.put_pending(ENTRY)
+    ledger.finish(ENTRY, 1_400_000_000_000)
+    later = RunPlan("flights", "id", date(2013, 6, 17), {}, {})
+    ledger.put_pending(Entry("archive", later, "planned", "a"))
+    rows = status.main(storage)
+    assert [(row["date"], row["state"], row["records"]) for row in rows] == [
+        ("2013-06-15", "done", 4),
+        ("2013-06-16", "missing", None),
+        ("2013-06-17", "planned", None),
+    ]
+    assert rows[0]["done_at"] == "2014-05-13T16:53:20Z"
+    assert (rows[0]["files"], rows[0]["bytes"]) == (1, 10)

@@ -1,0 +1,150 @@
+"""The driver's half of a stream, on a log that is a dictionary: where batches begin and end, and what counts as lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from kafkalite.client import TopicPartition
+from spark_jobs.options import stream_options
+from spark_jobs.ranges import DataLossError, OffsetRange
+from spark_jobs.rows import source_schema
+from spark_jobs.stream import StreamReader
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Log:
+    """Where each partition begins and ends; takes the place of `Positions`."""
+
+    def __init__(self, **partitions: tuple[int, int]) -> None:
+        self.spans = {TopicPartition("t", int(name[1:])): span for name, span in partitions.items()}
+        self.now_s = 1e9
+        self.closed = False
+
+    def assigned(self) -> set[TopicPartition]:
+        return set(self.spans)
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {each: self.spans[each][0] for each in partitions}
+
+    def latest(self, partitions: Iterable[TopicPartition], known: Any = None) -> dict[TopicPartition, int]:
+        return {each: self.spans[each][1] for each in partitions}
+
+    def resolve(self, bound: Any, partitions: set[TopicPartition], *, starting: bool) -> dict[TopicPartition, int]:
+        return self.latest(partitions)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def reader(log: Log, **options: str) -> StreamReader:
+    parsed = stream_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", **options})
+    return StreamReader(parsed, source_schema(False), ask=lambda _: log, now_s=lambda: log.now_s)  # type: ignore[arg-type, return-value]
+
+
+def tasks(partitions: list[Any]) -> list[OffsetRange]:
+    return [each.offset_range for each in partitions]
+
+
+def test_all_that_there_is() -> None:
+    log = Log(p0=(0, 5), p1=(3, 9))
+    stream = reader(log)
+    assert stream.initialOffset() == {"t": {"0": 5, "1": 9}}
+    assert stream.getDefaultReadLimit() == ReadAllAvailable()
+    assert stream.reportLatestOffset() is None
+    log.spans[T0] = (0, 8)
+    end = stream.latestOffset({"t": {"0": 5, "1": 9}}, ReadAllAvailable())
+    assert end == {"t": {"0": 8, "1": 9}} == stream.reportLatestOffset()
+    assert tasks(stream.partitions({"t": {"0": 5, "1": 9}}, end)) == [OffsetRange("t", 0, 5, 8)]
+
+
+def test_no_more_than_the_limit() -> None:
+    stream = reader(Log(p0=(0, 900), p1=(0, 100)), maxOffsetsPerTrigger="100", minPartitions="4")
+    assert stream.getDefaultReadLimit() == ReadMaxRows(100)
+    end = stream.latestOffset({"t": {"0": 0, "1": 0}}, ReadMaxRows(100))
+    assert end == {"t": {"0": 90, "1": 10}}
+    assert sum(each.size for each in tasks(stream.partitions({"t": {"0": 0, "1": 0}}, end))) == 100
+    assert len(stream.partitions({"t": {"0": 0, "1": 0}}, end)) >= 4
+    assert stream.reportLatestOffset() == {"t": {"0": 900, "1": 100}}
+
+
+def test_trigger_once_reads_all_whatever_the_limit() -> None:
+    stream = reader(Log(p0=(0, 900)), maxOffsetsPerTrigger="100")
+    assert stream.latestOffset({"t": {"0": 0}}, ReadAllAvailable()) == {"t": {"0": 900}}
+
+
+def test_too_little_waits_for_more_or_for_the_delay() -> None:
+    log = Log(p0=(0, 0))
+    stream = reader(log, minOffsetsPerTrigger="10", maxTriggerDelay="60s")
+    limit = stream.getDefaultReadLimit()
+    assert limit == ReadMinRows(10)
+    log.spans[T0] = (0, 3)
+    assert stream.latestOffset({"t": {"0": 0}}, limit) == {"t": {"0": 3}}, "the first trigger has waited long enough"
+    log.spans[T0] = (0, 8)
+    assert stream.latestOffset({"t": {"0": 3}}, limit) == {"t": {"0": 3}}
+    log.spans[T0] = (0, 13)
+    assert stream.latestOffset({"t": {"0": 3}}, limit) == {"t": {"0": 13}}
+    log.spans[T0] = (0, 14)
+    log.now_s += 61
+    assert stream.latestOffset({"t": {"0": 13}}, limit) == {"t": {"0": 14}}
+
+
+def test_least_and_most_together() -> None:
+    log = Log(p0=(0, 100))
+    stream = reader(log, minOffsetsPerTrigger="10", maxOffsetsPerTrigger="20")
+    assert stream.latestOffset({"t": {"0": 0}}, stream.getDefaultReadLimit()) == {"t": {"0": 20}}
+    assert stream.latestOffset({"t": {"0": 95}}, stream.getDefaultReadLimit()) == {"t": {"0": 95}}
+
+
+def test_available_now_ends_where_the_log_ended() -> None:
+    log = Log(p0=(0, 50))
+    stream = reader(log, maxOffsetsPerTrigger="20", minOffsetsPerTrigger="20")
+    stream.prepareForTriggerAvailableNow()
+    log.spans[T0] = (0, 500)
+    ends, start = [], {"t": {"0": 0}}
+    while (end := stream.latestOffset(start, stream.getDefaultReadLimit())) != start:
+        ends.append(end["t"]["0"])
+        start = end
+    assert ends == [20, 40, 50], "the rest is not held back for minOffsetsPerTrigger"
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning() -> None:
+    log = Log(p0=(0, 5), p1=(0, 7))
+    stream = reader(log, maxOffsetsPerTrigger="1000")
+    end = stream.latestOffset({"t": {"0": 5}}, ReadMaxRows(1000))
+    assert tasks(stream.partitions({"t": {"0": 5}}, end)) == [OffsetRange("t", 1, 0, 7)]
+    log.spans[T1] = (2, 7)
+    with pytest.raises(DataLossError, match=r"Added partition t-1 starts from 2 instead of 0"):
+        stream.partitions({"t": {"0": 5}}, end)
+
+
+@pytest.mark.parametrize(
+    "log, start, end, message, left",
+    [
+        (Log(p0=(0, 5)), {"0": 5, "1": 9}, {"0": 5}, r"Partitions \[t-1\] have been deleted", []),
+        (Log(p0=(0, 5)), {"0": 9}, {"0": 5}, "Partition t-0 offset was changed from 9 to 5", []),
+        (Log(p0=(0, 5)), {"0": 2}, {"0": 5, "1": 3}, r"Cannot find initial offsets for partitions \[t-1\]", [(2, 5)]),
+    ],
+)
+def test_what_went_away_is_an_error_or_a_warning(
+    log: Log, start: dict[str, int], end: dict[str, int], message: str, left: list[tuple[int, int]], caplog: Any
+) -> None:
+    with pytest.raises(DataLossError, match=message):
+        reader(log).partitions({"t": start}, {"t": end})
+    found = tasks(reader(log, failOnDataLoss="false").partitions({"t": start}, {"t": end}))
+    assert [(each.start, each.end) for each in found] == left
+    assert "failOnDataLoss is false" in caplog.text
+
+
+def test_stop_lets_go_of_the_connection() -> None:
+    log = Log(p0=(0, 5))
+    stream = reader(log)
+    stream.stop()
+    assert not log.closed, "none was made"
+    stream.initialOffset()
+    stream.stop()
+    assert log.closed

@@ -1,0 +1,62 @@
+"""`kafkalite doctor` for a broker that runs, and for one whose ids and directories are mixed up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kafkalite.cli.main import main
+from kafkalite.testing.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.wire
+
+
+def examine(cluster: LocalCluster, *arguments: str) -> list[dict[str, Any]]:
+    """The rows of doctor for broker 1's settings and the whole cluster."""
+    settings = cluster.directory / "broker-1.properties"
+    common = ["-b", cluster.bootstrap_servers, "--config", str(settings), "-o", "json"]
+    result = CliRunner().invoke(main, ["doctor", *common, *arguments])
+    assert result.exit_code in (0, 7), result.output
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    assert (result.exit_code == 7) == any(row["status"] == "problem" for row in found)
+    return found
+
+
+def found_of(rows: list[dict[str, Any]], check: str) -> list[str]:
+    return [row["found"] for row in rows if row["check"] == check]
+
+
+def test_a_broker_that_runs(cluster: LocalCluster) -> None:
+    rows = examine(cluster)
+    port = cluster.broker(1).port
+    assert found_of(rows, "ports") == [f"PLAINTEXT://127.0.0.1:{port} is served by a broker"]
+    (quorum,) = found_of(rows, "zookeeper quorum")
+    assert cluster.zookeeper_connect in quorum and "standalone" in quorum, "ZooKeeper is where the settings say"
+    assert found_of(rows, "brokers' clocks") == ["those of 3 brokers agree with ZooKeeper's"]
+    (listeners,) = found_of(rows, "advertised listeners")[1:]
+    assert listeners.startswith("every broker answers where it says") and str(port) in listeners
+    disks = found_of(rows, "brokers' disks")
+    assert disks and all("log directories have room" in each or "GiB free" in each for each in disks), disks
+    (directory,) = found_of(rows, "log directories")
+    assert directory.startswith(f"{cluster.broker(1).log_dir}: ") and "GiB free" in directory
+    (files,) = found_of(rows, "open files")
+    assert "limit" in files
+
+
+def test_another_brokers_directory(cluster: LocalCluster) -> None:
+    rows = examine(cluster, "--only", "machine", "-P", "broker.id=2")
+    assert f"{cluster.broker(1).log_dir} belongs to broker 1, not to 2" in found_of(rows, "log directories")
+
+
+def test_a_taken_port(cluster: LocalCluster, tmp_path: Path) -> None:
+    zookeeper_port = cluster.zookeeper_connect.rpartition(":")[2]
+    rows = examine(
+        cluster, "--only", "machine", "-P", f"listeners=PLAINTEXT://127.0.0.1:{zookeeper_port}", "--timeout", "3"
+    )
+    assert found_of(rows, "ports") == [
+        f"PLAINTEXT://127.0.0.1:{zookeeper_port} is taken by a program that is no broker"
+    ]
