@@ -4,7 +4,8 @@ A transcript is run again and compared as a whole; `pytest --rewrite-goldens` wr
 diff. Only what is typed counts in a file that is run; everything else is its answer:
 
     # A comment, kept.
-    $ kafkalite topic list --internal          the command `kafkalite`, run in this process; its answer follows
+    $ kafkalite topic list --internal          the command `kafkalite`, run in this process; its answer follows. One that only reads is
+                                               asked again for a while if the file has another answer: a broker may not have heard
     $ printf 'a\\nb\\n' | kafkalite produce t    `printf` and pipes, bytes and all, and at the end `> file`
     > plan.json                                a file, of the lines that begin with |
     | {"partitions": []}
@@ -47,8 +48,11 @@ from tests.command_tree import command_name
 INDENT: Final = "    "
 _TYPED: Final = ("$ ", "~ ", "& ", "! ", "# ", "> ", "| ")
 _WAIT_S: Final = 30
+_AGREEMENT_S: Final = 10
+"""How long brokers have to hear of what was changed."""
 _OTHER_PROGRAMS: Final = ("spark", "zk run")
 """Commands whose process becomes another program."""
+_READING_VERBS: Final = frozenset(["describe", "get", "health", "info", "list", "members", "status", "tree"])
 _POLL_S: Final = 0.1
 
 
@@ -114,19 +118,20 @@ class Session:
     """What the process beside has said so far."""
     _mask_once: str | None = None
 
-    def replay(self, text: str) -> str:
-        """A transcript's text with the answers that come now."""
+    def replay(self, text: str, *, patient: bool = True) -> str:
+        """A transcript's text with the answers that come now; unless `patient` with the first that come."""
         lines: list[str] = []
         try:
-            for typed in _typed(text):
-                lines += [*self._step(typed), *([] if typed[0].startswith(("# ", "! mask")) else [""])]
+            for typed, recorded in _steps(text):
+                shown = self._step(typed, recorded if patient else None)
+                lines += [*shown, *([] if typed[0].startswith(("# ", "! mask")) else [""])]
             return "\n".join(lines)
         finally:
             for process in self._beside:
                 process.kill()
                 process.wait()
 
-    def _step(self, typed: Sequence[str]) -> list[str]:
+    def _step(self, typed: Sequence[str], recorded: Sequence[str] | None) -> list[str]:
         mark, rest = typed[0][:2], typed[0][2:].strip()
         match mark:
             case "# ":
@@ -143,13 +148,18 @@ class Session:
             case "! ":
                 return [*typed, *self._direct(*rest.split(" ", 1))]
             case _:
-                return [*typed, *self._shown(self._run(rest))]
+                mask, self._mask_once = self._mask_once, None
+                deadline = time.monotonic() + _AGREEMENT_S
+                while True:
+                    shown = self._shown(self._run(rest), mask)
+                    if recorded in (None, shown) or not _only_reads(rest) or time.monotonic() > deadline:
+                        return [*typed, *shown]
+                    time.sleep(_POLL_S)
 
-    def _shown(self, answer: Answer) -> list[str]:
+    def _shown(self, answer: Answer, mask: str | None = None) -> list[str]:
         stdout = self.masks.applied(answer.stdout.decode("utf-8", "backslashreplace"))
-        if self._mask_once is not None:
-            stdout = _COLUMN_GAP.sub("  ", re.sub(self._mask_once, "<masked>", stdout))
-            self._mask_once = None
+        if mask is not None:
+            stdout = _COLUMN_GAP.sub("  ", re.sub(mask, "<masked>", stdout))
         shown = [(INDENT + line).rstrip() for line in stdout.splitlines()]
         stderr = [line for line in answer.stderr.splitlines() if not line.startswith('{"event": "progress"')]
         shown += [f"2>  {line}".rstrip() for line in self.masks.applied("\n".join(stderr)).splitlines()]
@@ -236,18 +246,26 @@ def _within(read: Callable[[], bytes], what: str) -> bytes:
     return found[0]
 
 
-def _typed(text: str) -> Iterator[list[str]]:
-    """What is typed, each with the lines that belong to it."""
-    group: list[str] = []
+def _steps(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """What is typed, each with the lines that belong to it, and the answer that the file has."""
+    typed: list[str] = []
+    answer: list[str] = []
     for line in text.splitlines():
         if not line.startswith(_TYPED):
+            answer.append(line)
             continue
-        if group and not line.startswith("| ") and not (line.startswith("# ") and group[0].startswith("# ")):
-            yield group
-            group = []
-        group.append(line)
-    if group:
-        yield group
+        if typed and not line.startswith("| ") and not (line.startswith("# ") and typed[0].startswith("# ")):
+            yield typed, answer[:-1] if answer and not answer[-1] else answer
+            typed, answer = [], []
+        typed.append(line)
+    if typed:
+        yield typed, answer
+
+
+def _only_reads(line: str) -> bool:
+    """Whether a command line changes nothing, so that it may be asked again."""
+    stages = stages_of(line)
+    return len(stages) == 1 and not _READING_VERBS.isdisjoint(command_name(stages[0][1:]).split())
 
 
 def stages_of(line: str) -> list[list[str]]:
