@@ -6,10 +6,11 @@ first byte. Entries grow strictly in both. The index is rebuildable from the seg
 
 Kafka allots the file of the active segment in advance, full of zeros, because it maps it into memory. Here the file always
 ends behind its last entry: that is what Kafka's file looks like once a segment is sealed, so Kafka reads it either way.
-A lookup is a binary search over blocks of a page, then in one block. The first offsets of blocks that searches came by are kept (4 bytes
-for each, 2 KiB for a segment of 1 GiB), so most lookups read one block: a binary search that reads the file at each step takes ten
-reads, and grows with the index. The file is read and not mapped into memory, because a fault in a mapping would stop the event loop
-until the medium has answered, whereas a read can say that it would have to wait.
+A lookup is a binary search in memory over the first offset of each block of 64 entries (4 bytes for each block, 16 KiB for a segment of
+1 GiB), then a read of one block and a search in it: two small reads would be ten in a binary search of the file, and grow with the
+index. The first offsets are noted as entries are appended, or read as a whole when an index that was there before is first searched. The
+file is read and not mapped into memory, because a fault in a mapping would stop the event loop until the medium has answered,
+whereas a read can say that it would have to wait.
 """
 
 from __future__ import annotations
@@ -23,9 +24,8 @@ from typing import Final, NamedTuple
 from kafkalite.storage.open_files import OpenFiles
 
 ENTRY_SIZE: Final = 8
-_BLOCK_ENTRIES: Final = 512
-"""A page of the file."""
-_UNKNOWN: Final = -1
+_BLOCK_ENTRIES: Final = 64
+"""Entries that a lookup reads."""
 
 _ENTRY = struct.Struct(">ii")
 
@@ -46,8 +46,8 @@ class OffsetIndex:
         self.base_offset = base_offset
         self.count = size // ENTRY_SIZE
         self._last: OffsetEntry | None = None
-        self._first_of_block = array("i")
-        """Relative offset of the first entry of each block, _UNKNOWN where no search came by; as long as needed so far."""
+        self._first_of_block: array[int] | None = None if self.count else array("i")
+        """Relative offset of the first entry of each block; None as long as nobody searched an index that was there before."""
 
     @property
     def last(self) -> OffsetEntry:
@@ -58,8 +58,10 @@ class OffsetIndex:
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry behind the last one. Raises OSError."""
-        entry = _ENTRY.pack(offset - self.base_offset, position)
-        self.files.get(self.path).write_at(self.count * ENTRY_SIZE, [entry])
+        relative = offset - self.base_offset
+        self.files.get(self.path).write_at(self.count * ENTRY_SIZE, [_ENTRY.pack(relative, position)])
+        if not self.count % _BLOCK_ENTRIES and self._first_of_block is not None:
+            self._first_of_block.append(relative)
         self.count += 1
         self._last = OffsetEntry(offset, position)
 
@@ -87,7 +89,8 @@ class OffsetIndex:
         self.files.get(self.path).truncate(count * ENTRY_SIZE)
         self.count = count
         self._last = None
-        del self._first_of_block[-(-count // _BLOCK_ENTRIES) :]
+        if self._first_of_block is not None:
+            del self._first_of_block[-(-count // _BLOCK_ENTRIES) :]
 
     def is_sane(self, size: int) -> bool:
         """May the file of `size` bytes be trusted after a clean stop? As Kafka's own check: whole entries, none before the base."""
@@ -109,26 +112,18 @@ class OffsetIndex:
 
     def _block_of(self, offset: int) -> tuple[int, array[int]]:
         """The last block whose first entry is up to `offset`, else block 0: its number; relative offset, position of each entry."""
-        relative = offset - self.base_offset
-        blocks = -(-self.count // _BLOCK_ENTRIES)
-        if len(self._first_of_block) < blocks:
-            self._first_of_block.extend([_UNKNOWN] * (blocks - len(self._first_of_block)))
-        low, high = 0, blocks - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            first = self._first_of_block[middle]
-            if first == _UNKNOWN:
-                first = self._first_of_block[middle] = self._read(middle * _BLOCK_ENTRIES).offset - self.base_offset
-            if first > relative:
-                high = middle - 1
-            else:
-                low = middle
-        begin = low * _BLOCK_ENTRIES
-        size = min(_BLOCK_ENTRIES, self.count - begin) * ENTRY_SIZE
-        block = array("i", self.files.read(self.path, begin * ENTRY_SIZE, size))
+        if self._first_of_block is None:
+            self._first_of_block = self._words(0, self.count)[:: 2 * _BLOCK_ENTRIES]
+        number = max(bisect_right(self._first_of_block, offset - self.base_offset) - 1, 0)
+        first = number * _BLOCK_ENTRIES
+        return number, self._words(first, min(_BLOCK_ENTRIES, self.count - first))
+
+    def _words(self, first: int, count: int) -> array[int]:
+        """Relative offset and position of each of `count` entries."""
+        words = array("i", self.files.read(self.path, first * ENTRY_SIZE, count * ENTRY_SIZE))
         if sys.byteorder == "little":
-            block.byteswap()
-        return low, block
+            words.byteswap()
+        return words
 
     def _read(self, number: int) -> OffsetEntry:
         data = self.files.read(self.path, number * ENTRY_SIZE, ENTRY_SIZE)

@@ -257,15 +257,17 @@ class Segment:
         position = self.offset_index.lookup(offset).position
         chunk: Buffer = b""
         start = 0
+        wanted = _HEADER_START.size
         while position + HEADER_SIZE <= self.size:
             if position + _HEADER_START.size > start + len(chunk):
-                chunk, start = self.read(position, _SCAN_BYTES), position
+                chunk, start = self.read(position, wanted), position
             base_offset, length, magic, last_offset_delta = _HEADER_START.unpack_from(chunk, position - start)
             if base_offset + last_offset_delta >= offset:
                 return position
             if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD:
                 return None
             position += length + LOG_OVERHEAD
+            wanted = _SCAN_BYTES if length < _SCAN_BYTES // 4 else _HEADER_START.size
         return None
 
     def last_header(self) -> BatchHeader | None:
