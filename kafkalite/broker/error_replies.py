@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kafkalite.broker.user_credentials import users_of
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import Api, ApiKey
@@ -304,6 +305,37 @@ def _describe_log_dirs(request: Any, code: ErrorCode, message: str | None) -> An
     return m.DescribeLogDirsResponse(error_code=code, results=[m.DescribeLogDirsResult(error_code=code)])
 
 
+def _create_acls(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.create_acls_response
+    result = m.AclCreationResult(error_code=code, error_message=message)
+    return m.CreateAclsResponse(results=[result] * len(request.creations))
+
+
+def _delete_acls(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.delete_acls_response
+    result = m.DeleteAclsFilterResult(error_code=code, error_message=message)
+    return m.DeleteAclsResponse(filter_results=[result] * len(request.filters))
+
+
+def _alter_user_scram_credentials(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.alter_user_scram_credentials_response
+    return m.AlterUserScramCredentialsResponse(
+        results=[
+            m.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+            for user in users_of(request)
+        ]
+    )
+
+
+def _describe_transactions(request: Any, code: ErrorCode, message: str | None) -> Any:
+    m = messages.describe_transactions_response
+    return m.DescribeTransactionsResponse(
+        transaction_states=[
+            m.TransactionState(transactional_id=each, error_code=code) for each in request.transactional_ids
+        ]
+    )
+
+
 _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -313,6 +345,8 @@ _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.DELETE_RECORDS: _delete_records,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
@@ -320,6 +354,8 @@ _SPECIAL: dict[ApiKey, Callable[[Any, ErrorCode, str | None], Any]] = {
     ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    ApiKey.DESCRIBE_TRANSACTIONS: _describe_transactions,
     ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.OFFSET_COMMIT: _offset_commit,

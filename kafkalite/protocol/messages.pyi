@@ -1883,6 +1883,214 @@ class offset_for_leader_epoch_response:
     ROOT: TypeAlias = OffsetForLeaderEpochResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
+class describe_acls_request:
+    class DescribeAclsRequest(Message):
+        resource_type_filter: int
+        resource_name_filter: str | None
+        pattern_type_filter: int
+        principal_filter: str | None
+        host_filter: str | None
+        operation: int
+        permission_type: int
+        def __init__(
+            self,
+            *,
+            resource_type_filter: int = ...,
+            resource_name_filter: str | None = ...,
+            pattern_type_filter: int = ...,
+            principal_filter: str | None = ...,
+            host_filter: str | None = ...,
+            operation: int = ...,
+            permission_type: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeAclsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_acls_response:
+    class AclDescription(Message):
+        principal: str
+        host: str
+        operation: int
+        permission_type: int
+        def __init__(
+            self,
+            *,
+            principal: str = ...,
+            host: str = ...,
+            operation: int = ...,
+            permission_type: int = ...,
+        ) -> None: ...
+
+    class DescribeAclsResource(Message):
+        resource_type: int
+        resource_name: str
+        pattern_type: int
+        acls: list[describe_acls_response.AclDescription]
+        def __init__(
+            self,
+            *,
+            resource_type: int = ...,
+            resource_name: str = ...,
+            pattern_type: int = ...,
+            acls: list[describe_acls_response.AclDescription] = ...,
+        ) -> None: ...
+
+    class DescribeAclsResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        error_message: str | None
+        resources: list[describe_acls_response.DescribeAclsResource]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            resources: list[describe_acls_response.DescribeAclsResource] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeAclsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class create_acls_request:
+    class AclCreation(Message):
+        resource_type: int
+        resource_name: str
+        resource_pattern_type: int
+        principal: str
+        host: str
+        operation: int
+        permission_type: int
+        def __init__(
+            self,
+            *,
+            resource_type: int = ...,
+            resource_name: str = ...,
+            resource_pattern_type: int = ...,
+            principal: str = ...,
+            host: str = ...,
+            operation: int = ...,
+            permission_type: int = ...,
+        ) -> None: ...
+
+    class CreateAclsRequest(Message):
+        creations: list[create_acls_request.AclCreation]
+        def __init__(
+            self,
+            *,
+            creations: list[create_acls_request.AclCreation] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = CreateAclsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class create_acls_response:
+    class AclCreationResult(Message):
+        error_code: int
+        error_message: str | None
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            error_message: str | None = ...,
+        ) -> None: ...
+
+    class CreateAclsResponse(Message):
+        throttle_time_ms: int
+        results: list[create_acls_response.AclCreationResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            results: list[create_acls_response.AclCreationResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = CreateAclsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class delete_acls_request:
+    class DeleteAclsFilter(Message):
+        resource_type_filter: int
+        resource_name_filter: str | None
+        pattern_type_filter: int
+        principal_filter: str | None
+        host_filter: str | None
+        operation: int
+        permission_type: int
+        def __init__(
+            self,
+            *,
+            resource_type_filter: int = ...,
+            resource_name_filter: str | None = ...,
+            pattern_type_filter: int = ...,
+            principal_filter: str | None = ...,
+            host_filter: str | None = ...,
+            operation: int = ...,
+            permission_type: int = ...,
+        ) -> None: ...
+
+    class DeleteAclsRequest(Message):
+        filters: list[delete_acls_request.DeleteAclsFilter]
+        def __init__(
+            self,
+            *,
+            filters: list[delete_acls_request.DeleteAclsFilter] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DeleteAclsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class delete_acls_response:
+    class DeleteAclsMatchingAcl(Message):
+        error_code: int
+        error_message: str | None
+        resource_type: int
+        resource_name: str
+        pattern_type: int
+        principal: str
+        host: str
+        operation: int
+        permission_type: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            resource_type: int = ...,
+            resource_name: str = ...,
+            pattern_type: int = ...,
+            principal: str = ...,
+            host: str = ...,
+            operation: int = ...,
+            permission_type: int = ...,
+        ) -> None: ...
+
+    class DeleteAclsFilterResult(Message):
+        error_code: int
+        error_message: str | None
+        matching_acls: list[delete_acls_response.DeleteAclsMatchingAcl]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            matching_acls: list[delete_acls_response.DeleteAclsMatchingAcl] = ...,
+        ) -> None: ...
+
+    class DeleteAclsResponse(Message):
+        throttle_time_ms: int
+        filter_results: list[delete_acls_response.DeleteAclsFilterResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            filter_results: list[delete_acls_response.DeleteAclsFilterResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DeleteAclsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
 class describe_configs_request:
     class DescribeConfigsResource(Message):
         resource_type: int
@@ -2243,6 +2451,200 @@ class create_partitions_response:
         ) -> None: ...
 
     ROOT: TypeAlias = CreatePartitionsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class create_delegation_token_request:
+    class CreatableRenewers(Message):
+        principal_type: str
+        principal_name: str
+        def __init__(
+            self,
+            *,
+            principal_type: str = ...,
+            principal_name: str = ...,
+        ) -> None: ...
+
+    class CreateDelegationTokenRequest(Message):
+        owner_principal_type: str | None
+        owner_principal_name: str | None
+        renewers: list[create_delegation_token_request.CreatableRenewers]
+        max_lifetime_ms: int
+        def __init__(
+            self,
+            *,
+            owner_principal_type: str | None = ...,
+            owner_principal_name: str | None = ...,
+            renewers: list[create_delegation_token_request.CreatableRenewers] = ...,
+            max_lifetime_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = CreateDelegationTokenRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class create_delegation_token_response:
+    class CreateDelegationTokenResponse(Message):
+        error_code: int
+        principal_type: str
+        principal_name: str
+        token_requester_principal_type: str
+        token_requester_principal_name: str
+        issue_timestamp_ms: int
+        expiry_timestamp_ms: int
+        max_timestamp_ms: int
+        token_id: str
+        hmac: bytes
+        throttle_time_ms: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            principal_type: str = ...,
+            principal_name: str = ...,
+            token_requester_principal_type: str = ...,
+            token_requester_principal_name: str = ...,
+            issue_timestamp_ms: int = ...,
+            expiry_timestamp_ms: int = ...,
+            max_timestamp_ms: int = ...,
+            token_id: str = ...,
+            hmac: bytes = ...,
+            throttle_time_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = CreateDelegationTokenResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class renew_delegation_token_request:
+    class RenewDelegationTokenRequest(Message):
+        hmac: bytes
+        renew_period_ms: int
+        def __init__(
+            self,
+            *,
+            hmac: bytes = ...,
+            renew_period_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = RenewDelegationTokenRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class renew_delegation_token_response:
+    class RenewDelegationTokenResponse(Message):
+        error_code: int
+        expiry_timestamp_ms: int
+        throttle_time_ms: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            expiry_timestamp_ms: int = ...,
+            throttle_time_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = RenewDelegationTokenResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class expire_delegation_token_request:
+    class ExpireDelegationTokenRequest(Message):
+        hmac: bytes
+        expiry_time_period_ms: int
+        def __init__(
+            self,
+            *,
+            hmac: bytes = ...,
+            expiry_time_period_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ExpireDelegationTokenRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class expire_delegation_token_response:
+    class ExpireDelegationTokenResponse(Message):
+        error_code: int
+        expiry_timestamp_ms: int
+        throttle_time_ms: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            expiry_timestamp_ms: int = ...,
+            throttle_time_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ExpireDelegationTokenResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_delegation_token_request:
+    class DescribeDelegationTokenOwner(Message):
+        principal_type: str
+        principal_name: str
+        def __init__(
+            self,
+            *,
+            principal_type: str = ...,
+            principal_name: str = ...,
+        ) -> None: ...
+
+    class DescribeDelegationTokenRequest(Message):
+        owners: list[describe_delegation_token_request.DescribeDelegationTokenOwner] | None
+        def __init__(
+            self,
+            *,
+            owners: list[describe_delegation_token_request.DescribeDelegationTokenOwner] | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeDelegationTokenRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_delegation_token_response:
+    class DescribedDelegationTokenRenewer(Message):
+        principal_type: str
+        principal_name: str
+        def __init__(
+            self,
+            *,
+            principal_type: str = ...,
+            principal_name: str = ...,
+        ) -> None: ...
+
+    class DescribedDelegationToken(Message):
+        principal_type: str
+        principal_name: str
+        token_requester_principal_type: str
+        token_requester_principal_name: str
+        issue_timestamp: int
+        expiry_timestamp: int
+        max_timestamp: int
+        token_id: str
+        hmac: bytes
+        renewers: list[describe_delegation_token_response.DescribedDelegationTokenRenewer]
+        def __init__(
+            self,
+            *,
+            principal_type: str = ...,
+            principal_name: str = ...,
+            token_requester_principal_type: str = ...,
+            token_requester_principal_name: str = ...,
+            issue_timestamp: int = ...,
+            expiry_timestamp: int = ...,
+            max_timestamp: int = ...,
+            token_id: str = ...,
+            hmac: bytes = ...,
+            renewers: list[describe_delegation_token_response.DescribedDelegationTokenRenewer] = ...,
+        ) -> None: ...
+
+    class DescribeDelegationTokenResponse(Message):
+        error_code: int
+        tokens: list[describe_delegation_token_response.DescribedDelegationToken]
+        throttle_time_ms: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            tokens: list[describe_delegation_token_response.DescribedDelegationToken] = ...,
+            throttle_time_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeDelegationTokenResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class delete_groups_request:
@@ -2775,6 +3177,134 @@ class alter_client_quotas_response:
     ROOT: TypeAlias = AlterClientQuotasResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
+class describe_user_scram_credentials_request:
+    class UserName(Message):
+        name: str
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+        ) -> None: ...
+
+    class DescribeUserScramCredentialsRequest(Message):
+        users: list[describe_user_scram_credentials_request.UserName] | None
+        def __init__(
+            self,
+            *,
+            users: list[describe_user_scram_credentials_request.UserName] | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeUserScramCredentialsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_user_scram_credentials_response:
+    class CredentialInfo(Message):
+        mechanism: int
+        iterations: int
+        def __init__(
+            self,
+            *,
+            mechanism: int = ...,
+            iterations: int = ...,
+        ) -> None: ...
+
+    class DescribeUserScramCredentialsResult(Message):
+        user: str
+        error_code: int
+        error_message: str | None
+        credential_infos: list[describe_user_scram_credentials_response.CredentialInfo]
+        def __init__(
+            self,
+            *,
+            user: str = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            credential_infos: list[describe_user_scram_credentials_response.CredentialInfo] = ...,
+        ) -> None: ...
+
+    class DescribeUserScramCredentialsResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        error_message: str | None
+        results: list[describe_user_scram_credentials_response.DescribeUserScramCredentialsResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            results: list[describe_user_scram_credentials_response.DescribeUserScramCredentialsResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeUserScramCredentialsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_user_scram_credentials_request:
+    class ScramCredentialDeletion(Message):
+        name: str
+        mechanism: int
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            mechanism: int = ...,
+        ) -> None: ...
+
+    class ScramCredentialUpsertion(Message):
+        name: str
+        mechanism: int
+        iterations: int
+        salt: bytes
+        salted_password: bytes
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            mechanism: int = ...,
+            iterations: int = ...,
+            salt: bytes = ...,
+            salted_password: bytes = ...,
+        ) -> None: ...
+
+    class AlterUserScramCredentialsRequest(Message):
+        deletions: list[alter_user_scram_credentials_request.ScramCredentialDeletion]
+        upsertions: list[alter_user_scram_credentials_request.ScramCredentialUpsertion]
+        def __init__(
+            self,
+            *,
+            deletions: list[alter_user_scram_credentials_request.ScramCredentialDeletion] = ...,
+            upsertions: list[alter_user_scram_credentials_request.ScramCredentialUpsertion] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterUserScramCredentialsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class alter_user_scram_credentials_response:
+    class AlterUserScramCredentialsResult(Message):
+        user: str
+        error_code: int
+        error_message: str | None
+        def __init__(
+            self,
+            *,
+            user: str = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+        ) -> None: ...
+
+    class AlterUserScramCredentialsResponse(Message):
+        throttle_time_ms: int
+        results: list[alter_user_scram_credentials_response.AlterUserScramCredentialsResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            results: list[alter_user_scram_credentials_response.AlterUserScramCredentialsResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AlterUserScramCredentialsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
 class alter_partition_request:
     class BrokerState(Message):
         broker_id: int
@@ -2877,6 +3407,66 @@ class alter_partition_response:
         ) -> None: ...
 
     ROOT: TypeAlias = AlterPartitionResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class update_features_request:
+    class FeatureUpdateKey(Message):
+        feature: str
+        max_version_level: int
+        upgrade_type: int
+        allow_downgrade: bool
+        def __init__(
+            self,
+            *,
+            feature: str = ...,
+            max_version_level: int = ...,
+            upgrade_type: int = ...,
+            allow_downgrade: bool = ...,
+        ) -> None: ...
+
+    class UpdateFeaturesRequest(Message):
+        timeout_ms: int
+        feature_updates: list[update_features_request.FeatureUpdateKey]
+        validate_only: bool
+        def __init__(
+            self,
+            *,
+            timeout_ms: int = ...,
+            feature_updates: list[update_features_request.FeatureUpdateKey] = ...,
+            validate_only: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = UpdateFeaturesRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class update_features_response:
+    class UpdatableFeatureResult(Message):
+        feature: str
+        error_code: int
+        error_message: str | None
+        def __init__(
+            self,
+            *,
+            feature: str = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+        ) -> None: ...
+
+    class UpdateFeaturesResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        error_message: str | None
+        results: list[update_features_response.UpdatableFeatureResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            results: list[update_features_response.UpdatableFeatureResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = UpdateFeaturesResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class describe_cluster_request:
@@ -3009,6 +3599,110 @@ class describe_producers_response:
         ) -> None: ...
 
     ROOT: TypeAlias = DescribeProducersResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_transactions_request:
+    class DescribeTransactionsRequest(Message):
+        transactional_ids: list[str]
+        def __init__(
+            self,
+            *,
+            transactional_ids: list[str] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeTransactionsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class describe_transactions_response:
+    class TopicData(Message):
+        topic: str
+        partitions: list[int]
+        def __init__(
+            self,
+            *,
+            topic: str = ...,
+            partitions: list[int] = ...,
+        ) -> None: ...
+
+    class TransactionState(Message):
+        error_code: int
+        transactional_id: str
+        transaction_state: str
+        transaction_timeout_ms: int
+        transaction_start_time_ms: int
+        producer_id: int
+        producer_epoch: int
+        topics: list[describe_transactions_response.TopicData]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            transactional_id: str = ...,
+            transaction_state: str = ...,
+            transaction_timeout_ms: int = ...,
+            transaction_start_time_ms: int = ...,
+            producer_id: int = ...,
+            producer_epoch: int = ...,
+            topics: list[describe_transactions_response.TopicData] = ...,
+        ) -> None: ...
+
+    class DescribeTransactionsResponse(Message):
+        throttle_time_ms: int
+        transaction_states: list[describe_transactions_response.TransactionState]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            transaction_states: list[describe_transactions_response.TransactionState] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = DescribeTransactionsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class list_transactions_request:
+    class ListTransactionsRequest(Message):
+        state_filters: list[str]
+        producer_id_filters: list[int]
+        duration_filter: int
+        def __init__(
+            self,
+            *,
+            state_filters: list[str] = ...,
+            producer_id_filters: list[int] = ...,
+            duration_filter: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ListTransactionsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class list_transactions_response:
+    class TransactionState(Message):
+        transactional_id: str
+        producer_id: int
+        transaction_state: str
+        def __init__(
+            self,
+            *,
+            transactional_id: str = ...,
+            producer_id: int = ...,
+            transaction_state: str = ...,
+        ) -> None: ...
+
+    class ListTransactionsResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        unknown_state_filters: list[str]
+        transaction_states: list[list_transactions_response.TransactionState]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            unknown_state_filters: list[str] = ...,
+            transaction_states: list[list_transactions_response.TransactionState] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ListTransactionsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class allocate_producer_ids_request:

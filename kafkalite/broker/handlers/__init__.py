@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from kafkalite.broker.dispatch import Handler
 from kafkalite.broker.handlers import (
+    acls,
     alter_configs,
     api_versions,
     client_quotas,
     cluster,
     control,
+    delegation_tokens,
     delete_records,
     describe_configs,
     describe_producers,
@@ -29,6 +31,9 @@ from kafkalite.broker.handlers import (
     produce,
     producer_ids,
     topics,
+    transactions,
+    update_features,
+    user_scram_credentials,
 )
 from kafkalite.protocol.apis import ApiKey
 
@@ -56,10 +61,17 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.DELETE_RECORDS: delete_records.delete_records,
     ApiKey.INIT_PRODUCER_ID: producer_ids.init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.offset_for_leader_epoch,
+    ApiKey.DESCRIBE_ACLS: acls.describe_acls,
+    ApiKey.CREATE_ACLS: acls.create_acls,
+    ApiKey.DELETE_ACLS: acls.delete_acls,
     ApiKey.DESCRIBE_CONFIGS: describe_configs.describe_configs,
     ApiKey.ALTER_REPLICA_LOG_DIRS: log_dirs.alter_replica_log_dirs,
     ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+    ApiKey.CREATE_DELEGATION_TOKEN: delegation_tokens.create_delegation_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: delegation_tokens.renew_delegation_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: delegation_tokens.expire_delegation_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: delegation_tokens.describe_delegation_token,
     ApiKey.DELETE_GROUPS: group_admin.delete_groups,
     ApiKey.OFFSET_DELETE: group_offsets.offset_delete,
     ApiKey.ELECT_LEADERS: elections.elect_leaders,
@@ -69,8 +81,13 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental_alter_configs,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe_client_quotas,
     ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter_client_quotas,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: user_scram_credentials.describe_user_scram_credentials,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: user_scram_credentials.alter_user_scram_credentials,
+    ApiKey.UPDATE_FEATURES: update_features.update_features,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.describe_producers,
     ApiKey.ALTER_PARTITION: control.alter_partition,
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+    ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,
     ApiKey.ALLOCATE_PRODUCER_IDS: producer_ids.allocate_producer_ids,
 }

@@ -1,0 +1,55 @@
+"""DescribeTransactions (65), ListTransactions (66): what transactional ids are doing (KIP-664).
+
+- ListTransactions 1 a filter by duration.
+- Not done: transactions. No transactional id has ever been used, so nothing is listed and every id is unknown, as a coordinator says
+  whom nobody has asked for one. Nobody who wants to write transactionally is led to believe in it: FindCoordinator and
+  InitProducerId refuse transactional ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+STATES: Final = frozenset(
+    {
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "Dead",
+        "PrepareEpochFence",
+    }
+)
+
+
+def describe_transactions(
+    broker: Broker, request: messages.describe_transactions_request.DescribeTransactionsRequest, context: RequestContext
+) -> messages.describe_transactions_response.DescribeTransactionsResponse:
+    """TRANSACTIONAL_ID_NOT_FOUND for each; INVALID_REQUEST for what cannot be an id."""
+    m = messages.describe_transactions_response
+    return m.DescribeTransactionsResponse(
+        transaction_states=[
+            m.TransactionState(
+                transactional_id=each,
+                error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if each else ErrorCode.INVALID_REQUEST,
+            )
+            for each in request.transactional_ids
+        ]
+    )
+
+
+def list_transactions(
+    broker: Broker, request: messages.list_transactions_request.ListTransactionsRequest, context: RequestContext
+) -> messages.list_transactions_response.ListTransactionsResponse:
+    """None, and those of the wanted states that do not exist."""
+    unknown = [each for each in dict.fromkeys(request.state_filters) if each not in STATES]
+    return messages.list_transactions_response.ListTransactionsResponse(unknown_state_filters=unknown)

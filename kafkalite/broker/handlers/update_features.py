@@ -1,0 +1,55 @@
+"""UpdateFeatures (57): finalize features of the cluster (KIP-584). There is none to finalize, as in Apache Kafka with ZooKeeper.
+
+- 1 the kind of change instead of a flag, and validation only. Only the controller answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.controller.loop import NOT_THE_CONTROLLER
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+_UPGRADE: Final = 1
+_DOWNGRADES: Final = (2, 3)
+"""Safe and unsafe."""
+
+
+def update_features(
+    broker: Broker, request: messages.update_features_request.UpdateFeaturesRequest, context: RequestContext
+) -> messages.update_features_response.UpdateFeaturesResponse:
+    """Why each feature cannot be updated."""
+    m = messages.update_features_response
+    if not broker.controller.is_active:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
+    updates = {each.feature: each for each in reversed(request.feature_updates)}
+    return m.UpdateFeaturesResponse(
+        results=[
+            m.UpdatableFeatureResult(
+                feature=feature, error_code=ErrorCode.INVALID_REQUEST, error_message=why_refused(update)
+            )
+            for feature, update in sorted(updates.items())
+        ]
+    )
+
+
+def why_refused(update: Any) -> str:
+    """What is wrong with an update, where no feature is known."""
+    is_downgrade = update.allow_downgrade or update.upgrade_type in _DOWNGRADES
+    if not update.feature:
+        return "Feature name can not be empty."
+    if not is_downgrade and update.upgrade_type != _UPGRADE:
+        return "Received unknown upgrade type."
+    if update.max_version_level < 1:
+        if is_downgrade:
+            return "Can not delete non-existing finalized feature."
+        return (
+            f"Can not provide versionLevel: {update.max_version_level} less than 1 "
+            "without setting the SAFE downgradeType in the request."
+        )
+    return "Could not apply finalized feature update because the provided feature is not supported."

@@ -1,0 +1,112 @@
+"""DescribeUserScramCredentials (50), AlterUserScramCredentials (51): SCRAM credentials of users, kept in ZooKeeper (KIP-554).
+
+- Only version 0. They lie in `/config/users/<user>` beside the quotas of the user, and changes of one leave the other alone.
+- Any broker describes, from the znodes; only the controller alters.
+- Where the controller is another broker, Kafka answers NOT_CONTROLLER without a message, which clients that do not look for the controller
+  take for success; here the message says it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.broker.quota_znodes import entity_of, entity_path
+from kafkalite.broker.quotas import QuotaEntity
+from kafkalite.broker.user_credentials import NO_USER_NAME, credentials_in, judge
+from kafkalite.controller.loop import NOT_THE_CONTROLLER
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from zk import paths
+from zk.store import NoNodeError
+
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.dispatch import RequestContext
+
+logger = logging.getLogger("kafkalite.broker.user_scram_credentials")
+
+
+async def describe_user_scram_credentials(
+    broker: Broker,
+    request: messages.describe_user_scram_credentials_request.DescribeUserScramCredentialsRequest,
+    context: RequestContext,
+) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse:
+    """Mechanisms and iterations of the users that are named; of all who have credentials when none is."""
+    m = messages.describe_user_scram_credentials_response
+    names = [each.name for each in request.users or []]
+    if not names:
+        found = await asyncio.gather(*(_described(broker, user) for user in await _all_users(broker)))
+        results = [each for each in found if each.error_code != ErrorCode.RESOURCE_NOT_FOUND]
+    else:
+        results = []
+        for user in dict.fromkeys(names):
+            if names.count(user) > 1:
+                message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+                results.append(_refused(user, KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)))
+            else:
+                results.append(await _described(broker, user))
+    return m.DescribeUserScramCredentialsResponse(error_message="", results=results)
+
+
+async def _all_users(broker: Broker) -> list[str]:
+    try:
+        znodes = await broker.store.children(paths.CONFIG_USERS)
+    except NoNodeError:
+        return []
+    entities = [entity_of("users", each) for each in znodes]
+    return sorted(each.user for each in entities if each is not None and isinstance(each.user, str))
+
+
+async def _described(broker: Broker, user: str) -> Any:
+    m = messages.describe_user_scram_credentials_response
+    if not user:
+        return _refused(user, KafkaError(ErrorCode.RESOURCE_NOT_FOUND, NO_USER_NAME))
+    try:
+        found = credentials_in(await broker.dynamic_configs.read(paths.config(_path(user))))
+    except ValueError as problem:
+        logger.error("user %s: %s", user, problem)
+        message = "The server experienced an unexpected error when processing the request."
+        return _refused(user, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+    if not found:
+        message = f"Attempt to describe a user credential that does not exist: {user}"
+        return _refused(user, KafkaError(ErrorCode.RESOURCE_NOT_FOUND, message))
+    infos = [
+        m.CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
+        for mechanism, credential in found.items()
+    ]
+    return m.DescribeUserScramCredentialsResult(user=user, error_message="", credential_infos=infos)
+
+
+def _refused(user: str, problem: KafkaError) -> Any:
+    m = messages.describe_user_scram_credentials_response
+    return m.DescribeUserScramCredentialsResult(user=user, error_code=problem.code, error_message=problem.message)
+
+
+async def alter_user_scram_credentials(
+    broker: Broker,
+    request: messages.alter_user_scram_credentials_request.AlterUserScramCredentialsRequest,
+    context: RequestContext,
+) -> messages.alter_user_scram_credentials_response.AlterUserScramCredentialsResponse:
+    """Set and delete credentials; the outcome of each user, those that are refused first."""
+    m = messages.alter_user_scram_credentials_response
+    if not broker.controller.is_active:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
+    refused, changes = judge(request)
+    done = []
+    for user, change in changes.items():
+        try:
+            await broker.dynamic_configs.change(_path(user), change.apply, lambda settings: None, False)
+            done.append(m.AlterUserScramCredentialsResult(user=user, error_message=""))
+        except KafkaError as problem:
+            refused[user] = problem
+    failed = [
+        m.AlterUserScramCredentialsResult(user=user, error_code=problem.code, error_message=problem.message)
+        for user, problem in refused.items()
+    ]
+    return m.AlterUserScramCredentialsResponse(results=[*failed, *done])
+
+
+def _path(user: str) -> str:
+    return entity_path(QuotaEntity(user))

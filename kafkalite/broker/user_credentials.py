@@ -1,0 +1,109 @@
+"""Which changes of SCRAM credentials are allowed, and what becomes of a user's settings by them (KIP-554). Pure.
+
+A user is changed as a whole or not at all. Who is refused for the form of what is asked (no name, no such mechanism, too few or too many
+iterations) is told so before anything is looked up; then who is named twice with one mechanism; then who has not what shall go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol.scram import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+)
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.messages import alter_user_scram_credentials_request as m
+
+NO_USER_NAME: Final = "Username must not be empty"
+_MECHANISMS: Final = {int(each): each for each in ScramMechanism}
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialChange:
+    """What happens to the credentials of one user."""
+
+    deleted: list[ScramMechanism] = field(default_factory=list)
+    set: dict[ScramMechanism, ScramCredential] = field(default_factory=dict)
+
+    def apply(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """A user's settings afterwards; those that are no credentials stay. KafkaError RESOURCE_NOT_FOUND."""
+        changed = dict(settings)
+        for mechanism in self.deleted:
+            if changed.pop(mechanism.config_key, None) is None:
+                raise KafkaError(
+                    ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+                )
+        changed.update({mechanism.config_key: credential.encode() for mechanism, credential in self.set.items()})
+        return changed
+
+
+def users_of(request: m.AlterUserScramCredentialsRequest) -> list[str]:
+    """Whom a request names, each once."""
+    return list(dict.fromkeys(each.name for each in _items(request)))
+
+
+def judge(
+    request: m.AlterUserScramCredentialsRequest,
+) -> tuple[dict[str, KafkaError], dict[str, CredentialChange]]:
+    """(who is refused, what is to be done for the others), by the names of users."""
+    refused: dict[str, KafkaError] = {}
+    for each in _items(request):
+        problem = _problem(each)
+        if problem is not None:
+            refused[each.name] = problem
+    counts = Counter((each.name, each.mechanism) for each in _items(request) if each.name not in refused)
+    for (user, _), count in counts.items():
+        if count > 1:
+            message = "A user credential cannot be altered twice in the same request"
+            refused[user] = KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)
+    changes = {user: CredentialChange() for user in users_of(request) if user not in refused}
+    for deletion in request.deletions:
+        if deletion.name in changes:
+            changes[deletion.name].deleted.append(_MECHANISMS[deletion.mechanism])
+    for upsertion in request.upsertions:
+        if upsertion.name in changes:
+            mechanism = _MECHANISMS[upsertion.mechanism]
+            changes[upsertion.name].set[mechanism] = credential_of(
+                mechanism, upsertion.salted_password, upsertion.salt, upsertion.iterations
+            )
+    return refused, changes
+
+
+def _items(request: m.AlterUserScramCredentialsRequest) -> Iterable[Any]:
+    return (*request.upsertions, *request.deletions)
+
+
+def _problem(item: Any) -> KafkaError | None:
+    """Why an upsertion or deletion cannot be, whatever is stored."""
+    if not item.name:
+        return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, NO_USER_NAME)
+    if item.mechanism not in _MECHANISMS:
+        return KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    iterations = getattr(item, "iterations", None)
+    if iterations is None:
+        return None
+    if iterations < MIN_ITERATIONS:
+        return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if iterations > MAX_ITERATIONS:
+        return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if not item.salted_password:
+        return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
+    return None
+
+
+def credentials_in(settings: Mapping[str, str]) -> dict[ScramMechanism, ScramCredential]:
+    """The credentials among a user's settings. ValueError when one of them cannot be read."""
+    return {
+        mechanism: ScramCredential.decode(settings[mechanism.config_key])
+        for mechanism in ScramMechanism
+        if mechanism.config_key in settings
+    }

@@ -1,0 +1,81 @@
+"""SCRAM credentials (RFC 5802, RFC 7677): which keys follow from a password, and the text in which Kafka keeps them. Pure.
+
+    SaltedPassword = PBKDF2-HMAC(password, salt, iterations)
+    StoredKey      = H(HMAC(SaltedPassword, "Client Key"))
+    ServerKey      = HMAC(SaltedPassword, "Server Key")
+
+The text is `salt=…,stored_key=…,server_key=…,iterations=…`, bytes in base64, in the configuration znode of the user under the name of the
+mechanism. Passwords are taken as UTF-8 as they are: Kafka does not normalise them (SASLprep) either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 16384
+"""Bounds that Kafka sets for what is asked to be stored."""
+
+
+class ScramMechanism(IntEnum):
+    """The mechanisms, by their numbers in the protocol (KIP-554)."""
+
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def config_key(self) -> str:
+        """Its name in SASL, under which credentials are kept: `SCRAM-SHA-256`."""
+        return self.name.replace("_", "-")
+
+    @property
+    def hash_name(self) -> str:
+        """The name of its hash function in hashlib."""
+        return self.name.removeprefix("SCRAM_").replace("_", "").lower()
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server keeps of a password."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def encode(self) -> str:
+        """The text that is kept."""
+        salt, stored, server = (b64encode(each).decode() for each in (self.salt, self.stored_key, self.server_key))
+        return f"salt={salt},stored_key={stored},server_key={server},iterations={self.iterations}"
+
+    @classmethod
+    def decode(cls, text: str) -> ScramCredential:
+        """The credential of a text, its parts in any order. ValueError for what is none."""
+        parts = dict(pair.partition("=")[::2] for pair in text.split(","))
+        if parts.keys() != {"salt", "stored_key", "server_key", "iterations"}:
+            raise ValueError("a SCRAM credential has salt, stored_key, server_key and iterations")
+        try:
+            salt, stored, server = (
+                b64decode(parts[name], validate=True) for name in ("salt", "stored_key", "server_key")
+            )
+        except Base64Error as problem:
+            raise ValueError(f"a SCRAM credential with what is no base64: {problem}") from None
+        return cls(salt, stored, server, int(parts["iterations"]))
+
+
+def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """What a client sends instead of the password; as many bytes as the hash has."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
+def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """What is kept of a salted password."""
+    client_key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
+    stored_key = hashlib.new(mechanism.hash_name, client_key).digest()
+    return ScramCredential(salt, stored_key, hmac.digest(salted, b"Server Key", mechanism.hash_name), iterations)

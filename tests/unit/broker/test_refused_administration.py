@@ -1,0 +1,128 @@
+"""What a broker without authorizer, authentication, features and transactions answers to administrators."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafkalite.broker.error_replies import error_reply
+from kafkalite.broker.handlers.acls import create_acls, delete_acls, describe_acls
+from kafkalite.broker.handlers.delegation_tokens import create_delegation_token
+from kafkalite.broker.handlers.transactions import describe_transactions, list_transactions
+from kafkalite.broker.handlers.update_features import update_features
+from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import APIS, ApiKey
+
+BROKER: Any = SimpleNamespace(controller=SimpleNamespace(is_active=True))
+CONTEXT: Any = SimpleNamespace(user="ANONYMOUS")
+ANY_ACL = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+ACL = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+
+
+def test_acls_are_refused() -> None:
+    described = describe_acls(BROKER, messages.describe_acls_request.DescribeAclsRequest(**ANY_ACL), CONTEXT)
+    assert (described.error_code, described.error_message) == (
+        ErrorCode.SECURITY_DISABLED,
+        "No Authorizer is configured on the broker",
+    )
+    c, d = messages.create_acls_request, messages.delete_acls_request
+    created = create_acls(BROKER, c.CreateAclsRequest(creations=[c.AclCreation(**ACL)] * 2), CONTEXT)
+    deleted = delete_acls(BROKER, d.DeleteAclsRequest(filters=[d.DeleteAclsFilter(**ANY_ACL)] * 2), CONTEXT)
+    refused = [(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")] * 2
+    assert [(each.error_code, each.error_message) for each in created.results] == refused
+    assert [(each.error_code, each.error_message) for each in deleted.filter_results] == refused
+
+
+@pytest.mark.parametrize("part", ANY_ACL)
+def test_a_filter_with_an_unknown_part_closes_the_connection(part: str) -> None:
+    d = messages.delete_acls_request
+    with pytest.raises(ProtocolViolation):
+        describe_acls(BROKER, messages.describe_acls_request.DescribeAclsRequest(**{**ANY_ACL, part: 0}), CONTEXT)
+    with pytest.raises(ProtocolViolation):
+        delete_acls(BROKER, d.DeleteAclsRequest(filters=[d.DeleteAclsFilter(**{**ANY_ACL, part: 0})]), CONTEXT)
+
+
+@pytest.mark.parametrize("part", ACL)
+def test_an_acl_with_an_unknown_part_closes_the_connection(part: str) -> None:
+    c = messages.create_acls_request
+    with pytest.raises(ProtocolViolation):
+        create_acls(BROKER, c.CreateAclsRequest(creations=[c.AclCreation(**{**ACL, part: 0})]), CONTEXT)
+
+
+@pytest.mark.parametrize("owner", [None, "", "alice"])
+def test_tokens_are_refused_with_the_names_of_those_concerned(owner: str | None) -> None:
+    m = messages.create_delegation_token_request
+    request = m.CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name=owner)
+    reply = create_delegation_token(BROKER, request, CONTEXT)
+    assert reply.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert (reply.principal_name, reply.token_requester_principal_name) == (owner or "ANONYMOUS", "ANONYMOUS")
+
+
+@pytest.mark.parametrize(
+    ("update", "said"),
+    [
+        ({"feature": "", "max_version_level": 1}, "Feature name can not be empty."),
+        ({"feature": "f", "max_version_level": 1, "upgrade_type": 9}, "Received unknown upgrade type."),
+        (
+            {"feature": "f", "max_version_level": 0},
+            "Can not provide versionLevel: 0 less than 1 without setting the SAFE downgradeType in the request.",
+        ),
+        (
+            {"feature": "f", "max_version_level": 0, "upgrade_type": 3},
+            "Can not delete non-existing finalized feature.",
+        ),
+        (
+            {"feature": "f", "max_version_level": 0, "allow_downgrade": True},
+            "Can not delete non-existing finalized feature.",
+        ),
+        (
+            {"feature": "f", "max_version_level": 1, "upgrade_type": 2},
+            "Could not apply finalized feature update because the provided feature is not supported.",
+        ),
+    ],
+)
+def test_no_feature_can_be_updated(update: dict[str, Any], said: str) -> None:
+    m = messages.update_features_request
+    request = m.UpdateFeaturesRequest(feature_updates=[m.FeatureUpdateKey(**update)] * 2)
+    (result,) = update_features(BROKER, request, CONTEXT).results
+    assert (result.feature, result.error_code, result.error_message) == (
+        update["feature"],
+        ErrorCode.INVALID_REQUEST,
+        said,
+    )
+
+
+def test_features_are_the_controllers_business() -> None:
+    elsewhere: Any = SimpleNamespace(controller=SimpleNamespace(is_active=False))
+    with pytest.raises(KafkaError) as caught:
+        update_features(elsewhere, messages.update_features_request.UpdateFeaturesRequest(), CONTEXT)
+    assert caught.value.code is ErrorCode.NOT_CONTROLLER
+
+
+def test_there_are_no_transactions() -> None:
+    d = messages.describe_transactions_request.DescribeTransactionsRequest(transactional_ids=["a", ""])
+    codes = [each.error_code for each in describe_transactions(BROKER, d, CONTEXT).transaction_states]
+    assert codes == [ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST]
+    states = ["Ongoing", "Dead", "ongoing", "Nonsense", "ongoing"]
+    listed = list_transactions(
+        BROKER, messages.list_transactions_request.ListTransactionsRequest(state_filters=states), CONTEXT
+    )
+    assert (listed.unknown_state_filters, listed.transaction_states) == (["ongoing", "Nonsense"], [])
+
+
+def test_a_failure_is_told_for_each_item() -> None:
+    c, d, t = messages.create_acls_request, messages.delete_acls_request, messages.describe_transactions_request
+    requests = {
+        ApiKey.CREATE_ACLS: (c.CreateAclsRequest(creations=[c.AclCreation()] * 2), "results"),
+        ApiKey.DELETE_ACLS: (d.DeleteAclsRequest(filters=[d.DeleteAclsFilter()] * 2), "filter_results"),
+        ApiKey.DESCRIBE_TRANSACTIONS: (
+            t.DescribeTransactionsRequest(transactional_ids=["a", "b"]),
+            "transaction_states",
+        ),
+    }
+    for key, (request, items) in requests.items():
+        reply = error_reply(APIS[key], request, 0, ErrorCode.UNKNOWN_SERVER_ERROR, "sorry")
+        assert [each.error_code for each in getattr(reply, items)] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
