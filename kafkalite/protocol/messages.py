@@ -4,17 +4,22 @@
 Objects are plain and mutable, with `__slots__`; every argument is a keyword and defaults to the protocol's default. The shape is
 that of the newest version, plus the fields that only older structures have (`apis.Api.shapes`). Static types are in `messages.pyi`,
 which `python -m kafkalite.protocol.stubs` writes.
+
+Schemas are kio's, read from `schema_tables`, which the same command writes: importing kio's classes takes a short command a third
+of its time. What is not in the tables is asked of kio itself; what kio does not ship is declared in `control_messages`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from kafkalite.protocol import control_messages, kio_schemas
 from kafkalite.protocol.apis import APIS, Api
 from kafkalite.protocol.schema import Field, Struct
+from kafkalite.protocol.schema_notation import Schemas, read_schemas
+from kafkalite.protocol.schema_tables import TABLES
 
 _APIS_BY_NAME = {api.name: api for api in APIS.values()}
 
@@ -37,17 +42,32 @@ class Message:
 
 def schema(api: Api, direction: str, version: int) -> Struct:
     """The schema of one message version; `direction` is "request" or "response"."""
+    tabled = _tabled(f"{api.name}_{direction}")
+    if tabled is not None and tabled.first <= version <= tabled.last:
+        return tabled.struct(version, api.is_flexible(version))
+    from kafkalite.protocol import control_messages
+
     first, last = control_messages.DECLARED_VERSIONS.get(api.name, (0, -1))
     if first <= version <= last:
         return control_messages.declared_struct(api.name, direction, version, api.is_flexible(version))
-    return kio_schemas.load_struct(api.name, version, direction)
+    from kafkalite.protocol.kio_schemas import load_struct
+
+    return load_struct(api.name, version, direction)
+
+
+@cache
+def _tabled(name: str) -> Schemas | None:
+    return read_schemas(TABLES[name]) if name in TABLES else None
 
 
 def _shapes(api: Api, direction: str) -> list[Struct]:
     """Schemas whose union is the unified shape, newest first."""
-    if control_messages.DECLARED_VERSIONS.get(api.name, (0, -1))[1] == api.max_version:
-        return control_messages.declared_union(api.name, direction, api.flexible_from)
-    return [kio_schemas.load_struct(api.name, version, direction) for version in api.shapes or (api.max_version,)]
+    if f"{api.name}_{direction}" not in TABLES:
+        from kafkalite.protocol import control_messages
+
+        if control_messages.DECLARED_VERSIONS.get(api.name, (0, -1))[1] == api.max_version:
+            return control_messages.declared_union(api.name, direction, api.flexible_from)
+    return [schema(api, direction, version) for version in api.shapes or (api.max_version,)]
 
 
 def _union(roots: Iterable[Struct]) -> dict[str, dict[str, Field]]:

@@ -1,7 +1,8 @@
-"""Writes `messages.pyi`, the static types of the classes that `messages` makes at run time: `python -m kafkalite.protocol.stubs`.
+"""Writes what is known of messages before run time: `python -m kafkalite.protocol.stubs`.
 
-With `--check` nothing is written, and the exit status is 1 when the file is not what would be written. The output depends on nothing
-but the schemas, and is formatted as `ruff format` would.
+`messages.pyi` has the static types of the classes that `messages` makes, `schema_tables.py` the schemas that kio has. With `--check`
+nothing is written, and the exit status is 1 when a file is not what would be written. The output depends on nothing but the schemas
+of kio and `control_messages`, and is formatted as `ruff format` would.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafkalite.protocol import messages
+from kafkalite.protocol import control_messages, kio_schemas, messages
+from kafkalite.protocol.apis import APIS, Api
 from kafkalite.protocol.schema import Field, Struct
+from kafkalite.protocol.schema_notation import write_schemas
 
 STUB_PATH = Path(messages.__file__).with_suffix(".pyi")
+TABLES_PATH = Path(messages.__file__).with_name("schema_tables.py")
 
 _HEAD = '''\
 """Static types of `messages`. Written by `python -m kafkalite.protocol.stubs`; a test compares them."""
@@ -74,16 +78,45 @@ def _annotation(namespace: str, field: Field) -> str:
     return f"{whole} | None" if field.nullable or (field.type == "records" and not field.is_array) else whole
 
 
+def tables_source() -> str:
+    """The whole text of `schema_tables.py`."""
+    tables = (
+        f'    "{api.name}_{direction}": """\n{table}\n""",\n'
+        for api in APIS.values()
+        for direction in ("request", "response")
+        for table in _table(api, direction)
+    )
+    return f"{_TABLES_HEAD}{''.join(tables)}}}\n"
+
+
+_TABLES_HEAD = '''\
+"""The schemas of kio in the form of `schema_notation`. Written by `python -m kafkalite.protocol.stubs`; a test compares them."""
+
+from __future__ import annotations
+
+TABLES: dict[str, str] = {
+'''
+
+
+def _table(api: Api, direction: str) -> Iterator[str]:
+    """The versions that kio has to give; none for a message that is declared by us."""
+    _, declared = control_messages.DECLARED_VERSIONS.get(api.name, (0, -1))
+    versions = range(max(api.min_version, declared + 1), api.max_version + 1)
+    if versions:
+        yield write_schemas({each: kio_schemas.load_struct(api.name, each, direction) for each in versions})
+
+
 def main(arguments: list[str]) -> int:
     """Write or check; the exit status."""
-    source = stub_source()
-    if "--check" in arguments:
-        current = STUB_PATH.exists() and STUB_PATH.read_text() == source
-        if not current:
-            print(f"{STUB_PATH.name} is out of date; run python -m kafkalite.protocol.stubs", file=sys.stderr)
-        return 0 if current else 1
-    STUB_PATH.write_text(source)
-    return 0
+    status = 0
+    for path, make in ((TABLES_PATH, tables_source), (STUB_PATH, stub_source)):
+        source = make()
+        if "--check" not in arguments:
+            path.write_text(source)
+        elif not path.exists() or path.read_text() != source:
+            print(f"{path.name} is out of date; run python -m kafkalite.protocol.stubs", file=sys.stderr)
+            status = 1
+    return status
 
 
 if __name__ == "__main__":
