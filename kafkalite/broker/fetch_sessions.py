@@ -7,7 +7,7 @@ a fetch of a thousand idle partitions looks at none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,16 @@ class FetchSession:
             else:
                 known.take(item)
             self.ready[item.topic_partition] = None
+
+    def meant_by(self, topics: Sequence[Any]) -> list[TopicPartition]:
+        """The partitions that a request takes out of the session. Ids count as they came: a deleted topic has no name any more."""
+        if not topics:
+            return []
+        if not self.uses_topic_ids:
+            return [TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions]
+        names = {item.topic_id: topic_partition.topic for topic_partition, item in self.items.items()}
+        known = [topic for topic in topics if topic.topic_id in names]
+        return [TopicPartition(names[topic.topic_id], index) for topic in known for index in topic.partitions]
 
 
 class FetchSessionCache:

@@ -209,7 +209,7 @@ class LeaderFetcher:
     def remove(self, topic_partition: TopicPartition) -> None:
         following = self._followed.pop(topic_partition, None)
         if following is not None:
-            self._session.forget(topic_partition, following.topic_id)
+            self._session.forget(topic_partition)
 
     async def close(self) -> None:
         self._task.cancel()
@@ -319,7 +319,9 @@ class LeaderFetcher:
             for data in topic.partitions:
                 topic_partition = TopicPartition(name or "", data.partition_index)
                 # One that was stopped and followed again meanwhile has not been sent yet: this answer is about its past.
-                if topic_partition in self._session.sent and self._is_current(self._followed[topic_partition]):
+                if not self._session.knows(topic_partition, topic.topic_id):
+                    self._session.refuse(topic_partition, topic.topic_id)
+                elif self._is_current(self._followed[topic_partition]):
                     self._take(self._followed[topic_partition], data)
         self._session.answered(response.session_id)
 
@@ -352,8 +354,7 @@ class LeaderFetcher:
             if following.next_try_ms > now_ms or following.must_ask_epoch:
                 wait_ms = min(wait_ms, max(1.0, following.next_try_ms - now_ms))
                 continue
-            del session.changed[topic_partition]
-            session.sent.add(topic_partition)
+            session.send(topic_partition, following.topic_id)
             topic = topics.get(topic_partition.topic)
             if topic is None:
                 topic = topics[topic_partition.topic] = m.FetchTopic(
@@ -372,11 +373,10 @@ class LeaderFetcher:
             )
         if not session.sent:
             return None, wait_ms
-        forgotten: dict[str, Any] = {}
-        for topic_partition, topic_id in session.take_forgotten().items():
-            entry = forgotten.setdefault(
-                topic_partition.topic, m.ForgottenTopic(topic=topic_partition.topic, topic_id=topic_id)
-            )
+        forgotten: dict[tuple[str, bytes], Any] = {}
+        for topic_partition, topic_id in session.take_forgotten():
+            topic = topic_partition.topic
+            entry = forgotten.setdefault((topic, topic_id), m.ForgottenTopic(topic=topic, topic_id=topic_id))
             entry.partitions.append(topic_partition.partition)
         request = m.FetchRequest(
             max_wait_ms=int(wait_ms),
@@ -462,7 +462,7 @@ class LeaderFetcher:
     def _leave_out_until(self, following: _Following, next_try_ms: float) -> None:
         """Out of the session too: a partition with an error would have every fetch answered at once."""
         following.next_try_ms = next_try_ms
-        self._session.forget(following.partition.topic_partition, following.topic_id)
+        self._session.forget(following.partition.topic_partition)
         self._session.changed[following.partition.topic_partition] = None
 
     def _truncate(self, following: _Following, epoch: int, end_offset: int) -> None:

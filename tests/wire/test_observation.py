@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkalite.testing.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
@@ -270,3 +272,37 @@ def test_the_page_and_all_its_parts_are_there(cluster: LocalCluster) -> None:
         "icon.svg": "image/svg+xml",
     }
     assert fetch(f"{url}page.py")[0] == 404
+
+
+def test_followers_come_to_rest_after_topics_are_deleted(cluster: LocalCluster, make_topic: TopicMaker) -> None:
+    """A partition that a leader does not forget has every fetch of the session answered at once, hundreds of times a second."""
+    make_topic(12)  # stays, and so do the sessions
+    name = f"made-again-{uuid.uuid4()}"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+    def is_known() -> bool:
+        known = admin.list_topics(timeout=20).topics.get(name)
+        return known is not None and len(known.partitions) == 6
+
+    for _ in range(3):
+        wait_until(lambda: not is_known(), "the topic's end", 20)
+        admin.create_topics([NewTopic(name, 6, 3)])[name].result(20)
+        wait_until(is_known, "the topic", 20)
+        admin.delete_topics([name])[name].result(20)
+
+    def fetches() -> tuple[float, float]:
+        pages = scrape_all(cluster)
+        return time.monotonic(), total(pages, "kafka_network_requestmetrics_requests_total", request="FetchFollower")
+
+    seen = [fetches()]
+
+    def are_at_rest() -> bool:
+        (began_s, before), (ended_s, after) = seen[-1], fetches()
+        if ended_s - began_s < 1:
+            return False
+        seen.append((ended_s, after))
+        return (after - before) / (
+            ended_s - began_s
+        ) < 50  # six sessions, each with a fetch in replica.fetch.wait.max.ms
+
+    wait_until(are_at_rest, "fewer fetches of followers than 50 a second", 20)

@@ -123,12 +123,7 @@ def _session(
         return sessions.open(items, limits.is_follower, uses_ids, now_ms), True
     session = sessions.resume(request.session_id, request.session_epoch, uses_ids)
     session.last_fetch_ms = now_ms
-    forgotten = []
-    for topic in request.forgotten_topics_data:
-        name = broker.replicas.topic_name(topic.topic_id) if uses_ids else topic.topic
-        if name is not None:
-            forgotten += [TopicPartition(name, index) for index in topic.partitions]
-    sessions.forget(session, forgotten)
+    sessions.forget(session, session.meant_by(request.forgotten_topics_data))
     sessions.update(session, items)
     return session, False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 
 import pytest
 
@@ -201,3 +202,22 @@ def test_who_got_nothing_for_want_of_room_keeps_its_turn() -> None:
 def test_an_answer_for_a_partition_that_was_forgotten_is_dropped() -> None:
     session = Sessions().opened(item(TP))
     assert changed_answers(session, {OTHER: answer(b"x")}) == {}
+
+
+def forgotten(topic: str, topic_id: bytes) -> messages.fetch_request.ForgottenTopic:
+    return messages.fetch_request.ForgottenTopic(topic=topic, topic_id=topic_id, partitions=[0])
+
+
+def test_a_topic_is_taken_out_by_the_id_with_which_it_came() -> None:
+    """Once it is deleted nobody else knows what the id stood for, and each fetch would be answered at once with its error."""
+    cache = Sessions()
+    session = cache.opened(replace(item(), topic_id=b"old"))
+    assert session.meant_by([forgotten("", b"other")]) == []
+    assert session.meant_by([forgotten("", b"old")]) == [TP]
+    cache.update(session, [replace(item(), topic_id=b"new")])
+    assert session.meant_by([forgotten("", b"old")]) == []
+
+
+def test_without_ids_a_topic_is_taken_out_by_its_name() -> None:
+    session = FetchSession(1, is_follower=False, uses_topic_ids=False, now_ms=0.0)
+    assert session.meant_by([forgotten("t", bytes(16))]) == [TP]

@@ -61,8 +61,8 @@ def test_a_session_goes_on_and_begins_anew() -> None:
     session = FetchSessionState()
     session.reset([TP])
     assert (list(session.changed), session.session_id, session.epoch) == ([TP], 0, 0)
-    session.changed.clear()
-    session.sent.add(TP)
+    session.send(TP, b"id")
+    assert not session.changed
     session.answered(7)
     assert (session.session_id, session.epoch) == (7, 1)
     session.epoch = 0x7FFFFFFF
@@ -75,14 +75,39 @@ def test_a_session_goes_on_and_begins_anew() -> None:
 def test_what_is_forgotten_is_said_once_and_not_when_it_is_sent_again() -> None:
     session = FetchSessionState()
     other = TopicPartition("t", 1)
-    session.sent |= {TP, other}
-    session.forget(TP, b"id")
-    session.forget(other, b"id")
-    session.sent.add(other)
-    assert session.take_forgotten() == {TP: b"id"}
-    assert session.take_forgotten() == {}
-    session.forget(TopicPartition("never", 0), b"id")
-    assert session.take_forgotten() == {}
+    session.send(TP, b"id")
+    session.send(other, b"id")
+    session.forget(TP)
+    session.forget(other)
+    session.send(other, b"id")
+    assert session.take_forgotten() == [(TP, b"id")]
+    assert session.take_forgotten() == []
+    session.forget(TopicPartition("never", 0))
+    assert session.take_forgotten() == []
+
+
+@pytest.mark.parametrize(("uses_topic_ids", "forgotten"), [(True, [(TP, b"old")]), (False, [])])
+@pytest.mark.parametrize("stopped_between", [True, False])
+def test_a_topic_made_again_is_another_one_in_a_session_of_ids(
+    uses_topic_ids: bool, forgotten: list[tuple[TopicPartition, bytes]], stopped_between: bool
+) -> None:
+    session = FetchSessionState()
+    session.uses_topic_ids = uses_topic_ids
+    session.send(TP, b"old")
+    if stopped_between:
+        session.forget(TP)
+    assert session.knows(TP, b"old") is not stopped_between
+    session.send(TP, b"new")
+    assert session.knows(TP, b"new")
+    assert session.knows(TP, b"old") is not uses_topic_ids
+    assert session.take_forgotten() == forgotten
+
+
+def test_what_the_leader_tells_unasked_is_forgotten() -> None:
+    session = FetchSessionState()
+    session.uses_topic_ids = True
+    session.refuse(TP, b"unknown")
+    assert session.take_forgotten() == [(TP, b"unknown")]
 
 
 # The loop
