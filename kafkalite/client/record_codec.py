@@ -18,7 +18,7 @@ from aiokafka.record.default_records import (  # type: ignore[import-untyped]
 )
 
 from kafkalite.client.errors import ClientError, RecordDeserializationError, error_of
-from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecord, ConsumerRecordDraft, Header
+from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecord, Header
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import compress
 from kafkalite.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader, assemble_batch, records_of
@@ -28,8 +28,7 @@ UNREADABLE = (CorruptRecordException, ValueError, IndexError)
 """What decoders raise for bytes that are no records."""
 
 _NO_HEADERS: tuple[Header, ...] = ()
-"""Shared by all records without headers. With a list for each, the records of one poll are enough new objects to set off a collection of
-garbage, and every so many of those look at the whole heap: measured, that took longer than reading."""
+"""Shared by all records without headers: a list for each is an object more to make, and for the garbage collector to follow."""
 
 RECORD_OVERHEAD_BYTES = 31
 """The most that a record takes beside the contents of key, value and headers."""
@@ -180,46 +179,52 @@ class RecordReader:
     def _read_bytes(self, found: list[ConsumerRecord], limit: int) -> None:
         topic, partition = self._topic_partition
         epoch, time_type, append_time = self._shared()
-        new, append = ConsumerRecordDraft, found.append
+        append = found.append
         for record in islice(self._records, limit):
-            draft = new()
-            draft.topic = topic
-            draft.partition = partition
-            draft.offset = record.offset
-            draft.timestamp = record.timestamp if append_time is None else append_time
-            draft.timestamp_type = time_type
-            draft.key = record.key
-            draft.value = record.value
-            draft.headers = record.headers or _NO_HEADERS
-            draft.leader_epoch = epoch
-            draft.__class__ = ConsumerRecord  # type: ignore[assignment]
-            append(draft)  # type: ignore[arg-type]
+            append(
+                ConsumerRecord(
+                    topic,
+                    partition,
+                    record.offset,
+                    record.timestamp if append_time is None else append_time,
+                    time_type,
+                    record.key,
+                    record.value,
+                    record.headers or _NO_HEADERS,
+                    epoch,
+                )
+            )
 
     def _read_decoded(
         self, found: list[ConsumerRecord], limit: int, to_key: Decode | None, to_value: Decode | None
     ) -> None:
         topic, partition = self._topic_partition
         epoch, time_type, append_time = self._shared()
-        new, append = ConsumerRecordDraft, found.append
+        append = found.append
         for record in islice(self._records, limit):
-            draft = new()
-            draft.topic = topic
-            draft.partition = partition
-            draft.offset = record.offset
-            draft.timestamp = record.timestamp if append_time is None else append_time
-            draft.timestamp_type = time_type
-            key, value = record.key, record.value
+            offset, key, value = record.offset, record.key, record.value
             part = "key"
             try:
-                draft.key = key if to_key is None or key is None else to_key(key)
+                if to_key is not None and key is not None:
+                    key = to_key(key)
                 part = "value"
-                draft.value = value if to_value is None or value is None else to_value(value)
+                if to_value is not None and value is not None:
+                    value = to_value(value)
             except Exception as problem:
-                raise RecordDeserializationError(self._topic_partition, draft.offset, part, problem) from problem
-            draft.headers = record.headers or _NO_HEADERS
-            draft.leader_epoch = epoch
-            draft.__class__ = ConsumerRecord  # type: ignore[assignment]
-            append(draft)  # type: ignore[arg-type]
+                raise RecordDeserializationError(self._topic_partition, offset, part, problem) from problem
+            append(
+                ConsumerRecord(
+                    topic,
+                    partition,
+                    offset,
+                    record.timestamp if append_time is None else append_time,
+                    time_type,
+                    key,
+                    value,
+                    record.headers or _NO_HEADERS,
+                    epoch,
+                )
+            )
 
     def _shared(self) -> tuple[int, int, int | None]:
         """What the records have in common: leader epoch, type of the timestamp, and the timestamp if the broker set it."""
