@@ -21,6 +21,10 @@ from kafkalite.client.config_admin import ConfigChange as ConfigChange
 from kafkalite.client.config_admin import ConfigEntry as ConfigEntry
 from kafkalite.client.config_admin import ConfigResource as ConfigResource
 from kafkalite.client.config_admin import ConfigSynonym as ConfigSynonym
+from kafkalite.client.credential_admin import CredentialAdmin
+from kafkalite.client.credential_admin import ScramCredentialInfo as ScramCredentialInfo
+from kafkalite.client.credential_admin import ScramDeletion as ScramDeletion
+from kafkalite.client.credential_admin import ScramUpsertion as ScramUpsertion
 from kafkalite.client.errors import AdminError as AdminError
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.client.group_admin import GroupAdmin
@@ -109,7 +113,7 @@ class ClusterDescription:
         }
 
 
-class Admin(RecordAdmin, ConfigAdmin, QuotaAdmin, LogDirAdmin, PartitionAdmin, GroupAdmin):
+class Admin(RecordAdmin, ConfigAdmin, QuotaAdmin, CredentialAdmin, LogDirAdmin, PartitionAdmin, GroupAdmin):
     """Administrative calls. Use it as `async with Admin(bootstrap_servers=…) as admin`, or `connect` and `close` it.
 
     `request_timeout_ms` bounds one request, `default_api_timeout_ms` a whole call with its retries.

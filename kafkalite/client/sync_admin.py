@@ -23,6 +23,9 @@ from kafkalite.client.admin import (
     QuotaEntity,
     QuotaFilter,
     Replica,
+    ScramCredentialInfo,
+    ScramDeletion,
+    ScramUpsertion,
     TopicDescription,
 )
 from kafkalite.client.options import options_from_config
@@ -161,6 +164,12 @@ class SyncAdmin(SyncFace):
         self, changes: Mapping[QuotaEntity, Mapping[str, float | None]], *, validate_only: bool = False
     ) -> None:
         self._running().call(self._core.alter_client_quotas(changes, validate_only=validate_only))
+
+    def describe_user_scram_credentials(self, users: Iterable[str] = ()) -> dict[str, tuple[ScramCredentialInfo, ...]]:
+        return self._running().call(self._core.describe_user_scram_credentials(users))
+
+    def alter_user_scram_credentials(self, changes: Iterable[ScramUpsertion | ScramDeletion]) -> None:
+        self._running().call(self._core.alter_user_scram_credentials(changes))
 
     def describe_log_dirs(
         self, brokers: Iterable[int] | None = None, partitions: Iterable[TopicPartition] | None = None

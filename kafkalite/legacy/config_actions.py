@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.legacy import configs as tool
-from kafkalite.legacy.failures import BrokerFailure, InvalidConfiguration, ToolError
+from kafkalite.legacy.failures import InvalidConfiguration, ToolError
 from kafkalite.legacy.java_text import double
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import ConfigEntry
+    from kafkalite.client.config_admin import ConfigEntry
+    from kafkalite.client.credential_admin import ScramDeletion, ScramUpsertion
     from kafkalite.client.quota_admin import ClientQuota, QuotaEntity, QuotaFilter
     from kafkalite.legacy.admin_session import AdminSession
     from kafkalite.legacy.option_parser import Options
@@ -20,6 +21,8 @@ _NOT_IN_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 _KEY: Final = re.compile(r"[a-zA-Z0-9._-]*")
 _PLAIN_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,248}")
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_CREDENTIAL: Final = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
+_LEAST_ITERATIONS: Final = 4096
 _QUOTAS: Final = ("consumer_byte_rate", "controller_mutation_rate", "producer_byte_rate", "request_percentage")
 _IP_QUOTAS: Final = ("connection_creation_rate",)
 _RESOURCES: Final = {"topics": "topic", "brokers": "broker", "broker-loggers": "broker_logger"}
@@ -65,8 +68,10 @@ async def alter(session: AdminSession, options: Options) -> None:
     if kind in _RESOURCES:
         await _alter_resource(session, kind, name, added, deleted)
     elif kind in ("users", "clients"):
-        _check_quota_names(types, names, added, deleted)
-        await _alter_quotas(session, types, names, added, deleted)
+        if _are_credentials(types, names, added, deleted):
+            await _alter_credentials(session, names[0], added, deleted)
+        else:
+            await _alter_quotas(session, types, names, added, deleted)
     elif kind == "ips":
         unknown = [each for each in (*added, *deleted) if each not in _IP_QUOTAS]
         if unknown:
@@ -105,9 +110,10 @@ async def _alter_resource(
     await session.call("incrementalAlterConfigs", lambda admin: admin.incremental_alter_configs({resource: changes}))
 
 
-def _check_quota_names(
+def _are_credentials(
     types: Sequence[str], names: Sequence[str], added: Mapping[str, str], deleted: Sequence[str]
-) -> None:
+) -> bool:
+    """Are SCRAM credentials to be altered, and not quotas? ToolError for what is neither, or both."""
     for what, keys in (("added", list(added)), ("deleted", list(deleted))):
         scram = [each for each in keys if each in _SCRAM]
         unknown = [each for each in keys if each not in _SCRAM and each not in _QUOTAS]
@@ -125,7 +131,7 @@ def _check_quota_names(
             )
     scram = [each for each in (*added, *deleted) if each in _SCRAM]
     if not scram:
-        return
+        return False
     if "" in names:
         raise ToolError(
             "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using --bootstrap-server."
@@ -134,7 +140,35 @@ def _check_quota_names(
         raise ToolError(
             "Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using --bootstrap-server."
         )
-    raise _unsupported_api("ALTER_USER_SCRAM_CREDENTIALS")
+    return True
+
+
+def password_and_iterations(mechanism: str, given: str, form: re.Pattern[str] = _CREDENTIAL) -> tuple[str, int]:
+    """Of "iterations=N,password=…". ToolError, also for fewer iterations than the mechanism wants."""
+    match = form.fullmatch(given)
+    if match is None:
+        raise ToolError(f"Invalid credential property {mechanism.replace('-', '_')}={given}")
+    if match[1] in ("", "-"):
+        raise ToolError(f'For input string: "{match[1]}"')
+    iterations = _LEAST_ITERATIONS if match[1] in (None, "-1") else int(match[1])
+    if iterations < _LEAST_ITERATIONS:
+        raise ToolError(
+            f"Iterations {iterations} is less than the minimum {_LEAST_ITERATIONS} required for {mechanism}"
+        )
+    return match[2], iterations
+
+
+async def _alter_credentials(
+    session: AdminSession, user: str, added: Mapping[str, str], deleted: Sequence[str]
+) -> None:
+    from kafkalite.client.credential_admin import ScramDeletion, ScramUpsertion
+
+    changes: list[ScramUpsertion | ScramDeletion] = [ScramDeletion(user, mechanism) for mechanism in deleted]
+    changes += [
+        ScramUpsertion(user, mechanism, *password_and_iterations(mechanism, given))
+        for mechanism, given in added.items()
+    ]
+    await session.call("alterUserScramCredentials", lambda admin: admin.alter_user_scram_credentials(changes))
 
 
 async def _alter_quotas(
@@ -231,7 +265,16 @@ async def _describe_quotas(session: AdminSession, types: Sequence[str], names: S
         values = ", ".join(f"{key}={double(value)}" for key, value in found.quotas.items())
         print(f"Quota configs for {_shown_entity(found.entity)} are {values}")
     if "clients" not in types and "ips" not in types and "" not in names:
-        raise _unsupported_api("DESCRIBE_USER_SCRAM_CREDENTIALS")
+        await _describe_credentials(session, names)
+
+
+async def _describe_credentials(session: AdminSession, users: Sequence[str]) -> None:
+    found = await session.call(
+        "describeUserScramCredentials", lambda admin: admin.describe_user_scram_credentials(users)
+    )
+    for user, credentials in found.items():
+        shown = ", ".join(f"{each.mechanism}=iterations={each.iterations}" for each in credentials)
+        print(f"SCRAM credential configs for user-principal '{user}' are {shown}")
 
 
 def _shown_entity(entity: QuotaEntity) -> str:
@@ -256,11 +299,3 @@ def _filter(kind: str, name: str | None) -> QuotaFilter:
 
 def _unsupported(kind: str) -> ToolError:
     return ToolError(f"Unsupported entity type: {kind}")
-
-
-def _unsupported_api(name: str) -> BrokerFailure:
-    from kafkalite.errors import ErrorCode
-
-    return BrokerFailure(
-        ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name}", "UnsupportedVersionException"
-    )

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import re
 import secrets
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
 from kafkalite.legacy import configs as tool
-from kafkalite.legacy.config_actions import added_configs, deleted_configs
+from kafkalite.legacy.config_actions import added_configs, deleted_configs, password_and_iterations
 from kafkalite.legacy.failures import InvalidConfiguration, ToolError
 from kafkalite.legacy.zookeeper_store import live_brokers, read_config, with_store, write_config
+from kafkalite.protocol.scram import ScramMechanism, credential_of, salted_password
 from zk import paths
 from zk.store import NoNodeError, Store
 
 if TYPE_CHECKING:
     from kafkalite.legacy.option_parser import Options
 
-_MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _CREDENTIAL: Final = re.compile(r"(?:iterations=([0-9]*),)?password=(.*)")
-_LEAST_ITERATIONS: Final = 4096
+_MECHANISMS: Final = {each.config_key: each for each in ScramMechanism}
 _SALT_BYTES: Final = 32
 _SHOWN_TYPES: Final = {"users": "user-principal"}
 
@@ -80,21 +77,10 @@ async def _check_down(store: Store, name: str, refusal: str) -> None:
 
 
 def credential(mechanism: str, given: str) -> str:
-    """A SCRAM credential as brokers keep it, of "iterations=N,password=…" (RFC 5802). ToolError."""
-    match = _CREDENTIAL.fullmatch(given)
-    if match is None:
-        raise ToolError(f"Invalid credential property {mechanism}={given}")
-    iterations, password = int(match[1] or _LEAST_ITERATIONS), match[2].encode()
-    if iterations < _LEAST_ITERATIONS:
-        raise ToolError(
-            f"Iterations {iterations} is less than the minimum {_LEAST_ITERATIONS} required for {mechanism}"
-        )
-    algorithm, salt = _MECHANISMS[mechanism], secrets.token_bytes(_SALT_BYTES)
-    salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
-    stored = hashlib.new(algorithm, hmac.digest(salted, b"Client Key", algorithm)).digest()
-    server = hmac.digest(salted, b"Server Key", algorithm)
-    encoded = [base64.b64encode(each).decode() for each in (salt, stored, server)]
-    return f"salt={encoded[0]},stored_key={encoded[1]},server_key={encoded[2]},iterations={iterations}"
+    """A SCRAM credential as brokers keep it, of "iterations=N,password=…". ToolError."""
+    password, iterations = password_and_iterations(mechanism.replace("-", "_"), given, _CREDENTIAL)
+    kind, salt = _MECHANISMS[mechanism], secrets.token_bytes(_SALT_BYTES)
+    return credential_of(kind, salted_password(kind, password, salt, iterations), salt, iterations).encode()
 
 
 async def _describe(store: Store, kind: str, name: str | None) -> None:

@@ -318,6 +318,36 @@ def test_quotas(tools: Comparison) -> None:
     configs("--alter", "--ip", "no.such.invalid", "--add-config", "connection_creation_rate=10")
 
 
+def test_credentials_of_users(tools: Comparison) -> None:
+    def configs(*arguments: str) -> str:
+        return tools.same(
+            "kafka-configs", "@", *arguments, unordered=True, mask=_values_in_order, settles="--describe" in arguments
+        )
+
+    described = ("--describe", "--entity-type", "users")
+    user = ("--entity-type", "users", "--entity-name", "WHO-u")
+    configs("--alter", *user, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=x],SCRAM-SHA-512=[password=y]")
+    configs(*described, "--entity-name", "WHO-u")
+    configs("--alter", *user, "--add-config", "producer_byte_rate=7")
+    configs("--describe", "--user", "WHO-u")
+    configs(*described)
+    configs(*described, "--entity-name", "WHO-nobody")
+    configs("--alter", *user, "--add-config", "SCRAM-SHA-256=[iterations=-1,password=x]")
+    for wrong in (
+        "SCRAM-SHA-256=[iterations=4095,password=x]",
+        "SCRAM-SHA-256=[iterations=16385,password=x]",
+        "SCRAM-SHA-256=[iterations=8192]",
+        "SCRAM-SHA-256=[iterations=,password=x]",
+        "SCRAM-SHA-256=[iterations=-2,password=x]",
+        "SCRAM-SHA-256=x",
+    ):
+        configs("--alter", *user, "--add-config", wrong)
+    for gone in ("SCRAM-SHA-256", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        configs("--alter", *user, "--delete-config", gone)
+    configs("--describe", "--user", "WHO-u")
+    configs("--alter", *user, "--delete-config", "producer_byte_rate")
+
+
 def _values_in_order(text: str) -> str:
     """Kafka lists quotas in the order of a hash map."""
     return re.sub(r"(?<= are )(.+)", lambda match: ", ".join(sorted(match[1].split(", "))), text)

@@ -374,6 +374,8 @@ def test_zookeeper_instead_of_brokers(cluster: LocalCluster, tools: Comparison, 
     )
     shown = tools.apache.run("kafka-configs", *zookeeper, "--describe", *scram).stdout
     assert re.search(r"SCRAM-SHA-512=salt=\S+,stored_key=\S+,server_key=\S+,iterations=5000", shown)
+    for wrong in ("x", "[iterations=,password=p]", "[iterations=-1,password=p]", "[iterations=5,password=p]"):
+        tools.same("kafka-configs", *zookeeper, "--alter", *scram, "--add-config", f"SCRAM-SHA-512={wrong}")
     assert "Topic old is marked for deletion." in topics("--delete", "--topic", "old")
 
 

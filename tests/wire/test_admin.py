@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -13,6 +15,10 @@ import kafka
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -20,11 +26,16 @@ from confluent_kafka.admin import (
     ConfigSource,
     NewTopic,
     OffsetSpec,
+    ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
+from kafka.admin import ACL, AbortTransactionSpec, ConfigResourceType, MemberToRemove, ResourcePattern
 from kafka.admin import ConfigResource as OtherResource
-from kafka.admin import ConfigResourceType, MemberToRemove
-from kafka.structs import OffsetAndMetadata
+from kafka.structs import OffsetAndMetadata, TopicPartitionReplica
 
 from kafkalite.testing.broker_process import wait_until
 from tests.wire.clients import CLIENTS, Record
@@ -87,7 +98,7 @@ def test_the_cluster_is_described(admin: AdminClient) -> None:
     described = admin.describe_cluster(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
     assert sorted(node.id for node in described.nodes) == [1, 2, 3]
     assert described.controller.id in (1, 2, 3)
-    assert described.cluster_id == admin.list_topics(timeout=TIMEOUT_S).cluster_id
+    assert described.cluster_id == admin.list_topics(timeout=TIMEOUT_S).cluster_id == admin.cluster_id()
 
 
 def test_settings_of_a_topic(admin: AdminClient, make_topic: TopicMaker) -> None:
@@ -180,6 +191,51 @@ def test_offsets_of_a_group(servers: str, admin: AdminClient, make_topic: TopicM
     assert group not in {each.group_id for each in listed.valid}
 
 
+def test_credentials_of_users(admin: AdminClient) -> None:
+    user, mechanism = f"user-{uuid.uuid4()}", ScramMechanism.SCRAM_SHA_256
+
+    def alter_credentials(*changes: Any) -> Any:
+        return admin.alter_user_scram_credentials(list(changes), request_timeout=TIMEOUT_S)[user]
+
+    def described() -> Any:
+        return admin.describe_user_scram_credentials([user], request_timeout=TIMEOUT_S)[user]
+
+    wanted = [
+        UserScramCredentialUpsertion(user, ScramCredentialInfo(each, 8192), b"secret")
+        for each in (mechanism, ScramMechanism.SCRAM_SHA_512)
+    ]
+    alter_credentials(*wanted).result(TIMEOUT_S)
+    found = described().result(TIMEOUT_S).scram_credential_infos
+    assert [(each.mechanism, each.iterations) for each in found] == [
+        (mechanism, 8192),
+        (ScramMechanism.SCRAM_SHA_512, 8192),
+    ]
+    everybody = admin.describe_user_scram_credentials(request_timeout=TIMEOUT_S)
+    assert user in everybody.result(TIMEOUT_S)  # type: ignore[union-attr]
+    weak = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4095), b"secret")
+    assert code_of(alter_credentials(weak)) == confluent_kafka.KafkaError.UNACCEPTABLE_CREDENTIAL
+    deletions = [UserScramCredentialDeletion(user, each.scram_credential_info.mechanism) for each in wanted]
+    alter_credentials(*deletions).result(TIMEOUT_S)
+    assert code_of(described()) == confluent_kafka.KafkaError.RESOURCE_NOT_FOUND
+    assert code_of(alter_credentials(deletions[0])) == confluent_kafka.KafkaError.RESOURCE_NOT_FOUND
+
+
+def test_there_are_no_acls_without_an_authorizer(admin: AdminClient) -> None:
+    pattern, operation, allow = ResourcePatternType.LITERAL, AclOperation.READ, AclPermissionType.ALLOW
+    parts = (ResourceType.TOPIC, "t", pattern, "User:ann", "*", operation, allow)
+    wanted, wanted_filter = AclBinding(*parts), AclBindingFilter(*parts)
+    disabled = confluent_kafka.KafkaError.SECURITY_DISABLED
+    # The client gives an empty list for a refusal of the whole request, whoever refuses.
+    assert admin.describe_acls(wanted_filter, request_timeout=TIMEOUT_S).result(TIMEOUT_S) == []
+    assert code_of(admin.create_acls([wanted], request_timeout=TIMEOUT_S)[wanted]) == disabled
+    assert code_of(admin.delete_acls([wanted_filter], request_timeout=TIMEOUT_S)[wanted_filter]) == disabled
+
+
+def test_calls_that_ask_no_broker(admin: AdminClient) -> None:
+    assert admin.poll(0) == 0
+    admin.set_sasl_credentials("ann", "secret")
+
+
 # kafka-python
 
 
@@ -226,6 +282,19 @@ def test_the_cluster_with_kafka_python(other_admin: kafka.KafkaAdminClient) -> N
     assert sorted(each.get("node_id", each.get("broker_id")) for each in described["brokers"]) == [1, 2, 3]
     assert not other_admin.describe_features().get("finalized_features")
     assert other_admin.get_broker_version_data(1).broker_version >= (2, 6)
+    versions = {key.name: versions for key, versions in other_admin.api_versions().items()}
+    assert versions["AlterUserScramCredentials"] == (0, 0) and versions["ListTransactions"] == (0, 1)
+
+
+def test_log_directories_with_kafka_python(other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker) -> None:
+    topic = make_topic()
+    found = {each["broker"]: each["log_dirs"] for each in other_admin.describe_log_dirs([topic])}
+    assert sorted(found) == [1, 2, 3]
+    (directory,) = found[1]
+    assert [each["name"] for each in directory["topics"]] == [topic]
+    here, nowhere = TopicPartitionReplica(topic, 0, 1), TopicPartitionReplica(topic, 0, 2)
+    moved = other_admin.alter_replica_log_dirs({here: directory["log_dir"], nowhere: "/nowhere"})
+    assert moved == {here: kafka.errors.NoError, nowhere: kafka.errors.LogDirNotFoundError}
 
 
 def test_records_and_producers_with_kafka_python(
@@ -299,6 +368,88 @@ def test_a_member_is_removed_with_kafka_python(
 
 
 def test_what_apache_kafka_has_without_zookeeper_only_is_not_offered(other_admin: kafka.KafkaAdminClient) -> None:
-    for call in (other_admin.describe_metadata_quorum, lambda: other_admin.describe_topic_partitions(["t"])):
+    for call in (
+        other_admin.describe_metadata_quorum,
+        other_admin.list_config_resources,
+        lambda: other_admin.describe_topic_partitions(["t"]),
+    ):
         with pytest.raises(kafka.errors.UnsupportedVersionError):
             call()
+
+
+def test_credentials_with_kafka_python(servers: str, other_admin: kafka.KafkaAdminClient) -> None:
+    user, mechanism = f"user-{uuid.uuid4()}", "SCRAM-SHA-512"
+
+    def altered(change: Any) -> bool:
+        """Done? This client asks any broker, always the same one; only the controller alters."""
+        asking = kafka.KafkaAdminClient(bootstrap_servers=servers.split(","))
+        try:
+            asking.alter_user_scram_credentials([change])
+            found = other_admin.describe_user_scram_credentials([user])[user]["credential_infos"]
+            return bool(found) == isinstance(change, kafka.admin.UserScramCredentialUpsertion)
+        finally:
+            asking.close()
+
+    wanted = kafka.admin.UserScramCredentialUpsertion(user, mechanism, "secret", iterations=5000)
+    wait_until(lambda: altered(wanted), "the credential", TIMEOUT_S)
+    (info,) = other_admin.describe_user_scram_credentials([user])[user]["credential_infos"]
+    assert (info["mechanism"].name, info["iterations"]) == ("SCRAM_SHA_512", 5000)
+    assert user in other_admin.describe_user_scram_credentials()
+    wait_until(lambda: altered(kafka.admin.UserScramCredentialDeletion(user, mechanism)), "its end", TIMEOUT_S)
+    assert "does not exist" in other_admin.describe_user_scram_credentials([user])[user]["error"]
+    refused = other_admin.alter_user_scram_credentials([kafka.admin.UserScramCredentialDeletion(user, mechanism)])
+    assert list(refused) == [user]
+
+
+def test_there_are_no_acls_with_kafka_python(other_admin: kafka.KafkaAdminClient) -> None:
+    acl = ACL(
+        "User:ann",
+        "*",
+        kafka.admin.ACLOperation.READ,
+        kafka.admin.ACLPermissionType.ALLOW,
+        ResourcePattern(kafka.admin.ResourceType.TOPIC, "t"),
+    )
+    disabled = kafka.errors.SecurityDisabledError
+    with pytest.raises(disabled):
+        other_admin.describe_acls(acl)
+    assert other_admin.create_acls([acl])["failed"] == [disabled]
+    ((_, matching, error),) = other_admin.delete_acls([acl])
+    assert (matching, error) == ([], disabled)
+
+
+def test_features_with_kafka_python(other_admin: kafka.KafkaAdminClient) -> None:
+    for validate_only in (False, True):
+        answer = other_admin.update_features({"group.version": 1}, validate_only=validate_only)
+        assert "the provided feature is not supported" in answer["group.version"]
+
+
+def test_transactions_with_kafka_python(
+    other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker, pytestconfig: pytest.Config
+) -> None:
+    assert other_admin.list_transactions() == {1: [], 2: [], 3: []}
+    assert other_admin.list_transactions(state_filters=["Ongoing"], duration_filter_ms=1) == {1: [], 2: [], 3: []}
+    assert other_admin.find_hanging_transactions() == []
+    with pytest.raises((kafka.errors.CoordinatorNotAvailableError, kafka.errors.TransactionalIdNotFoundError)):
+        other_admin.describe_transactions(["never used"])
+    if pytestconfig.getoption("--apache"):  # it writes the marker
+        return
+    partition = kafka.TopicPartition(make_topic(), 0)
+    with pytest.raises(kafka.errors.UnsupportedVersionError, match="WriteTxnMarkers"):
+        other_admin.abort_transaction(AbortTransactionSpec(partition, 1, 0))
+
+
+CALLED_AS = {"admin": AdminClient, "other_admin": kafka.KafkaAdminClient}
+"""The names under which the tests of this folder have the two clients."""
+UNNAMED = {"close"}
+"""What is called under another name: the end of a client, by fixtures."""
+
+
+def test_every_administrative_call_of_both_clients_is_tested() -> None:
+    called: dict[str, set[str]] = {name: set() for name in CALLED_AS}
+    for path in Path(__file__).parent.glob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in called:
+                called[node.value.id].add(node.attr)
+    for name, client in CALLED_AS.items():
+        offered = {each for each in dir(client) if not each.startswith("_") and callable(getattr(client, each))}
+        assert offered - called[name] - UNNAMED == set(), f"methods of {client.__name__} without a test"
