@@ -16,11 +16,12 @@ Key = TypeVar("Key")
 
 
 class AdminCalls:
-    """See the module; `Admin` sets the attributes."""
+    """See the module. Whoever needs one part of `Admin` alone makes it over a cluster that is connected, and closes that."""
 
-    _cluster: ClusterClient
-    _request_timeout_ms: int
-    _api_timeout_s: float
+    def __init__(self, cluster: ClusterClient, request_timeout_ms: int, default_api_timeout_ms: int) -> None:
+        self._cluster = cluster
+        self._request_timeout_ms = request_timeout_ms
+        self._api_timeout_s = default_api_timeout_ms / 1000
 
     def _timeout(self, timeout_ms: int | None) -> int:
         return self._request_timeout_ms if timeout_ms is None else timeout_ms

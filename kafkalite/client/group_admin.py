@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from kafkalite.client.admin_calls import AdminCalls, all_of, by_topic, each_of
 from kafkalite.client.consumer_protocol import NO_GENERATION, PROTOCOL_TYPE, decode_assignment, decode_subscription
 from kafkalite.client.errors import AdminError, ClientError, error_of
-from kafkalite.client.records import OffsetAndMetadata
+from kafkalite.client.offsets import OffsetAndMetadata
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkalite.client.cluster_client import ClusterClient
 from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of
-from kafkalite.client.records import OffsetAndTimestamp
+from kafkalite.client.offsets import OffsetAndTimestamp
 from kafkalite.client.retry import is_retriable
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages

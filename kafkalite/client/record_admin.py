@@ -9,7 +9,7 @@ from typing import Any, Final
 from kafkalite.client.admin_calls import AdminCalls
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
-from kafkalite.client.records import OffsetAndTimestamp
+from kafkalite.client.offsets import OffsetAndTimestamp
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition

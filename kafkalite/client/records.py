@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from kafkalite.client.offsets import OffsetAndMetadata as OffsetAndMetadata
+from kafkalite.client.offsets import OffsetAndTimestamp as OffsetAndTimestamp
 from kafkalite.types import TopicPartition
 
 Header = tuple[str, bytes | None]
@@ -59,30 +61,6 @@ class RecordMetadata:
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetAndTimestamp:
-    """The answer to a search by time: the first offset whose timestamp (ms) is at or after the one asked for."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int = -1
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetAndMetadata:
-    """A committed position: the offset of the next record to read, and a note of the program's. The leader epoch is -1 when unknown."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalite.errors import ErrorCode
@@ -12,11 +11,13 @@ from kafkalite.legacy.failures import BrokerFailure, ToolError
 from kafkalite.legacy.servers import check_servers
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import Admin
+    from kafkalite.client.cluster_client import ClusterClient
     from kafkalite.client.errors import AdminError, ClientError
+    from kafkalite.legacy.admin_parts import AdminParts
 
 Result = TypeVar("Result")
 
+_CLIENT_ID: Final = "kafkalite-admin"
 _DEFAULT_API_TIMEOUT_MS: Final = 60_000
 _REQUEST_TIMEOUT_MS: Final = 30_000
 _FIRST_BACKOFF_S: Final = 0.05
@@ -28,7 +29,8 @@ def read_properties_file(path: str) -> dict[str, str]:
     from kafkalite.config.properties import parse_properties
 
     try:
-        return parse_properties(Path(path).read_bytes().decode("utf-8"))
+        with open(path, "rb") as file:
+            return parse_properties(file.read().decode("utf-8"))
     except FileNotFoundError:
         raise ToolError(path, "java.nio.file.NoSuchFileException") from None
 
@@ -43,18 +45,19 @@ def admin_properties(path: str | None, servers: str, **defaults: str) -> dict[st
 
 
 class AdminSession:
-    """One admin client, made when it is first needed.
+    """One way to the cluster, made when it is first needed.
 
     `properties` are those of Kafka's admin client; what ours has no use for is ignored.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = dict(properties)
-        self._admin: Admin | None = None
-        self._timeout_s = int(properties.get("default.api.timeout.ms", _DEFAULT_API_TIMEOUT_MS)) / 1000
+        self._cluster: ClusterClient | None = None
+        self._request_timeout_ms = int(properties.get("request.timeout.ms", _REQUEST_TIMEOUT_MS))
+        self._api_timeout_ms = int(properties.get("default.api.timeout.ms", _DEFAULT_API_TIMEOUT_MS))
 
     async def call(
-        self, name: str, work: Callable[[Admin], Awaitable[Result]], timeout_ms: int | None = None
+        self, name: str, work: Callable[[AdminParts], Awaitable[Result]], timeout_ms: int | None = None
     ) -> Result:
         """What `work` gives. `name` is that of the call in Kafka's client, for its message that no broker could be asked.
 
@@ -63,7 +66,7 @@ class AdminSession:
         from kafkalite.client.errors import AdminError, ClientError, ClientTimeoutError, NoBrokersAvailableError
 
         try:
-            async with asyncio.timeout(self._timeout_s if timeout_ms is None else timeout_ms / 1000):
+            async with asyncio.timeout((self._api_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
                 return await work(await self._connected())
         except (NoBrokersAvailableError, ClientTimeoutError, OSError, TimeoutError):
             raise _unassigned(name) from None
@@ -72,45 +75,41 @@ class AdminSession:
         except ClientError as problem:
             raise _failure_of(problem, name) from None
 
-    async def _connected(self) -> Admin:
+    async def _connected(self) -> AdminParts:
         """Tries until the cluster answers; `call` bounds the time."""
         from kafkalite.client.errors import NoBrokersAvailableError
+        from kafkalite.legacy.admin_parts import AdminParts
 
         backoff_s = _FIRST_BACKOFF_S
-        while self._admin is None:
-            admin = self._new_admin()
+        while self._cluster is None:
+            cluster = self._new_cluster()
             try:
-                await admin.connect(self._timeout_s)
-                self._admin = admin
+                await cluster.connect(self._api_timeout_ms / 1000)
+                self._cluster = cluster
             except NoBrokersAvailableError:
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, _LONGEST_BACKOFF_S)
             finally:
-                if self._admin is None:
-                    await admin.close()
-        return self._admin
+                if self._cluster is None:
+                    await cluster.close()
+        return AdminParts(self._cluster, self._request_timeout_ms, self._api_timeout_ms)
 
-    def _new_admin(self) -> Admin:
-        from kafkalite.client.admin import Admin
+    def _new_cluster(self) -> ClusterClient:
+        from kafkalite.client.cluster_client import ClusterClient
+        from kafkalite.client.retry import RetryPolicy
 
-        return Admin(**client_options(self._properties))
+        backoff_ms = self._properties.get("retry.backoff.ms")
+        return ClusterClient(
+            self._properties["bootstrap.servers"],
+            client_id=self._properties.get("client.id", _CLIENT_ID),
+            request_timeout_ms=self._request_timeout_ms,
+            retry=RetryPolicy() if backoff_ms is None else RetryPolicy(float(backoff_ms)),
+            security_protocol=self._properties.get("security.protocol", "PLAINTEXT"),
+        )
 
     async def close(self) -> None:
-        if self._admin is not None:
-            await self._admin.close()
-
-
-def client_options(properties: Mapping[str, str]) -> dict[str, Any]:
-    """The options that all our clients have, from Kafka's settings."""
-    options: dict[str, Any] = {
-        "bootstrap_servers": properties["bootstrap.servers"],
-        "request_timeout_ms": int(properties.get("request.timeout.ms", _REQUEST_TIMEOUT_MS)),
-        "security_protocol": properties.get("security.protocol", "PLAINTEXT"),
-    }
-    for name, convert in (("default.api.timeout.ms", int), ("retry.backoff.ms", float), ("client.id", str)):
-        if name in properties:
-            options[name.replace(".", "_")] = convert(properties[name])
-    return options
+        if self._cluster is not None:
+            await self._cluster.close()
 
 
 def _failure_of_items(problem: AdminError, call: str) -> BrokerFailure:

@@ -107,7 +107,9 @@ async def _alter_resource(
     changes = [ConfigChange(key, "set", value) for key, value in added.items() if key not in deleted]
     changes += [ConfigChange(key, "delete") for key in deleted]
     resource = ConfigResource(_RESOURCES[kind], name)
-    await session.call("incrementalAlterConfigs", lambda admin: admin.incremental_alter_configs({resource: changes}))
+    await session.call(
+        "incrementalAlterConfigs", lambda admin: admin.configs.incremental_alter_configs({resource: changes})
+    )
 
 
 def _are_credentials(
@@ -168,7 +170,9 @@ async def _alter_credentials(
         ScramUpsertion(user, mechanism, *password_and_iterations(mechanism, given))
         for mechanism, given in added.items()
     ]
-    await session.call("alterUserScramCredentials", lambda admin: admin.alter_user_scram_credentials(changes))
+    await session.call(
+        "alterUserScramCredentials", lambda admin: admin.credentials.alter_user_scram_credentials(changes)
+    )
 
 
 async def _alter_quotas(
@@ -193,7 +197,7 @@ async def _alter_quotas(
         except ValueError:
             raise ToolError(f"Cannot parse quota configuration value for {key}: {value}") from None
     changes.update(dict.fromkeys(deleted))
-    await session.call("alterClientQuotas", lambda admin: admin.alter_client_quotas({entity: changes}))
+    await session.call("alterClientQuotas", lambda admin: admin.quotas.alter_client_quotas({entity: changes}))
 
 
 # describing
@@ -211,10 +215,10 @@ async def describe(session: AdminSession, options: Options) -> None:
 
 async def _all_names(session: AdminSession, kind: str) -> list[str]:
     if kind == "topics":
-        return await session.call("listTopics", lambda admin: admin.list_topics(include_internal=True))
+        return await session.call("listTopics", lambda admin: admin.topics.list_topics(include_internal=True))
     if kind != "brokers":
         raise _unsupported(kind)
-    cluster = await session.call("listNodes", lambda admin: admin.describe_cluster())
+    cluster = await session.call("listNodes", lambda admin: admin.topics.describe_cluster())
     return [*(str(each.id) for each in cluster.brokers), ""]
 
 
@@ -241,7 +245,7 @@ async def _entries(session: AdminSession, kind: str, name: str, *, describe_all:
         _check_topic_name(name)
     resource = ConfigResource(_RESOURCES[kind], name)
     found = await session.call(
-        "describeConfigs", lambda admin: admin.describe_resource_configs([resource], synonyms=True)
+        "describeConfigs", lambda admin: admin.configs.describe_resource_configs([resource], synonyms=True)
     )
     source = "DYNAMIC_DEFAULT_BROKER_CONFIG" if kind == "brokers" and not name else _DYNAMIC[kind]
     entries = sorted(found[resource].values(), key=lambda entry: entry.name)
@@ -270,7 +274,7 @@ async def _describe_quotas(session: AdminSession, types: Sequence[str], names: S
 
 async def _describe_credentials(session: AdminSession, users: Sequence[str]) -> None:
     found = await session.call(
-        "describeUserScramCredentials", lambda admin: admin.describe_user_scram_credentials(users)
+        "describeUserScramCredentials", lambda admin: admin.credentials.describe_user_scram_credentials(users)
     )
     for user, credentials in found.items():
         shown = ", ".join(f"{each.mechanism}=iterations={each.iterations}" for each in credentials)
@@ -288,7 +292,9 @@ async def _quotas(session: AdminSession, types: Sequence[str], names: Sequence[s
     if len(names) > len(types):
         raise ToolError("More entity names specified than entity types")
     filters = [_filter(kind, names[position] if position < len(names) else None) for position, kind in enumerate(types)]
-    return await session.call("describeClientQuotas", lambda admin: admin.describe_client_quotas(filters, strict=True))
+    return await session.call(
+        "describeClientQuotas", lambda admin: admin.quotas.describe_client_quotas(filters, strict=True)
+    )
 
 
 def _filter(kind: str, name: str | None) -> QuotaFilter:

@@ -200,7 +200,9 @@ class Groups:
         from kafkalite.errors import ErrorCode
 
         try:
-            return await self.session.call("findAllBrokers", lambda admin: admin.list_groups(states), self.timeout_ms)
+            return await self.session.call(
+                "findAllBrokers", lambda admin: admin.groups.list_groups(states), self.timeout_ms
+            )
         except BrokerFailure as problem:
             if problem.code != ErrorCode.REQUEST_TIMED_OUT:
                 raise
@@ -210,7 +212,7 @@ class Groups:
     async def described(self) -> dict[str, Any]:
         ids = await self.ids()
         name = "describeConsumerGroups(api=FIND_COORDINATOR)"
-        found = await self.session.call(name, lambda admin: admin.describe_groups(ids), self.timeout_ms)
+        found = await self.session.call(name, lambda admin: admin.groups.describe_groups(ids), self.timeout_ms)
         return dict(sorted(found.items()))
 
 
@@ -263,7 +265,7 @@ async def _delete(groups: Groups) -> None:
         try:
             await groups.session.call(
                 "deleteConsumerGroups(api=FIND_COORDINATOR)",
-                lambda admin, group=each: admin.delete_groups([group]),  # type: ignore[misc]
+                lambda admin, group=each: admin.groups.delete_groups([group]),  # type: ignore[misc]
                 groups.timeout_ms,
             )
         except BrokerFailure as problem:

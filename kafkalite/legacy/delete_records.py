@@ -73,7 +73,7 @@ async def _delete(session: AdminSession, offsets: dict[TopicPartition, int]) -> 
 async def _delete_one(session: AdminSession, partition: TopicPartition, offset: int) -> str:
     try:
         (done,) = await session.call(
-            "deleteRecords(api=METADATA)", lambda admin: admin.delete_records({partition: offset})
+            "deleteRecords(api=METADATA)", lambda admin: admin.records.delete_records({partition: offset})
         )
     except BrokerFailure as problem:
         return f"partition: {partition}\terror: {problem.of_future().message}"

@@ -132,11 +132,11 @@ def _rule(text_of_it: str) -> _Rule:
 
 
 async def _partitions(session: AdminSession, rules: Iterable[_Rule], *, include_internal: bool) -> list[TopicPartition]:
-    names = await session.call("listTopics", lambda admin: admin.list_topics(include_internal=include_internal))
+    names = await session.call("listTopics", lambda admin: admin.topics.list_topics(include_internal=include_internal))
     topics = [name for name in names if any(rule.topics.allows(name, exclude_internal=False) for rule in rules)]
     if not topics:
         return []
-    described = await session.call("describeTopics", lambda admin: admin.describe_topics(topics))
+    described = await session.call("describeTopics", lambda admin: admin.topics.describe_topics(topics))
     every = [TopicPartition(topic.name, each.partition) for topic in described for each in topic.partitions]
     return [each for each in every if any(rule.matches(each) for rule in rules)]
 
@@ -148,7 +148,9 @@ async def _offsets(
     import sys
 
     async def of(asked: Sequence[TopicPartition]) -> list[tuple[TopicPartition, int]]:
-        found = await session.call("listOffsets", lambda admin: admin.list_offsets(dict.fromkeys(asked, timestamp)))
+        found = await session.call(
+            "listOffsets", lambda admin: admin.records.list_offsets(dict.fromkeys(asked, timestamp))
+        )
         return [(each, answer.offset) for each, answer in found.items() if answer is not None]
 
     try:

@@ -53,7 +53,7 @@ async def reset(groups: Groups) -> None:
             if options.has(tool.EXECUTE) and not options.has(tool.DRY_RUN):
                 await groups.session.call(
                     "alterConsumerGroupOffsets(api=FIND_COORDINATOR)",
-                    lambda admin, group=group_id, to=target: admin.alter_group_offsets(group, to),  # type: ignore[misc]
+                    lambda admin, group=group_id, to=target: admin.groups.alter_group_offsets(group, to),  # type: ignore[misc]
                     groups.timeout_ms,
                 )
             moved[group_id] = target
@@ -133,7 +133,7 @@ class _Reset:
     async def _committed(self) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return await self._groups.session.call(
             "listConsumerGroupOffsets(api=FIND_COORDINATOR)",
-            lambda admin: admin.list_group_offsets(self._group_id),
+            lambda admin: admin.groups.list_group_offsets(self._group_id),
             self._groups.timeout_ms,
         )
 
@@ -143,7 +143,7 @@ class _Reset:
         if not wanted:
             return {}
         found = await self._groups.session.call(
-            "listOffsets(api=METADATA)", lambda admin: admin.list_offsets(wanted), self._groups.timeout_ms
+            "listOffsets(api=METADATA)", lambda admin: admin.records.list_offsets(wanted), self._groups.timeout_ms
         )
         return {each: answer.offset for each, answer in found.items() if answer is not None}
 
@@ -210,7 +210,7 @@ async def partitions_of(groups: Groups, arguments: Iterable[str]) -> list[TopicP
             topics.append(argument)
     if topics:
         described = await groups.session.call(
-            "describeTopics", lambda admin: admin.describe_topics(topics), groups.timeout_ms
+            "describeTopics", lambda admin: admin.topics.describe_topics(topics), groups.timeout_ms
         )
         found += [TopicPartition(topic.name, each.partition) for topic in described for each in topic.partitions]
     return found
@@ -298,7 +298,7 @@ async def delete_offsets(groups: Groups) -> None:
     try:
         await groups.session.call(
             "deleteConsumerGroupOffsets(api=FIND_COORDINATOR)",
-            lambda admin: admin.delete_group_offsets(group_id, partitions),
+            lambda admin: admin.groups.delete_group_offsets(group_id, partitions),
             groups.timeout_ms,
         )
         results.update(dict.fromkeys(partitions))

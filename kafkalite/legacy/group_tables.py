@@ -79,14 +79,18 @@ async def _rows(groups: Groups, group: GroupDescription) -> list[Row]:
     session, timeout_ms = groups.session, groups.timeout_ms
     name = "listConsumerGroupOffsets(api=FIND_COORDINATOR)"
     try:
-        committed = await session.call(name, lambda admin: admin.list_group_offsets(group.group_id), timeout_ms)
+        committed = await session.call(name, lambda admin: admin.groups.list_group_offsets(group.group_id), timeout_ms)
         with_partitions = sorted(
             (each for each in group.members if each.partitions), key=lambda member: -len(member.partitions)
         )
         assigned = {partition for member in with_partitions for partition in member.partitions}
         rest = sorted(each for each in committed if each not in assigned)
         wanted = dict.fromkeys([*assigned, *rest], -1)
-        ends = await session.call("listOffsets", lambda admin: admin.list_offsets(wanted), timeout_ms) if wanted else {}
+        ends = (
+            await session.call("listOffsets", lambda admin: admin.records.list_offsets(wanted), timeout_ms)
+            if wanted
+            else {}
+        )
     except BrokerFailure as problem:
         raise in_runtime_exception(problem) from None
 
@@ -151,7 +155,7 @@ async def print_states(groups: Groups) -> None:
     described = await groups.described()
     if not described:
         return
-    cluster = await groups.session.call("listNodes", lambda admin: admin.describe_cluster(), groups.timeout_ms)
+    cluster = await groups.session.call("listNodes", lambda admin: admin.topics.describe_cluster(), groups.timeout_ms)
     brokers = {each.id: each for each in cluster.brokers}
     for group in described.values():
         if not _has_rows(group, 1):

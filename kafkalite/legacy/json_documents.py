@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, Final
 
 from kafkalite.legacy.failures import ToolError
@@ -14,7 +13,8 @@ _SIZES: Final = {"Integer": 31, "Long": 63}
 
 def read_text(path: str) -> str:
     try:
-        return Path(path).read_text()
+        with open(path, encoding="utf-8") as file:
+            return file.read()
     except FileNotFoundError:
         cause = ToolError(path, "java.nio.file.NoSuchFileException")
         raise ToolError(f"Unable to read file {path}", "java.io.IOException", cause) from None

@@ -112,7 +112,9 @@ async def elect(session: AdminSession, election_type: str, partitions: Sequence[
     """Elect and tell. CommandFailed when one of the partitions could not get a leader."""
     failed: dict[str, BrokerFailure] = {}
     try:
-        done = await session.call("electLeaders", lambda admin: admin.elect_leaders(election_type.lower(), partitions))
+        done = await session.call(
+            "electLeaders", lambda admin: admin.partitions.elect_leaders(election_type.lower(), partitions)
+        )
     except BrokerFailure as problem:
         if not problem.failures:
             raise _refused(problem) from None

@@ -56,7 +56,7 @@ def _broker_ids(options: Options) -> set[int]:
 async def _describe(session: AdminSession, options: Options, topics: Sequence[str]) -> None:
     from kafkalite.legacy.json_documents import as_json
 
-    cluster = await session.call("listNodes", lambda admin: admin.describe_cluster())
+    cluster = await session.call("listNodes", lambda admin: admin.topics.describe_cluster())
     live = {each.id for each in cluster.brokers}
     asked = _broker_ids(options)
     if asked - live:
@@ -66,7 +66,7 @@ async def _describe(session: AdminSession, options: Options, topics: Sequence[st
         )
     brokers = sorted(asked or live)
     print("Querying brokers for log directories information")
-    found = await session.call("describeLogDirs", lambda admin: admin.describe_log_dirs(brokers))
+    found = await session.call("describeLogDirs", lambda admin: admin.log_dirs.describe_log_dirs(brokers))
     print(f"Received log directory information from brokers {_listed(brokers)}")
     shown = [{"broker": broker, "logDirs": [_directory(each, topics) for each in found[broker]]} for broker in brokers]
     print(as_json({"brokers": shown, "version": 1}))

@@ -14,8 +14,9 @@ from kafkalite.legacy.json_documents import read_text
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import ConfigChange, ConfigResource, PartitionReassignment
+    from kafkalite.client.config_admin import ConfigChange, ConfigResource
     from kafkalite.client.log_dir_admin import Replica
+    from kafkalite.client.partition_admin import PartitionReassignment
     from kafkalite.legacy.admin_session import AdminSession
     from kafkalite.legacy.option_parser import Options
     from kafkalite.legacy.reassignment_json import Plan
@@ -45,7 +46,7 @@ class Actions:
         self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
         return await self._session.call(
-            "listPartitionReassignments", lambda admin: admin.list_partition_reassignments(partitions)
+            "listPartitionReassignments", lambda admin: admin.partitions.list_partition_reassignments(partitions)
         )
 
     async def _replicas(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, ...]]:
@@ -55,7 +56,7 @@ class Actions:
             try:
                 (topic,) = await self._session.call(
                     "describeTopics",
-                    lambda admin, wanted=name: admin.describe_topics([wanted]),  # type: ignore[misc]
+                    lambda admin, wanted=name: admin.topics.describe_topics([wanted]),  # type: ignore[misc]
                 )
             except BrokerFailure as problem:
                 if not problem.is_unknown_topic:
@@ -67,7 +68,7 @@ class Actions:
         return found
 
     async def _live(self) -> list[int]:
-        cluster = await self._session.call("listNodes", lambda admin: admin.describe_cluster())
+        cluster = await self._session.call("listNodes", lambda admin: admin.topics.describe_cluster())
         return sorted(each.id for each in cluster.brokers)
 
     # --list
@@ -131,7 +132,9 @@ class Actions:
         from kafkalite.client.log_dir_admin import Replica
 
         brokers = sorted({each.broker for each in targets} & set(await self._live()))
-        found = await self._session.call("describeReplicaLogDirs", lambda admin: admin.describe_log_dirs(brokers))
+        found = await self._session.call(
+            "describeReplicaLogDirs", lambda admin: admin.log_dirs.describe_log_dirs(brokers)
+        )
         places: dict[Replica, tuple[str | None, str | None]] = {}
         for broker, directories in found.items():
             for directory in directories:
@@ -143,7 +146,7 @@ class Actions:
 
     async def _clear_throttles(self, plan: Plan) -> None:
         from kafkalite.cli.replica_throttles import without_throttles
-        from kafkalite.client.admin import ConfigChange
+        from kafkalite.client.config_admin import ConfigChange
 
         brokers = sorted({*await self._live(), *(broker for _, target in plan.partitions for broker in target)})
         topics = sorted({partition.topic for partition, _ in plan.partitions})
@@ -157,7 +160,9 @@ class Actions:
         await self._alter({each: of_it for each, of_it in changes.items() if each.type == "topic"})
 
     async def _alter(self, changes: Mapping[ConfigResource, list[ConfigChange]]) -> None:
-        await self._session.call("incrementalAlterConfigs", lambda admin: admin.incremental_alter_configs(changes))
+        await self._session.call(
+            "incrementalAlterConfigs", lambda admin: admin.configs.incremental_alter_configs(changes)
+        )
 
     # --generate
 
@@ -174,7 +179,7 @@ class Actions:
     async def _racks(self, brokers: Sequence[int]) -> dict[int, str]:
         if self._options.has(tool.DISABLE_RACK_AWARE):
             return {}
-        cluster = await self._session.call("listNodes", lambda admin: admin.describe_cluster())
+        cluster = await self._session.call("listNodes", lambda admin: admin.topics.describe_cluster())
         wanted = [each for each in cluster.brokers if each.id in brokers]
         racks = {each.id: each.rack for each in wanted if each.rack is not None}
         if racks and len(racks) != len(wanted):
@@ -238,7 +243,7 @@ class Actions:
             await self._throttle_log_dirs(plan, log_dirs_rate)
 
     async def _throttle_log_dirs(self, plan: Plan, rate: int) -> None:
-        from kafkalite.client.admin import ConfigChange, ConfigResource
+        from kafkalite.client.config_admin import ConfigChange, ConfigResource
 
         brokers = sorted({each.broker for each in plan.log_dirs})
         change = ConfigChange(_LOG_DIRS_RATE, "set", str(rate))
@@ -248,7 +253,7 @@ class Actions:
     async def _start(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
         try:
             await self._session.call(
-                "alterPartitionReassignments", lambda admin: admin.alter_partition_reassignments(targets)
+                "alterPartitionReassignments", lambda admin: admin.partitions.alter_partition_reassignments(targets)
             )
         except BrokerFailure as problem:
             raise TerseError("Error reassigning partition(s):\n" + _reasons(problem, targets)) from None
@@ -276,7 +281,7 @@ class Actions:
     async def _begin_log_dir_move(self, replica: Replica, directory: str) -> bool:
         try:
             await self._session.call(
-                "alterReplicaLogDirs", lambda admin: admin.alter_replica_log_dirs({replica: directory})
+                "alterReplicaLogDirs", lambda admin: admin.log_dirs.alter_replica_log_dirs({replica: directory})
             )
         except BrokerFailure as problem:
             if problem.code == ErrorCode.REPLICA_NOT_AVAILABLE:
@@ -307,7 +312,7 @@ class Actions:
         try:
             await self._session.call(
                 "alterPartitionReassignments",
-                lambda admin: admin.alter_partition_reassignments(dict.fromkeys(active)),
+                lambda admin: admin.partitions.alter_partition_reassignments(dict.fromkeys(active)),
             )
         except BrokerFailure as problem:
             raise TerseError(

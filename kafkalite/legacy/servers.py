@@ -28,8 +28,10 @@ def check_servers(servers: str, refusal: str = "Failed to create new KafkaAdminC
 
 
 def _resolves(server: str, host: str, port: str) -> bool:
+    # In ASCII, as far as it goes: Python looks at text in the light of IDNA, and loads tables of Unicode for that.
+    name = host.encode() if host.isascii() else host
     try:
-        socket.getaddrinfo(host, int(port))
+        socket.getaddrinfo(name, int(port))
     except (OSError, OverflowError):
         reason = f"as DNS resolution failed for {host}"
         log(

@@ -13,8 +13,10 @@ from kafkalite.legacy.failures import ToolError
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import ConfigEntry, PartitionReassignment, TopicDescription
     from kafkalite.client.cluster_view import PartitionView
+    from kafkalite.client.config_admin import ConfigEntry
+    from kafkalite.client.partition_admin import PartitionReassignment
+    from kafkalite.client.topic_admin import TopicDescription
     from kafkalite.legacy.admin_session import AdminSession
     from kafkalite.legacy.option_parser import Options
 
@@ -26,12 +28,14 @@ async def describe(options: Options, session: AdminSession) -> None:
     names = await _names(options, session)
     if not names:
         return
-    described = await session.call("describeTopics", lambda admin: admin.describe_topics(names))
+    described = await session.call("describeTopics", lambda admin: admin.topics.describe_topics(names))
     settings = await _settings(session, names)
-    live = {each.id for each in (await session.call("listNodes", lambda admin: admin.describe_cluster())).brokers}
+    live = {
+        each.id for each in (await session.call("listNodes", lambda admin: admin.topics.describe_cluster())).brokers
+    }
     moving = await session.call(
         "listPartitionReassignments",
-        lambda admin: admin.list_partition_reassignments(
+        lambda admin: admin.partitions.list_partition_reassignments(
             [(topic.name, each.partition) for topic in described for each in topic.partitions]  # type: ignore[misc]
         ),
     )
@@ -53,11 +57,11 @@ async def _names(options: Options, session: AdminSession) -> list[str]:
     internal = not options.has(tool.EXCLUDE_INTERNAL)
     if topic_id is None:
         names = tool.selected(
-            options, await session.call("listTopics", lambda admin: admin.list_topics(include_internal=internal))
+            options, await session.call("listTopics", lambda admin: admin.topics.list_topics(include_internal=internal))
         )
         tool.ensure_found(options, names)
         return names
-    every = await session.call("listTopics", lambda admin: admin.describe_topics())
+    every = await session.call("listTopics", lambda admin: admin.topics.describe_topics())
     found = [each.name for each in every if each.topic_id == topic_id and (internal or not each.is_internal)]
     if not found and not options.has(tool.IF_EXISTS):
         raise ToolError(f"TopicId '{topic_id}' does not exist as expected")
@@ -89,7 +93,7 @@ async def _settings(session: AdminSession, names: Sequence[str]) -> dict[str, di
     from kafkalite.client.config_admin import ConfigResource
 
     resources = [ConfigResource("topic", name) for name in names]
-    found = await session.call("describeConfigs", lambda admin: admin.describe_resource_configs(resources))
+    found = await session.call("describeConfigs", lambda admin: admin.configs.describe_resource_configs(resources))
     return {each.name: entries for each, entries in found.items()}
 
 

@@ -203,13 +203,13 @@ def ensure_found(options: Options, topics: Sequence[str]) -> None:
 
 async def _topics(options: Options, session: AdminSession) -> list[str]:
     names = await session.call(
-        "listTopics", lambda admin: admin.list_topics(include_internal=not options.has(EXCLUDE_INTERNAL))
+        "listTopics", lambda admin: admin.topics.list_topics(include_internal=not options.has(EXCLUDE_INTERNAL))
     )
     return selected(options, names)
 
 
 async def _create(options: Options, session: AdminSession) -> None:
-    from kafkalite.client.admin import NewTopic
+    from kafkalite.client.topic_admin import NewTopic
     from kafkalite.errors import ErrorCode
 
     name = options.value(TOPIC)
@@ -221,7 +221,7 @@ async def _create(options: Options, session: AdminSession) -> None:
         name, -1 if partitions is None else partitions, -1 if factor is None else factor, assignment or None, configs
     )
     try:
-        await session.call("createTopics", lambda admin: admin.create_topics([new]))
+        await session.call("createTopics", lambda admin: admin.topics.create_topics([new]))
     except BrokerFailure as problem:
         if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS or not options.has(IF_NOT_EXISTS):
             raise
@@ -234,7 +234,7 @@ async def _list(options: Options, session: AdminSession) -> None:
 
 
 async def _alter(options: Options, session: AdminSession) -> None:
-    from kafkalite.client.admin import NewPartitions
+    from kafkalite.client.partition_admin import NewPartitions
 
     count = options.value(PARTITIONS)
     assignment = replica_assignment(options)
@@ -245,17 +245,17 @@ async def _alter(options: Options, session: AdminSession) -> None:
         return
     wanted: Mapping[str, NewPartitions | int] = dict.fromkeys(topics, count)
     if assignment:
-        described = await session.call("describeTopics", lambda admin: admin.describe_topics(topics))
+        described = await session.call("describeTopics", lambda admin: admin.topics.describe_topics(topics))
         wanted = {
             each.name: NewPartitions(count, list(assignment.values())[len(each.partitions) :]) for each in described
         }
-    await session.call("createPartitions", lambda admin: admin.create_partitions(wanted))
+    await session.call("createPartitions", lambda admin: admin.partitions.create_partitions(wanted))
 
 
 async def _delete(options: Options, session: AdminSession) -> None:
     topics = await _topics(options, session)
     ensure_found(options, topics)
-    await session.call("deleteTopics", lambda admin: admin.delete_topics(topics))
+    await session.call("deleteTopics", lambda admin: admin.topics.delete_topics(topics))
 
 
 async def _describe(options: Options, session: AdminSession) -> None:
