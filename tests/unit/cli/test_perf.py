@@ -54,7 +54,7 @@ def test_consuming(cluster: FakeCluster) -> None:
     call("produce", "t", "-n", "300", "-s", "10")
     enough = call("consume", "t", "-n", "200", "-o", "json")
     assert enough.exit_code == 0 and json.loads(enough.stdout)[0]["records"] == 200
-    fewer = call("consume", "t", "-n", "301", "--idle-timeout", "0.2", "-o", "json")
+    fewer = call("consume", "t", "-n", "301", "--idle-timeout", "2", "-o", "json")
     assert fewer.exit_code == 1 and "only 300 of 301 records came" in fewer.stderr
     assert json.loads(fewer.stdout)[0]["timed_out"] is True
     assert call("consume", "nope", "-n", "1").exit_code == 3
