@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -35,7 +35,7 @@ class ScramUpsertion:
     mechanism: str
     password: str = field(repr=False)
     iterations: int = MIN_ITERATIONS
-    salt: bytes = field(default_factory=lambda: secrets.token_bytes(_SALT_BYTES), repr=False)
+    salt: bytes = field(default_factory=lambda: os.urandom(_SALT_BYTES), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
