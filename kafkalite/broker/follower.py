@@ -35,6 +35,7 @@ logger = logging.getLogger("kafkalite.broker.follower")
 
 _FIRST_BACKOFF_MS = 10.0
 _RENEW_INTERVAL_S = 0.05
+_NAMES_KEPT = 100
 _DIVERGING_EPOCH_FROM, _TOPIC_ID_FROM, _REPLICA_STATE_FROM = 12, 13, 15
 
 _SESSION_IS_OVER = frozenset(
@@ -178,6 +179,7 @@ class LeaderFetcher:
         self._fetchers, self._leader = fetchers, leader
         self._followed: dict[TopicPartition, _Following] = {}
         self._names: dict[bytes, str] = {}
+        """Of topics by id; also of some that are followed no more."""
         self._connection: Connection | None = None
         self._session = FetchSessionState()
         self._failures = 0
@@ -202,6 +204,8 @@ class LeaderFetcher:
             following.must_ask_epoch = self._fetchers.versions.fetch < _DIVERGING_EPOCH_FROM
         self._followed[partition.topic_partition] = following
         self._session.changed[partition.topic_partition] = None
+        if len(self._names) > 2 * len(self._followed) + _NAMES_KEPT:
+            self._names = {each.topic_id: each.partition.topic_partition.topic for each in self._followed.values()}
         self._names[topic_id] = partition.topic_partition.topic
         self._wake.set()
         self._renew_soon()
