@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.legacy import configs as tool
+from kafkalite.legacy import configs_options as tool
 from kafkalite.legacy.failures import InvalidConfiguration, ToolError
 from kafkalite.legacy.java_text import double
 

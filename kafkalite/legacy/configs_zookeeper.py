@@ -7,7 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
-from kafkalite.legacy import configs as tool
+from kafkalite.legacy import configs_options as tool
 from kafkalite.legacy.config_actions import added_configs, deleted_configs, password_and_iterations
 from kafkalite.legacy.failures import InvalidConfiguration, ToolError
 from kafkalite.legacy.zookeeper_store import live_brokers, read_config, with_store, write_config

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.legacy import console_consumer as tool
+from kafkalite.legacy import console_consumer_options as tool
 from kafkalite.legacy.client_settings import options_for
 from kafkalite.legacy.entry import log, runs_long
 from kafkalite.legacy.failures import ToolError

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.legacy import consumer_groups as tool
-from kafkalite.legacy.consumer_groups import Groups, in_runtime_exception, print_error
+from kafkalite.legacy import consumer_groups_options as tool
 from kafkalite.legacy.entry import log
 from kafkalite.legacy.failures import BrokerFailure, ToolError
+from kafkalite.legacy.group_calls import Groups, in_runtime_exception, print_error
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.legacy.consumer_groups import Groups, in_runtime_exception, print_error
 from kafkalite.legacy.failures import BrokerFailure
+from kafkalite.legacy.group_calls import Groups, in_runtime_exception, print_error
 
 if TYPE_CHECKING:
     from kafkalite.client.group_admin import GroupDescription

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 _RANDOM_GROUP: Final = "{group}"
-"""Stands in a table for a default that is another one each time."""
+"""Stands in a table for the default of --group, where that is another one each time."""
 
 
 def option_table(tool: str) -> str:
@@ -16,12 +17,10 @@ def option_table(tool: str) -> str:
         return table.read()
 
 
-def print_usage(message: str, tool: str) -> None:
-    """The message and the table, to stderr."""
+def print_usage(message: str, tool: str, defaults: Mapping[str, object]) -> None:
+    """The message and the table, to stderr; `defaults` are those of the options, by their names."""
     table = option_table(tool)
     if _RANDOM_GROUP in table:
-        from kafkalite.legacy.consumer_perf_test import GROUP
-
         width = len(f"{_RANDOM_GROUP})  ")
-        table = table.replace(f"{_RANDOM_GROUP})".ljust(width), f"{GROUP.default})".ljust(width))
+        table = table.replace(f"{_RANDOM_GROUP})".ljust(width), f"{defaults['group']})".ljust(width))
     sys.stderr.write(f"{message}\n{table}")

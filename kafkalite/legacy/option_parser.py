@@ -173,7 +173,7 @@ class Options:
         """Ends the tool with a message and the table of options."""
         from kafkalite.legacy.help_texts import print_usage
 
-        print_usage(message, self.tool)
+        print_usage(message, self.tool, {name: each.default for name, each in self._declared.items()})
         raise SystemExit(1)
 
     def require(self, *options: Option) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.legacy import reassign_partitions as tool
+from kafkalite.legacy import reassign_partitions_options as tool
 from kafkalite.legacy import reassignment_json as plans
 from kafkalite.legacy.failures import CommandFailed, TerseError, ToolError
 from kafkalite.legacy.json_documents import read_text

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.errors import ErrorCode
-from kafkalite.legacy import reassign_partitions as tool
+from kafkalite.legacy import reassign_partitions_options as tool
 from kafkalite.legacy import reassignment_json as plans
 from kafkalite.legacy.failures import BrokerFailure, CommandFailed, TerseError, ToolError, operation_error
 from kafkalite.legacy.json_documents import read_text

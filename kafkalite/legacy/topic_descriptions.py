@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.legacy import topics as tool
+from kafkalite.legacy import topics_options as tool
 from kafkalite.legacy.failures import ToolError
 from kafkalite.types import NO_BROKER
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.errors import ErrorCode
-from kafkalite.legacy import topics as tool
+from kafkalite.legacy import topics_options as tool
 from kafkalite.legacy.entry import log
 from kafkalite.legacy.failures import ToolError, operation_error
 from kafkalite.legacy.zookeeper_store import live_brokers, read_config, with_store, write_config
