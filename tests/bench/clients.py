@@ -1,9 +1,9 @@
 """Our clients against others: the same records to and from the same broker, in turn. `python -m tests.bench.clients`.
 
 Every client has the same batch size, linger and acks, no compression, one partition, and else its own defaults; each record's value is
-looked at by the reader. A measurement is a process of its own. The rounds go through all clients in turn, so that the machine's moods hit
-all; medians count. The bars are those that the client was built to: records/s at least 5 times kafka-python's, twice aiokafka's, half of
-confluent-kafka's.
+looked at by the reader. A measurement is a process of its own, and its topic is deleted afterwards, so that all find the same memory
+and disk. The rounds go through all clients in turn, so that the machine's moods hit all; medians count. The bars are those that the
+client was built to: records/s at least 5 times kafka-python's, twice aiokafka's, half of confluent-kafka's.
 """
 
 from __future__ import annotations
@@ -281,6 +281,7 @@ def compare(servers: str, rounds: int, share: float) -> dict[tuple[str, int, str
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": servers})
+    *_, read_from = PRODUCERS
     rates: dict[tuple[str, int, str], list[float]] = {}
     for value_bytes, whole in COUNTS.items():
         count = max(int(whole * share), 1000)
@@ -291,10 +292,13 @@ def compare(servers: str, rounds: int, share: float) -> dict[tuple[str, int, str
                 admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
                 rate = measure_apart("produce", client, servers, name, count, value_bytes)
                 rates.setdefault(("produce", value_bytes, client), []).append(rate)
-            read = f"{topic}-confluent-kafka"
+                if client != read_from:
+                    admin.delete_topics([name])[name].result(30)
+            read = f"{topic}-{read_from}"
             for client in CONSUMERS:
                 rate = measure_apart("consume", client, servers, read, count, value_bytes)
                 rates.setdefault(("consume", value_bytes, client), []).append(rate)
+            admin.delete_topics([read])[read].result(30)
     return {key: statistics.median(each) for key, each in rates.items()}
 
 
@@ -313,7 +317,7 @@ def main(servers: str | None, rounds: int, share: float, one: str | None) -> Non
     else:
         from kafkalite.testing.local_cluster import LocalCluster
 
-        with LocalCluster(brokers=1) as cluster:
+        with LocalCluster(brokers=1, properties={"log.segment.delete.delay.ms": "0"}) as cluster:
             rates = compare(cluster.bootstrap_servers, rounds, share)
     if not show(rates):
         sys.exit(1)
