@@ -54,13 +54,17 @@ class GroupOffsets:
         timeout_s: float,
         wait_for_group: WaitForGroup | None = None,
         tenures: Mapping[TopicPartition, int] | None = None,
+        *,
+        without_deleted: bool = False,
     ) -> None:
         """Commit `offsets`. CommitFailedError when the partitions are another member's by now, ClientTimeoutError, ClientError.
 
         While the group rebalances, `wait_for_group` decides whether it is worth waiting; without it that is a CommitFailedError.
         `tenures` is the membership's at the time of reading, by default now: what was given up since is not committed, because another
         member may have had it meanwhile, and the group's offset would go back. The coordinator cannot see that: to it this is
-        a member of the present generation.
+        a member of the present generation. `without_deleted` leaves out topics that metadata does not know: an offset there is of no use,
+        and the coordinator's UNKNOWN_TOPIC_OR_PARTITION, which may mean that it has not heard of a new topic yet, would be tried again
+        until the time is over.
         """
         if not offsets:
             return
@@ -73,7 +77,7 @@ class GroupOffsets:
             while True:
                 if member is not None and not member.still_in(tenures, offsets):
                     raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._link.group_id)
-                code = await self._commit_once(offsets)
+                code = await self._commit_once(self._of_topics_that_are(offsets) if without_deleted else offsets)
                 if code != ErrorCode.REBALANCE_IN_PROGRESS:
                     break
                 if wait_for_group is None or not await wait_for_group(offsets):
@@ -85,8 +89,14 @@ class GroupOffsets:
         async with self._commits_in_order:
             await self._cluster.retrying(attempt, f"committing offsets of group {self._link.group_id}", timeout_s)
 
+    def _of_topics_that_are(self, offsets: Offsets) -> Offsets:
+        known = self._cluster.view.topics
+        return {each: offset for each, offset in offsets.items() if each.topic in known}
+
     async def _commit_once(self, offsets: Offsets) -> int:
         """The first error code of the answer, 0 for none."""
+        if not offsets:
+            return 0
         m = messages.offset_commit_request
         member = self.membership
         grouped = member is not None and bool(member.topics)

@@ -476,6 +476,6 @@ class GroupSession:
 
     async def _commit_quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float) -> None:
         try:
-            await self._offsets.commit(offsets, timeout_s)
+            await self._offsets.commit(offsets, timeout_s, without_deleted=True)
         except ClientError as problem:
             log.warning("automatic commit: %s", problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -48,7 +49,14 @@ class Coordinator:
 
 
 class Cluster:
-    """Tries again at once."""
+    """Tries again at once; `topics` is what metadata tells after 0, 1, … tries, the last for good."""
+
+    def __init__(self) -> None:
+        self.topics = [{"t"}]
+
+    @property
+    def view(self) -> Any:
+        return SimpleNamespace(topics=self.topics[0])
 
     async def retrying(self, attempt: Callable[[], Awaitable[Any]], what: str, timeout_s: float) -> Any:
         while True:
@@ -57,6 +65,7 @@ class Cluster:
             except ClientError as problem:
                 if not problem.retriable:
                     raise
+                self.topics = self.topics[1:] or self.topics
                 await asyncio.sleep(0)
 
 
@@ -85,8 +94,13 @@ def coordinator() -> Coordinator:
 
 
 @pytest.fixture
-def offsets(coordinator: Coordinator) -> GroupOffsets:
-    made = GroupOffsets(cast(ClusterClient, Cluster()), cast(CoordinatorLink, coordinator), 1.0, 0)
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def offsets(coordinator: Coordinator, cluster: Cluster) -> GroupOffsets:
+    made = GroupOffsets(cast(ClusterClient, cluster), cast(CoordinatorLink, coordinator), 1.0, 0)
     made.membership = cast(Membership, Member())
     return made
 
@@ -99,6 +113,17 @@ def test_a_commit_is_tried_again_at_the_new_coordinator(coordinator: Coordinator
     coordinator.codes = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
     asyncio.run(offsets.commit(at(10), 5))
     assert coordinator.committed == [10] and coordinator.forgotten == 1
+
+
+@pytest.mark.parametrize("without_deleted", [True, False])
+def test_what_is_read_from_a_topic_that_is_deleted_then_need_not_be_committed(
+    coordinator: Coordinator, cluster: Cluster, offsets: GroupOffsets, without_deleted: bool
+) -> None:
+    """Or closing a consumer would wait for a topic that is gone until its time is over."""
+    cluster.topics = [{"t"}, set()]
+    coordinator.codes = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3
+    asyncio.run(offsets.commit(at(10), 5, without_deleted=without_deleted))
+    assert (coordinator.committed, len(coordinator.codes)) == (([], 2) if without_deleted else ([10], 0))
 
 
 def test_a_commit_is_not_tried_again_after_the_partition_was_lost(
