@@ -194,7 +194,7 @@ class AdminWrites:
             async with self._slots:
                 await self._mark_for_deletion(known)
         except KafkaError as problem:
-            result.error_code, result.error_message = int(problem.code), str(problem)
+            result.error_code, result.error_message = int(problem.code), problem.message
         return result
 
     async def _mark_for_deletion(self, name: str) -> None:
