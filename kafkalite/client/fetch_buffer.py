@@ -20,7 +20,7 @@ from kafkalite.client.record_codec import BatchRecords, Decode, RecordReader
 from kafkalite.client.records import ConsumerRecord
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.records import ABORT_MARKER, BatchHeader, has_valid_crc, iter_batches, read_marker
-from kafkalite.types import Buffer, TopicPartition
+from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
 
 
 class Chunk:
@@ -107,6 +107,7 @@ class PartitionState:
     `position` is None until a seek, a committed offset or a reset gives one; `reset_to` is the timestamp whose offset is wanted (or
     EARLIEST, LATEST). `position_epoch` is the leader epoch of the last record before the position, `fetch_epoch` that of the last
     before `fetch_offset`, -1 when unknown; `checked_epoch` is the leader's for which that was found to be in its log (KIP-320).
+    `topic_id` is that of the topic in which `fetch_offset` is a place, NO_TOPIC_ID before it was first fetched from.
     """
 
     __slots__ = (
@@ -129,11 +130,13 @@ class PartitionState:
         "position",
         "position_epoch",
         "reset_to",
+        "topic_id",
         "topic_partition",
     )
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
+        self.topic_id = NO_TOPIC_ID
         self.position: int | None = None
         self.position_epoch = -1
         self.fetch_offset = -1
@@ -210,6 +213,7 @@ class FetchBuffer:
         state.generation += 1
         state.reset_to, state.error, state.awaits_committed = None, None, False
         state.position_epoch = state.fetch_epoch = -1
+        state.topic_id = NO_TOPIC_ID
         state.failures, state.not_before_s = 0, 0.0
 
     def _drop_chunks(self, state: PartitionState) -> None:

@@ -24,7 +24,7 @@ from kafkalite.client.errors import (
 )
 from kafkalite.client.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.fetch_session import FetchSession, Question
-from kafkalite.client.offset_lookup import list_offsets
+from kafkalite.client.offset_lookup import EARLIEST, list_offsets
 from kafkalite.client.retry import is_retriable, is_retriable_code, is_stale_metadata
 from kafkalite.client.truncation import EpochEnd, end_of_epoch
 from kafkalite.errors import ErrorCode, KafkaError
@@ -221,7 +221,7 @@ class Fetcher:
             leader = view.leader_of(state.topic_partition)
             if state.buffered_bytes >= self._buffer.partition_bytes:
                 waits_for_room.add(leader)
-            if not self._buffer.wants_fetch(state, now_s):
+            if not self._buffer.wants_fetch(state, now_s) or self._is_made_anew(state):
                 continue
             if leader in view.brokers:
                 by_leader.setdefault(leader, []).append(state)
@@ -240,6 +240,27 @@ class Fetcher:
             if connection is not None:
                 max_bytes = max(1, min(self._settings.fetch_max_bytes, room_bytes))
                 self._begin_fetch(leader, connection, states, max_bytes, leader in waits_for_room)
+
+    def _is_made_anew(self, state: PartitionState) -> bool:
+        """Was the topic deleted and made again (KIP-516)? What was fetched of the old one is still read; of the new one nothing was yet.
+
+        Its offsets begin anew, so it is read from the beginning: whatever auto_offset_reset says, its records are later than those read.
+        """
+        topic = self._cluster.view.topics.get(state.topic_partition.topic)
+        if topic is None or topic.topic_id == NO_TOPIC_ID or topic.topic_id == state.topic_id:
+            return False
+        if state.topic_id == NO_TOPIC_ID:
+            state.topic_id = topic.topic_id
+            return False
+        if state.chunks:
+            return True
+        if self._settings.reset_to is None:
+            self._fail(state, NoOffsetForPartitionError(state.topic_partition, state.fetch_offset))
+        else:
+            log.info("topic %s was made anew; %s is read from its beginning", topic.name, state.topic_partition)
+            self._buffer.seek_to_time(state.topic_partition, EARLIEST)
+            self.wake()
+        return True
 
     def _begin_fetch(
         self, leader: int, connection: Connection, states: list[PartitionState], max_bytes: int, short: bool

@@ -15,7 +15,7 @@ from typing import Any
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.records import BatchHeader, iter_batches, set_offset_and_epoch_in_place
-from kafkalite.types import TopicPartition
+from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 TOPIC_ID = bytes(15) + b"\1"
 Answer = Any
@@ -96,6 +96,7 @@ class FakeCluster:
         self.epochs: defaultdict[TopicPartition, int] = defaultdict(int)
         self.in_sync: dict[TopicPartition, list[int]] = {}
         self.topics = dict(topics)
+        self.topic_id = TOPIC_ID
         self.logs: defaultdict[TopicPartition, list[bytearray]] = defaultdict(list)
         self.log_starts: defaultdict[TopicPartition, int] = defaultdict(int)
         self.script: defaultdict[int, deque[Answer]] = defaultdict(deque)
@@ -177,7 +178,7 @@ class FakeCluster:
                     offline_replicas=[each for each in self.brokers if each in self.unreachable],
                 )
             )
-        return m.MetadataResponseTopic(name=name, topic_id=TOPIC_ID, partitions=partitions)
+        return m.MetadataResponseTopic(name=name, topic_id=self.topic_id, partitions=partitions)
 
     def _produce(self, broker_id: int, request: Any) -> Any:
         m = messages.produce_response
@@ -256,7 +257,11 @@ class FakeCluster:
         anything = False
         for topic in request.topics:
             name = topic.topic or next(iter(self.topics))
-            partitions = [self._fetched(broker_id, name, each) for each in topic.partitions]
+            partitions = (
+                [self._fetched(broker_id, name, each) for each in topic.partitions]
+                if topic.topic_id in (NO_TOPIC_ID, self.topic_id)
+                else [m.PartitionData(partition_index=each.partition, error_code=100) for each in topic.partitions]
+            )
             anything = anything or any(each.records or each.error_code for each in partitions)
             answers.append(m.FetchableTopicResponse(topic=name, topic_id=topic.topic_id, partitions=partitions))
         response = m.FetchResponse(responses=answers)

@@ -241,6 +241,31 @@ def test_new_brokers_are_asked_by_topic_id() -> None:
     assert cluster.requests_of(ApiKey.FETCH)[0].topics[0].topic_id == TOPIC_ID
 
 
+@pytest.mark.parametrize("policy", ["earliest", "latest", "none"])
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning(policy: str) -> None:
+    """Also when it has as many records as were read of the old one: the old offset is a place in the new log, but means nothing there."""
+    cluster = FakeCluster({"t": 1})
+    fill(cluster, T0, 3)
+
+    async def scenario() -> None:
+        async with consumer(cluster, auto_offset_reset=policy) as target:
+            target.assign([T0])
+            target.seek(T0, 0)
+            assert await offsets(target, 3) == [0, 1, 2]
+            cluster.topic_id = bytes(range(1, 17))
+            cluster.logs[T0].clear()
+            fill(cluster, T0, 6)
+            if policy != "none":
+                assert await offsets(target, 6) == [0, 1, 2, 3, 4, 5]
+                return
+            with pytest.raises(NoOffsetForPartitionError):
+                await target.getone()
+            target.seek(T0, 4)
+            assert await offsets(target, 2) == [4, 5]
+
+    run(scenario())
+
+
 def test_paused_partitions_are_left_out() -> None:
     cluster = FakeCluster({"t": 2})
     fill(cluster, T0, 3)
