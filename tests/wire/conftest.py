@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,10 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafkalite.testing.broker_process import BROKER_COMMAND
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+from kafkalite.testing.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.testing.local_cluster import LocalCluster
 
 TopicMaker = Callable[..., str]
@@ -61,16 +65,38 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def make_topic(admin: AdminClient, servers: str) -> TopicMaker:
-    """`make_topic(partitions=1, replication=3, config={})`: a new topic's name, once every leader serves it."""
+    """`make_topic(partitions=1, replication=3, config={})`: a new topic's name, once every broker knows it and every leader serves it."""
 
     def make(partitions: int = 1, replication: int = 3, config: dict[str, str] | None = None) -> str:
         name = f"wire-{next(_numbers)}"
         wanted = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=config or {})
         admin.create_topics([wanted], request_timeout=30)[name].result(30)
+        wait_until_known(servers, name, partitions)
         wait_until_led(servers, name, partitions)
         return name
 
     return make
+
+
+def wait_until_known(servers: str, topic: str, partitions: int, timeout_s: float = 30) -> None:
+    """Until each broker tells of so many partitions with a leader, 0 for no such topic: the controller tells them one after the other."""
+
+    async def count(server: str) -> int:
+        host, port = server.rsplit(":", 1)
+        connection = await Connection.open(host, int(port), client_id="known", timeout_s=timeout_s)
+        try:
+            await connection.negotiate()
+            m = messages.metadata_request
+            request = m.MetadataRequest(topics=[m.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+            response = await connection.request(request, connection.version_of(ApiKey.METADATA))
+        finally:
+            connection.close()
+        return sum(each.leader_id >= 0 for found in response.topics for each in found.partitions)
+
+    async def counts() -> list[int]:
+        return await asyncio.gather(*map(count, servers.split(",")))
+
+    wait_until(lambda: set(asyncio.run(counts())) == {partitions}, f"{topic} at every broker", timeout_s)
 
 
 def wait_until_led(servers: str, topic: str, partitions: int, timeout_s: float = 30) -> None:

@@ -39,7 +39,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartitionReplica
 
 from kafkalite.testing.broker_process import wait_until
 from tests.wire.clients import CLIENTS, Record
-from tests.wire.conftest import TopicMaker
+from tests.wire.conftest import TopicMaker, wait_until_known
 from tests.wire.test_refusals import code_of
 
 pytestmark = pytest.mark.wire
@@ -81,16 +81,18 @@ def alter(
 # confluent-kafka
 
 
-def test_topics_are_created_described_and_deleted(admin: AdminClient, new_name: str) -> None:
+def test_topics_are_created_described_and_deleted(servers: str, admin: AdminClient, new_name: str) -> None:
     placed = NewTopic(new_name, num_partitions=2, replica_assignment=[[1, 2], [2, 3]], config={"retention.ms": "60000"})
     checked = admin.create_topics([placed], validate_only=True, request_timeout=TIMEOUT_S)
     only(checked)
     assert new_name not in admin.list_topics(timeout=TIMEOUT_S).topics
     only(admin.create_topics([placed], request_timeout=TIMEOUT_S))
+    wait_until_known(servers, new_name, 2)
     described = only(admin.describe_topics(TopicCollection([new_name]), request_timeout=TIMEOUT_S))
     assert [[node.id for node in each.replicas] for each in described.partitions] == [[1, 2], [2, 3]]
     assert described.topic_id is not None
     only(admin.delete_topics([new_name], request_timeout=TIMEOUT_S, operation_timeout=TIMEOUT_S))
+    wait_until_known(servers, new_name, 0)
     assert new_name not in admin.list_topics(timeout=TIMEOUT_S).topics
 
 
@@ -239,24 +241,22 @@ def test_calls_that_ask_no_broker(admin: AdminClient) -> None:
 # kafka-python
 
 
-def test_topics_with_kafka_python(other_admin: kafka.KafkaAdminClient, new_name: str) -> None:
+def test_topics_with_kafka_python(servers: str, other_admin: kafka.KafkaAdminClient, new_name: str) -> None:
     wanted = {new_name: {"num_partitions": 2, "replication_factor": 3, "configs": {"retention.ms": "60000"}}}
     other_admin.create_topics(wanted, validate_only=True)
     assert new_name not in other_admin.list_topics()
     other_admin.create_topics(wanted)
     other_admin.wait_for_topics([new_name])
+    wait_until_known(servers, new_name, 2)
     assert new_name in other_admin.list_topics()
     (described,) = other_admin.describe_topics([new_name])
     assert sorted(each["partition_index"] for each in described["partitions"]) == [0, 1]
     other_admin.create_partitions({new_name: 3})
-
-    def partitions() -> int:
-        return len(other_admin.describe_topics([new_name])[0]["partitions"])
-
-    # The controller knows what it has answered; another broker, which may be asked, learns of it a moment later.
-    wait_until(lambda: partitions() == 3, "three partitions", TIMEOUT_S)
+    wait_until_known(servers, new_name, 3)
+    assert len(other_admin.describe_topics([new_name])[0]["partitions"]) == 3
     other_admin.delete_topics([new_name])
-    wait_until(lambda: new_name not in other_admin.list_topics(), "the end of the topic", TIMEOUT_S)
+    wait_until_known(servers, new_name, 0)
+    assert new_name not in other_admin.list_topics()
 
 
 def test_settings_with_kafka_python(other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker) -> None:
