@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import confluent_kafka
 import pytest
@@ -96,7 +97,12 @@ def wait_until_known(servers: str, topic: str, partitions: int, timeout_s: float
     async def counts() -> list[int]:
         return await asyncio.gather(*map(count, servers.split(",")))
 
-    wait_until(lambda: set(asyncio.run(counts())) == {partitions}, f"{topic} at every broker", timeout_s)
+    with ThreadPoolExecutor(1) as beside_any_loop:
+        wait_until(
+            lambda: set(beside_any_loop.submit(asyncio.run, counts()).result()) == {partitions},
+            f"{topic} at every broker",
+            timeout_s,
+        )
 
 
 def wait_until_led(servers: str, topic: str, partitions: int, timeout_s: float = 30) -> None:

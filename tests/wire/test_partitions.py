@@ -15,7 +15,7 @@ from kafkalite.testing.broker_process import wait_until
 from kafkalite.testing.cluster_facts import ClusterFacts
 from kafkalite.testing.local_cluster import LocalCluster
 from tests.wire.clients import CLIENTS, Record
-from tests.wire.conftest import TopicMaker, wait_until_led
+from tests.wire.conftest import TopicMaker, wait_until_known, wait_until_led
 from tests.wire.test_refusals import code_of
 
 pytestmark = pytest.mark.wire
@@ -50,6 +50,7 @@ def test_partitions_can_be_added(servers: str, admin: AdminClient, make_topic: T
     topic = make_topic(partitions=1)
     CLIENTS[0].produce(servers, topic, [Record(b"k", b"before")])
     admin.create_partitions([NewPartitions(topic, 3)], request_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
+    wait_until_known(servers, topic, 3)
     wait_until_led(servers, topic, 3)
     found = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
     assert sorted(found) == [0, 1, 2]
@@ -74,11 +75,11 @@ def test_partitions_can_only_grow(admin: AdminClient, make_topic: TopicMaker) ->
     assert len(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions) == 2
 
 
-def test_new_partitions_can_be_placed_by_hand(admin: AdminClient, make_topic: TopicMaker) -> None:
+def test_new_partitions_can_be_placed_by_hand(servers: str, admin: AdminClient, make_topic: TopicMaker) -> None:
     topic = make_topic(partitions=1, replication=2)
     wanted = NewPartitions(topic, 3, replica_assignment=[[3, 1], [2, 3]])
     admin.create_partitions([wanted], request_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
-    wait_until(lambda: len(admin.list_topics(topic).topics[topic].partitions) == 3, "three partitions", TIMEOUT_S)
+    wait_until_known(servers, topic, 3)
     assert (replicas_of(admin, topic, 1), replicas_of(admin, topic, 2)) == ([3, 1], [2, 3])
 
 
