@@ -221,7 +221,7 @@ class Fetcher:
             leader = view.leader_of(state.topic_partition)
             if state.buffered_bytes >= self._buffer.partition_bytes:
                 waits_for_room.add(leader)
-            if not self._buffer.wants_fetch(state, now_s) or self._is_made_anew(state):
+            if not self._buffer.wants_fetch(state, now_s) or self._begin_anew_if_made_anew(state):
                 continue
             if leader in view.brokers:
                 by_leader.setdefault(leader, []).append(state)
@@ -241,10 +241,10 @@ class Fetcher:
                 max_bytes = max(1, min(self._settings.fetch_max_bytes, room_bytes))
                 self._begin_fetch(leader, connection, states, max_bytes, leader in waits_for_room)
 
-    def _is_made_anew(self, state: PartitionState) -> bool:
-        """Was the topic deleted and made again (KIP-516)? What was fetched of the old one is still read; of the new one nothing was yet.
+    def _begin_anew_if_made_anew(self, state: PartitionState) -> bool:
+        """Whether the topic was deleted and made again (KIP-516): then it is read from its beginning once all of the old one was read.
 
-        Its offsets begin anew, so it is read from the beginning: whatever auto_offset_reset says, its records are later than those read.
+        Whatever auto_offset_reset says: the new topic's records are later than those read. NoOffsetForPartitionError without a policy.
         """
         topic = self._cluster.view.topics.get(state.topic_partition.topic)
         if topic is None or topic.topic_id == NO_TOPIC_ID or topic.topic_id == state.topic_id:

@@ -7,8 +7,8 @@ first byte. Entries grow strictly in both. The index is rebuildable from the seg
 Kafka allots the file of the active segment in advance, full of zeros, because it maps it into memory. Here the file always
 ends behind its last entry: that is what Kafka's file looks like once a segment is sealed, so Kafka reads it either way.
 A lookup is a binary search in memory over the first offset of each block of 64 entries (4 bytes for each block, 16 KiB for a segment of
-1 GiB), then a read of one block and a search in it: two small reads would be ten in a binary search of the file, and grow with the
-index. The first offsets are noted as entries are appended, or read as a whole when an index that was there before is first searched. The
+1 GiB), then one small read and a search in what it brought; a binary search of the file would take ten reads and more as it grows. The
+first offsets are noted as entries are appended, or read as a whole when an index that was there before is first searched. The
 file is read and not mapped into memory, because a fault in a mapping would stop the event loop until the medium has answered,
 whereas a read can say that it would have to wait.
 """
