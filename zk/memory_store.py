@@ -7,6 +7,9 @@ What the real thing does to its users can be done to a `MemoryStore`: `suspend` 
 server `expire_session`, and lose the reply to a request that was carried out (`lose_next_reply`). A session that stays
 suspended for its timeout expires; the client learns it when it is resumed, as over a network. `MemoryZooKeeper` can
 lose its quorum: every session is suspended and none expires meanwhile.
+
+A store belongs to the event loop on which it was started and calls its users there, whichever loop a fault or another
+session's write comes from: simulated processes have a loop each. Timers of the server run on the loop that causes them.
 """
 
 from __future__ import annotations
@@ -45,11 +48,16 @@ _CHILD_EVENTS = (EventType.CHILDREN, EventType.DELETED)
 
 
 class MemoryZooKeeper:
-    """The server: one tree, any number of sessions. `latency_s` is the time from a request to its answer."""
+    """The server: one tree, any number of sessions.
 
-    def __init__(self, latency_s: float = 0.0) -> None:
+    `latency_s()` gives the time from a request to its answer, in seconds. `on_transaction` is told of every transaction:
+    the session's id, the operations and their results.
+    """
+
+    def __init__(self, latency_s: Callable[[], float] = lambda: 0.0) -> None:
         self.tree = ZnodeTree()
         self.latency_s = latency_s
+        self.on_transaction: Callable[[int, Sequence[Operation], list[Result]], None] | None = None
         self.has_quorum = True
         self._next_session_id = _FIRST_SESSION_ID
         self._sessions: dict[int, MemoryStore] = {}
@@ -58,13 +66,13 @@ class MemoryZooKeeper:
         """Suspend every session; time does not count against them until the quorum is back."""
         self.has_quorum = False
         for store in list(self._sessions.values()):
-            store._lose_connection()
+            store._at_home(store._lose_connection)
 
     def regain_quorum(self) -> None:
         """Resume the sessions that lost their connection with the quorum."""
         self.has_quorum = True
         for store in list(self._sessions.values()):
-            store._regain_connection()
+            store._at_home(store._regain_connection)
 
     def expire(self, session_id: int) -> None:
         """End a session: its ephemeral znodes vanish, its client learns it as soon as it is connected."""
@@ -94,6 +102,8 @@ class MemoryZooKeeper:
         for event in events:
             for store in list(self._sessions.values()):
                 store._event_happened(event)
+        if self.on_transaction is not None:
+            self.on_transaction(session_id, operations, results)
         return results
 
 
@@ -125,13 +135,14 @@ class MemoryStore:
         self._undelivered: list[tuple[Watcher, WatchEvent]] = []
         self._expiry: asyncio.TimerHandle | None = None
         self._lose_reply = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # -- faults
 
     def suspend(self) -> None:
         """Cut the connection; the server ends the session when it stays cut for the session timeout."""
         self._cut_off = True
-        self._lose_connection()
+        self._at_home(self._lose_connection)
         if self._expiry is None and self._session_id in self.server._sessions:
             loop = asyncio.get_running_loop()
             self._expiry = loop.call_later(self.session_timeout_s, self._time_out)
@@ -140,7 +151,7 @@ class MemoryStore:
         """Mend the connection: to the same session, or, if that ended, to its end and then to a new one."""
         self._cut_off = False
         self._cancel_expiry()
-        self._regain_connection()
+        self._at_home(self._regain_connection)
 
     def expire_session(self) -> None:
         """Have the server end the session now; a connected client then gets a new one by itself."""
@@ -168,6 +179,7 @@ class MemoryStore:
             await asyncio.sleep(timeout_s)
         if self._cut_off or not self.server.has_quorum:
             raise TimeoutError(f"no session with the ZooKeeper in memory within {timeout_s:g} s")
+        self._loop = asyncio.get_running_loop()
         self._new_session()
 
     async def close(self) -> None:
@@ -246,11 +258,11 @@ class MemoryStore:
         return await answer
 
     def _schedule_answer(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self.server.latency_s:
-            loop.call_later(self.server.latency_s, self._answer_next)
+        latency_s = self.server.latency_s()
+        if latency_s:
+            self._own_loop.call_later(latency_s, self._answer_next)
         else:
-            loop.call_soon(self._answer_next)
+            self._own_loop.call_soon(self._answer_next)
 
     def _answer_next(self) -> None:
         """Carry out the oldest request, unless the connection is away: then it waits for `_regain_connection`."""
@@ -264,7 +276,7 @@ class MemoryStore:
         if self._lose_reply:
             self._lose_reply = False
             self._lose_connection()
-            asyncio.get_running_loop().call_soon(self._regain_connection)
+            self._own_loop.call_soon(self._regain_connection)
             return
         self._requests.popleft()
         if request.answer.done():
@@ -301,7 +313,7 @@ class MemoryStore:
             watchers |= self._child_watches.pop(event.path, {})
         for watcher in watchers:
             if self._state is SessionState.CONNECTED:
-                asyncio.get_running_loop().call_soon(notify, [watcher], event)
+                self._own_loop.call_soon(notify, [watcher], event)
             else:
                 self._undelivered.append((watcher, event))
 
@@ -311,6 +323,17 @@ class MemoryStore:
         self._undelivered.clear()
 
     # -- the session
+
+    @property
+    def _own_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop or asyncio.get_running_loop()
+
+    def _at_home(self, step: Callable[[], None]) -> None:
+        """Take the step now, or, when the cause is on another loop, as the next thing on the store's own."""
+        if self._own_loop is asyncio.get_running_loop():
+            step()
+        else:
+            self._own_loop.call_soon(step)
 
     def _enter(self, state: SessionState) -> None:
         if state is not self._state:
@@ -361,13 +384,15 @@ class MemoryStore:
         self._cancel_expiry()
         self._expired_unnoticed = True
         if self._state is SessionState.CONNECTED:
-            self._notice_expiry()
+            self._at_home(self._notice_expiry)
 
     def _notice_expiry(self) -> None:
+        if self._state is SessionState.CLOSED:
+            return
         self._forget_watches()
         self._enter(SessionState.EXPIRED)
         self._fail_requests(SessionExpiredError)
-        asyncio.get_running_loop().call_soon(self._renew_session)
+        self._own_loop.call_soon(self._renew_session)
 
     def _renew_session(self) -> None:
         if self._state is SessionState.EXPIRED:

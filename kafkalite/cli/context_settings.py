@@ -32,7 +32,7 @@ ZOOKEEPER_CONNECT: Final = "zookeeper.connect"
 CONTEXT_VARIABLE: Final = "KAFKALITE_CONTEXT"
 FILE_VARIABLE: Final = "KAFKALITE_CONFIG"
 _ZOOKEEPER_VARIABLE: Final = "KAFKALITE_ZOOKEEPER"
-_NOT_FROM_TEXT: Final = frozenset({"clock", "opener", "ssl_context"}) | {
+_NOT_FROM_TEXT: Final = frozenset({"chance", "clock", "opener", "ssl_context"}) | {
     f"{part}_{form}" for part in ("key", "value") for form in ("serializer", "deserializer")
 }
 """Options of clients that are no text, or that a command decides: commands write and read bytes."""

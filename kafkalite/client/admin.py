@@ -8,7 +8,7 @@ one when it has moved. A call over several items raises the error of the first t
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -68,6 +68,7 @@ class Admin(TopicAdmin, RecordAdmin, ConfigAdmin, QuotaAdmin, CredentialAdmin, L
         security_protocol: str = "PLAINTEXT",
         ssl_context: ssl.SSLContext | None = None,
         opener: Opener | None = None,
+        chance: Callable[[], float] | None = None,
     ) -> None:
         cluster = ClusterClient(
             bootstrap_servers,
@@ -78,6 +79,7 @@ class Admin(TopicAdmin, RecordAdmin, ConfigAdmin, QuotaAdmin, CredentialAdmin, L
             security_protocol=security_protocol,
             ssl_context=ssl_context,
             opener=opener,
+            chance=chance,
         )
         super().__init__(cluster, request_timeout_ms, default_api_timeout_ms)
 

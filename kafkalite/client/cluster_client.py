@@ -62,7 +62,8 @@ class _BrokerLink:
 
 
 class ClusterClient:
-    """See the module. `opener` replaces the way in which connections are made (tests, simulation)."""
+    """See the module. For tests and simulation: `opener` replaces the way in which connections are made, `chance` the random
+    numbers in [0, 1) that spread retries."""
 
     def __init__(
         self,

@@ -89,6 +89,7 @@ class Consumer:
         security_protocol: str = "PLAINTEXT",
         ssl_context: ssl.SSLContext | None = None,
         opener: Opener | None = None,
+        chance: Callable[[], float] | None = None,
     ) -> None:
         if auto_offset_reset not in _RESETS:
             raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}; it may be {', '.join(_RESETS)}")
@@ -111,6 +112,7 @@ class Consumer:
             security_protocol=security_protocol,
             ssl_context=ssl_context,
             opener=opener,
+            chance=chance,
         )
         self._buffer = FetchBuffer(max_partition_fetch_bytes, check_crcs, self._decoders_of)
         settings = FetcherSettings(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -117,6 +117,7 @@ class Producer:
         ssl_context: ssl.SSLContext | None = None,
         clock: Clock | None = None,
         opener: Opener | None = None,
+        chance: Callable[[], float] | None = None,
     ) -> None:
         acks_number = _acks_number(acks)
         idempotent = acks_number == -1 if enable_idempotence is None else enable_idempotence
@@ -149,6 +150,7 @@ class Producer:
             security_protocol=security_protocol,
             ssl_context=ssl_context,
             opener=opener,
+            chance=chance,
         )
         in_flight = max_in_flight_requests_per_connection if idempotent or acks_number == 0 else 1
         self._accumulator = Accumulator(

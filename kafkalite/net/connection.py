@@ -11,6 +11,7 @@ import os
 import ssl
 from collections import deque
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.net.frames import LENGTH, FrameReader, ReceiveBuffers, request_frame, response_body_position
@@ -21,14 +22,14 @@ MAX_RESPONSE_BYTES = 1 << 30
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 """Requests that the broker has not taken yet: above this `writing_paused` says so, until a quarter is left."""
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
-_buffers_of_loops: dict[int, ReceiveBuffers] = {}
+_buffers_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, ReceiveBuffers] = WeakKeyDictionary()
 
 
 def receive_buffers(loop: asyncio.AbstractEventLoop) -> ReceiveBuffers:
     """What all connections of one loop receive into; each read into the shared buffer is consumed before the next."""
-    buffers = _buffers_of_loops.get(id(loop))
+    buffers = _buffers_of_loops.get(loop)
     if buffers is None:
-        buffers = _buffers_of_loops[id(loop)] = ReceiveBuffers()
+        buffers = _buffers_of_loops[loop] = ReceiveBuffers()
     return buffers
 
 
