@@ -19,15 +19,16 @@ from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.dynamic_configs import ConfigChanges, DynamicConfigs
 from kafkalite.broker.fetch_sessions import FetchSessionCache
 from kafkalite.broker.fetching import PartitionReader
-from kafkalite.broker.follower import ReplicaFetchers
 from kafkalite.broker.handlers import HANDLERS
 from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
+from kafkalite.broker.leader_fetcher import FetcherContext
 from kafkalite.broker.log_dir_moves import LogDirMoves
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.producer_ids import ProducerIds
 from kafkalite.broker.quota_znodes import all_quotas, entity_of, quotas_of
 from kafkalite.broker.quotas import ClientQuotas
 from kafkalite.broker.rates import ReplicationRate
+from kafkalite.broker.replica_fetchers import ReplicaFetchers
 from kafkalite.broker.replica_selection import selector
 from kafkalite.broker.replicas import Replicas
 from kafkalite.broker.server import Server
@@ -190,14 +191,16 @@ class Broker:
             self.isr_changes.propose,
         )
         self.fetchers = ReplicaFetchers(
-            broker_id,
-            lambda: self.replicas.broker_epoch,
-            config,
-            self.versions,
-            lambda leader: self.metadata.endpoint(leader, config.inter_broker_listener_name),
-            clock.monotonic_ms,
-            clock.now_ms,
-            self.follower_rate,
+            FetcherContext(
+                broker_id,
+                lambda: self.replicas.broker_epoch,
+                config,
+                self.versions,
+                lambda leader: self.metadata.endpoint(leader, config.inter_broker_listener_name),
+                clock.monotonic_ms,
+                clock.now_ms,
+                self.follower_rate,
+            )
         )
         self.replicas.followers = self.fetchers
         self.log_dir_moves = LogDirMoves(

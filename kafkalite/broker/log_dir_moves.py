@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.broker.cold_reads import in_memory
-from kafkalite.broker.follower import truncation_offset
+from kafkalite.broker.follower_truncation import truncation_offset
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage.throttle import Throttle
 from kafkalite.types import TopicPartition

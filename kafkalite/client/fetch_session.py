@@ -1,23 +1,16 @@
-"""What one broker remembers of this consumer's fetches, so that a request names only what changed (KIP-227). Pure.
-
-A full request (epoch 0) names all partitions; the broker may answer with a session. From then on a request, numbered by its epoch, names
-partitions that are new, have another position or leader epoch, and those to be forgotten; the answer leaves out partitions without
-news. Whenever the two sides may disagree (an error, a lost connection) the next request is a full one, which also ends the old session.
-"""
+"""What a consumer's next fetch from one broker must name, given what it asked for before (KIP-227). Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kafkalite.protocol.fetch_session_handler import FULL_FETCH_EPOCH, FetchSessionHandler
 from kafkalite.types import TopicPartition
-
-_FULL = 0
-_LAST_EPOCH = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class FetchPosition:
     """What is asked of one partition; the topic id is part of it, because a topic made anew is another one."""
 
     topic_id: bytes
@@ -32,41 +25,26 @@ class SessionRequest:
     session_id: int
     session_epoch: int
     named: tuple[TopicPartition, ...]
-    forgotten: Mapping[TopicPartition, Question]
+    forgotten: Sequence[tuple[TopicPartition, bytes]]
+    """With the ids of their topics."""
 
 
-class FetchSession:
-    """See the module. `request` is followed by `accepted`, or by `reset` when anything went wrong."""
+class ConsumerFetchSession:
+    """See the module. `request` is followed by `handler.answered`, or by `handler.reset` when anything went wrong."""
 
     def __init__(self) -> None:
-        self.session_id = 0
-        self.epoch = _FULL
-        self._known: dict[TopicPartition, Question] = {}
+        self.handler = FetchSessionHandler()
+        self._known: Mapping[TopicPartition, FetchPosition] = {}
 
-    def request(self, wanted: Mapping[TopicPartition, Question]) -> SessionRequest:
+    def request(self, wanted: Mapping[TopicPartition, FetchPosition]) -> SessionRequest:
         """What to send to have `wanted` fetched."""
-        if self.epoch == _FULL:
-            self._known = dict(wanted)
-            return SessionRequest(self.session_id, _FULL, tuple(wanted), {})
-        named = tuple(each for each, question in wanted.items() if self._known.get(each) != question)
-        replaced = {
-            each: known
-            for each, known in self._known.items()
-            if each not in wanted or wanted[each].topic_id != known.topic_id
-        }
+        handler = self.handler
+        known = {} if handler.epoch == FULL_FETCH_EPOCH else self._known
+        named = tuple(each for each, position in wanted.items() if known.get(each) != position)
+        for each in known:
+            if each not in wanted:
+                handler.forget(each)
+        for each in named:
+            handler.send(each, wanted[each].topic_id)
         self._known = dict(wanted)
-        return SessionRequest(self.session_id, self.epoch, named, replaced)
-
-    def accepted(self, session_id: int) -> None:
-        """The request was answered; `session_id` is 0 when the broker keeps no session."""
-        if session_id == 0:
-            self.session_id, self.epoch = 0, _FULL
-        else:
-            self.epoch = self.epoch % _LAST_EPOCH + 1
-            self.session_id = session_id
-
-    def reset(self, *, forgotten: bool = False) -> None:
-        """Begin anew with a full request; `forgotten`: the broker does not know the session any more."""
-        self.epoch = _FULL
-        if forgotten:
-            self.session_id = 0
+        return SessionRequest(handler.session_id, handler.epoch, named, handler.take_forgotten())

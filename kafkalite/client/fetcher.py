@@ -23,27 +23,20 @@ from kafkalite.client.errors import (
     error_of,
 )
 from kafkalite.client.fetch_buffer import FetchBuffer, PartitionState
-from kafkalite.client.fetch_session import FetchSession, Question
+from kafkalite.client.fetch_session import ConsumerFetchSession, FetchPosition
 from kafkalite.client.offset_lookup import EARLIEST, list_offsets
 from kafkalite.client.retry import is_retriable, is_retriable_code, is_stale_metadata
 from kafkalite.client.truncation import EpochEnd, end_of_epoch
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
+from kafkalite.protocol.fetch_session_handler import SESSION_IS_OVER
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 log = logging.getLogger(__name__)
 
 _NEWEST_FETCH_BY_NAME = 12
 """From version 13 on topics go by id (KIP-516)."""
-
-_SESSION_LOST = frozenset(
-    {
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    }
-)
 
 _SHORT_WAIT_MS = 20
 """A leader's long poll is cut to this while one of its partitions waits for room: it must not wait for idle ones."""
@@ -79,7 +72,7 @@ class Fetcher:
         self._stopped = False
         self._begun: dict[int, int] = {}
         self._resetting: asyncio.Task[None] | None = None
-        self._sessions: dict[int, FetchSession] = {}
+        self._sessions: dict[int, ConsumerFetchSession] = {}
         self._checks: set[asyncio.Task[None]] = set()
         self.requests = 0
         cluster.add_listener(self.wake)
@@ -268,7 +261,7 @@ class Fetcher:
         """Send the request at once: a reader that finds data does not let other tasks run, and the broker can work meanwhile."""
         asked = {state.topic_partition: (state, state.generation, state.fetch_offset) for state in states}
         wait_ms = min(_SHORT_WAIT_MS, self._settings.fetch_max_wait_ms) if short else self._settings.fetch_max_wait_ms
-        session = self._sessions.setdefault(leader, FetchSession())
+        session = self._sessions.setdefault(leader, ConsumerFetchSession())
         ids = self._topic_ids(states)
         newest = _NEWEST_FETCH_BY_NAME if NO_TOPIC_ID in ids.values() else None
         request = self._request(session, states, ids, max_bytes, wait_ms)
@@ -276,7 +269,7 @@ class Fetcher:
             version = version_for(connection, request, newest)
             future = connection.send(request, version)
         except (OSError, ClientError) as problem:
-            session.reset()
+            session.handler.reset()
             self._not_fetched(states, problem)
             return
         self.requests += 1
@@ -293,7 +286,7 @@ class Fetcher:
     async def _fetch(
         self,
         leader: int,
-        session: FetchSession,
+        session: ConsumerFetchSession,
         answer: Callable[[], Awaitable[Any]],
         names: dict[bytes, str] | None,
         asked: dict[TopicPartition, tuple[PartitionState, int, int]],
@@ -302,13 +295,13 @@ class Fetcher:
         states = [state for state, _, _ in asked.values()]
         try:
             response = await answer()
-            if response.error_code in _SESSION_LOST:
-                session.reset(forgotten=True)
+            if response.error_code in SESSION_IS_OVER:
+                session.handler.reset(is_lost=True)
                 return
             self._take_response(response, names, asked)
-            session.accepted(0 if names is None else response.session_id)
+            session.handler.answered(0 if names is None else response.session_id)
         except (OSError, ClientError) as problem:
-            session.reset()
+            session.handler.reset()
             self._not_fetched(states, problem)
         finally:
             self._reserved_bytes -= max_bytes
@@ -330,29 +323,34 @@ class Fetcher:
         return {state.topic_partition.topic: topics[state.topic_partition.topic].topic_id for state in states}
 
     def _request(
-        self, session: FetchSession, states: list[PartitionState], ids: dict[str, bytes], max_bytes: int, wait_ms: int
+        self,
+        session: ConsumerFetchSession,
+        states: list[PartitionState],
+        ids: dict[str, bytes],
+        max_bytes: int,
+        wait_ms: int,
     ) -> Any:
         m = messages.fetch_request
         wanted = {}
         for state in states:
             known = self._cluster.view.partition(state.topic_partition)
             epoch = known.leader_epoch if known else -1
-            wanted[state.topic_partition] = Question(ids[state.topic_partition.topic], state.fetch_offset, epoch)
+            wanted[state.topic_partition] = FetchPosition(ids[state.topic_partition.topic], state.fetch_offset, epoch)
         part = session.request(wanted)
         topics: dict[str, list[Any]] = {}
         for each in part.named:
-            question = wanted[each]
+            position = wanted[each]
             topics.setdefault(each.topic, []).append(
                 m.FetchPartition(
                     partition=each.partition,
-                    current_leader_epoch=question.leader_epoch,
-                    fetch_offset=question.fetch_offset,
+                    current_leader_epoch=position.leader_epoch,
+                    fetch_offset=position.fetch_offset,
                     partition_max_bytes=self._settings.max_partition_fetch_bytes,
                 )
             )
         forgotten: dict[tuple[str, bytes], list[int]] = {}
-        for each, question in part.forgotten.items():
-            forgotten.setdefault((each.topic, question.topic_id), []).append(each.partition)
+        for each, topic_id in part.forgotten:
+            forgotten.setdefault((each.topic, topic_id), []).append(each.partition)
         return m.FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=self._settings.fetch_min_bytes,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kafkalite.errors import ensure
+from kafkalite.protocol.java_hash import java_hash
 from kafkalite.types import TopicPartition
 
 Key = TypeVar("Key")
@@ -49,18 +50,9 @@ class StickyResult:
 # Java's order of hash maps
 
 
-def java_string_hash(text: str) -> int:
-    """String.hashCode, over UTF-16 code units, as an unsigned 32-bit number."""
-    hashed = 0
-    encoded = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(encoded), 2):
-        hashed = (31 * hashed + (encoded[index] << 8) + encoded[index + 1]) & 0xFFFFFFFF
-    return hashed
-
-
 def java_partition_hash(partition: TopicPartition) -> int:
     """TopicPartition.hashCode."""
-    return (31 * (31 + partition.partition) + java_string_hash(partition.topic)) & 0xFFFFFFFF
+    return 31 * (31 + partition.partition) + java_hash(partition.topic)
 
 
 def java_hash_order(keys: Iterable[Key], hash_of: Callable[[Key], int], size: int = 0) -> list[Key]:
@@ -71,7 +63,7 @@ def java_hash_order(keys: Iterable[Key], hash_of: Callable[[Key], int], size: in
         capacity *= 2
 
     def bucket(key: Key) -> int:
-        hashed = hash_of(key)
+        hashed = hash_of(key) & 0xFFFFFFFF
         return (hashed ^ (hashed >> 16)) & (capacity - 1)
 
     return sorted(listed, key=bucket)
@@ -84,7 +76,7 @@ def assign_sticky(partition_counts: Mapping[str, int], claims: Mapping[str, Clai
     """Assign all partitions of the topics in `partition_counts` to members that subscribe to them."""
     if not claims:
         return StickyResult({})
-    members = java_hash_order(claims, java_string_hash)
+    members = java_hash_order(claims, java_hash)
     owned, disputed = _owned_partitions(partition_counts, claims, members)
     if _subscribe_alike([claims[each].topics for each in members]):
         return _Quotas(partition_counts, owned, disputed).build()

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from kafkalite.broker.follower import truncation_offset
+from kafkalite.broker.follower_truncation import truncation_offset
 from kafkalite.storage.partition_log import PartitionLog
 from tests.unit.storage.logs import NOW_MS, all_bytes, append, new_log
 
@@ -15,7 +15,7 @@ ROUNDS_MAX = 20
 
 
 def diverging(leader: PartitionLog, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
-    """What the leader answers to a fetch (spec-control-rpcs 8.2, step 4)."""
+    """What the leader answers to a fetch (KIP-595)."""
     epoch, end = leader.end_offset_for_epoch(last_fetched_epoch)
     return (epoch, end) if epoch < last_fetched_epoch or end < fetch_offset else None
 

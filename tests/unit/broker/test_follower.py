@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker import follower
-from kafkalite.broker.follower import ReplicaFetchers, truncation_offset
-from kafkalite.broker.follower_session import FetchSessionState
+from kafkalite.broker import leader_fetcher
+from kafkalite.broker.follower_truncation import truncation_offset
+from kafkalite.broker.leader_fetcher import FetcherContext
 from kafkalite.broker.rates import ReplicationRate
+from kafkalite.broker.replica_fetchers import ReplicaFetchers
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode
@@ -52,62 +53,6 @@ def test_where_a_log_is_cut(leader_epoch: int, leader_end: int, wanted: int) -> 
 def test_a_log_without_epochs_is_cut_where_the_leader_says() -> None:
     assert truncation_offset(FakeLog().end_offset_for_epoch, 3, 12, 20, 6) == 12
     assert truncation_offset(FakeLog().end_offset_for_epoch, -1, -1, 4, 6) == 4
-
-
-# The session
-
-
-def test_a_session_goes_on_and_begins_anew() -> None:
-    session = FetchSessionState()
-    session.reset([TP])
-    assert (list(session.changed), session.session_id, session.epoch) == ([TP], 0, 0)
-    session.send(TP, b"id")
-    assert not session.changed
-    session.answered(7)
-    assert (session.session_id, session.epoch) == (7, 1)
-    session.epoch = 0x7FFFFFFF
-    session.answered(7)
-    assert session.epoch == 1
-    session.answered(0)
-    assert (session.session_id, session.epoch, list(session.changed)) == (0, 0, [TP])
-
-
-def test_what_is_forgotten_is_said_once_and_not_when_it_is_sent_again() -> None:
-    session = FetchSessionState()
-    other = TopicPartition("t", 1)
-    session.send(TP, b"id")
-    session.send(other, b"id")
-    session.forget(TP)
-    session.forget(other)
-    session.send(other, b"id")
-    assert session.take_forgotten() == [(TP, b"id")]
-    assert session.take_forgotten() == []
-    session.forget(TopicPartition("never", 0))
-    assert session.take_forgotten() == []
-
-
-@pytest.mark.parametrize(("uses_topic_ids", "forgotten"), [(True, [(TP, b"old")]), (False, [])])
-@pytest.mark.parametrize("stopped_between", [True, False])
-def test_a_topic_made_again_is_another_one_in_a_session_of_ids(
-    uses_topic_ids: bool, forgotten: list[tuple[TopicPartition, bytes]], stopped_between: bool
-) -> None:
-    session = FetchSessionState()
-    session.uses_topic_ids = uses_topic_ids
-    session.send(TP, b"old")
-    if stopped_between:
-        session.forget(TP)
-    assert session.knows(TP, b"old") is not stopped_between
-    session.send(TP, b"new")
-    assert session.knows(TP, b"new")
-    assert session.knows(TP, b"old") is not uses_topic_ids
-    assert session.take_forgotten() == forgotten
-
-
-def test_what_the_leader_tells_unasked_is_forgotten() -> None:
-    session = FetchSessionState()
-    session.uses_topic_ids = True
-    session.refuse(TP, b"unknown")
-    assert session.take_forgotten() == [(TP, b"unknown")]
 
 
 # The loop
@@ -173,7 +118,7 @@ class Following:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: Callable[[Any], Any]) -> None:
         self.leader = FakeLeader(answer)
-        monkeypatch.setattr(follower.Connection, "open", self.leader.open)
+        monkeypatch.setattr(leader_fetcher.Connection, "open", self.leader.open)
         self.endpoint: Endpoint | None = Endpoint("L", "h", 1)
         loop = asyncio.get_running_loop()
         self.throttled_rate = ReplicationRate(11, 1000, 1e18)
@@ -181,14 +126,16 @@ class Following:
             {"broker.id": "1", "zookeeper.connect": "localhost:2181", "log.dirs": "unused"}
         )
         self.fetchers = ReplicaFetchers(
-            1,
-            lambda: 9,
-            replace(config, replica_fetch_backoff_ms=1000),
-            ProtocolVersion.parse("3.9").requests,
-            lambda leader: self.endpoint,
-            lambda: loop.time() * 1000,
-            lambda: 0,
-            self.throttled_rate,
+            FetcherContext(
+                1,
+                lambda: 9,
+                replace(config, replica_fetch_backoff_ms=1000),
+                ProtocolVersion.parse("3.9").requests,
+                lambda leader: self.endpoint,
+                lambda: loop.time() * 1000,
+                lambda: 0,
+                self.throttled_rate,
+            )
         )
 
     def follow(self, log: FakeLog, leader_epoch: int = 1) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.coordinators.placement import java_hash, partition_for
+from kafkalite.coordinators.placement import partition_for
 from kafkalite.coordinators.timers import TimerQueue
 
 
@@ -46,15 +46,6 @@ def test_timers_ring_once_and_never_early(steps: list[tuple[str, int | None, int
             del expected[name]
         next_ms = timers.next_ms()
         assert not expected or (next_ms is not None and next_ms <= min(expected.values()))
-
-
-def test_java_string_hashes() -> None:
-    """Values of `String.hashCode`."""
-    assert java_hash("") == 0
-    assert java_hash("hello") == 99162322
-    assert java_hash("polygenelubricants") == -(1 << 31)
-    assert java_hash("é") == 233
-    assert java_hash("😀") == 31 * 0xD83D + 0xDE00
 
 
 def test_partitions_of_groups() -> None:

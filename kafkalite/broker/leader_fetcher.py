@@ -1,6 +1,6 @@
-"""Replication, the follower's side: one loop for each leader pulls records with Fetch, many partitions in one request.
+"""Replication, the follower's side: a loop that pulls records from one leader, many partitions in one Fetch (Kafka's ReplicaFetcherThread).
 
-Each loop has one connection and one incremental session (KIP-227), so partitions in which nothing happens cost nothing. What the
+The loop has one connection and one incremental session (KIP-227), so partitions in which nothing happens cost nothing. What the
 leader's log does not have is cut off when the leader answers with a diverging epoch (Fetch 12, KIP-595); older leaders are asked with
 OffsetForLeaderEpoch first (KIP-101, KIP-279).
 
@@ -15,36 +15,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.broker.follower_session import FetchSessionState
+from kafkalite.broker.follower_truncation import truncation_offset
 from kafkalite.broker.partition import Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
+from kafkalite.protocol.fetch_session_handler import FULL_FETCH_EPOCH, SESSION_IS_OVER, FetchSessionHandler
 from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.protocol.inter_broker import InterBrokerVersions
 
-logger = logging.getLogger("kafkalite.broker.follower")
+logger = logging.getLogger("kafkalite.broker.leader_fetcher")
 
 _FIRST_BACKOFF_MS = 10.0
 _RENEW_INTERVAL_S = 0.05
 _NAMES_KEPT = 100
 _DIVERGING_EPOCH_FROM, _TOPIC_ID_FROM, _REPLICA_STATE_FROM = 12, 13, 15
-
-_SESSION_IS_OVER = frozenset(
-    {
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    }
-)
 
 _WAIT_AND_RETRY = frozenset(
     {
@@ -57,27 +50,20 @@ _WAIT_AND_RETRY = frozenset(
 )
 
 
-def truncation_offset(
-    own_end_for: Callable[[int], tuple[int, int]],
-    leader_epoch: int,
-    leader_end_offset: int,
-    log_end_offset: int,
-    fallback: int,
-) -> int:
-    """Where a follower's log must be cut, given where the leader's log ends for an epoch (spec-control-rpcs 8.3).
+@dataclass(slots=True)
+class FetcherContext:
+    """What the fetchers of a broker share. `endpoint_of(leader)` is a broker's endpoint for other brokers; `config` may be replaced."""
 
-    `own_end_for(epoch)` is the follower's own (epoch, end offset); `fallback` is used when the leader knows nothing of the epoch.
-    """
-    if leader_end_offset < 0:
-        return min(fallback, log_end_offset)
-    if leader_epoch < 0:
-        return min(leader_end_offset, log_end_offset)
-    own_epoch, own_end = own_end_for(leader_epoch)
-    if own_end < 0:
-        return min(leader_end_offset, log_end_offset)
-    if own_epoch != leader_epoch:
-        return min(own_end, log_end_offset)
-    return min(own_end, leader_end_offset, log_end_offset)
+    broker_id: BrokerId
+    broker_epoch: Callable[[], int]
+    config: BrokerConfig
+    versions: InterBrokerVersions
+    endpoint_of: Callable[[BrokerId], Endpoint | None]
+    now_ms: Callable[[], float]
+    wall_ms: Callable[[], int]
+    throttled_rate: ReplicationRate
+    bytes_in: int = 0
+    """Of records, from all leaders."""
 
 
 @dataclass(slots=True)
@@ -97,91 +83,24 @@ class _Following:
         return self.partition.log.log_end_offset
 
 
-class ReplicaFetchers:
-    """All loops of this broker; see the module. `endpoint_of(leader)` is a broker's endpoint for other brokers."""
-
-    def __init__(
-        self,
-        broker_id: BrokerId,
-        broker_epoch: Callable[[], int],
-        config: BrokerConfig,
-        versions: InterBrokerVersions,
-        endpoint_of: Callable[[BrokerId], Endpoint | None],
-        now_ms: Callable[[], float],
-        wall_ms: Callable[[], int],
-        throttled_rate: ReplicationRate,
-    ) -> None:
-        self.throttled_rate = throttled_rate
-        self.broker_id, self.broker_epoch, self.config, self.versions = broker_id, broker_epoch, config, versions
-        self.endpoint_of, self.now_ms, self.wall_ms = endpoint_of, now_ms, wall_ms
-        self._loops: dict[tuple[BrokerId, int], LeaderFetcher] = {}
-        self._of: dict[TopicPartition, LeaderFetcher] = {}
-        self._follows_no_more = False
-        self.bytes_in = 0
-        """Of records, from all leaders."""
-
-    def update_config(self, config: BrokerConfig) -> None:
-        """Obey other settings from the next fetch on; of num.replica.fetchers, for partitions that are followed from now on."""
-        self.config = config
-
-    def follow_no_more(self) -> None:
-        """The broker is about to stop: what it led until now it does not begin to follow.
-
-        1. It hands over a partition, and is out of its ISR. 2. It would fetch from the new leader, which then takes it for a replica about
-        to join the ISR and lets the high watermark wait for it. 3. It stops, and acks=all would wait for a broker that is gone.
-        """
-        self._follows_no_more = True
-
-    def follow(self, partition: Partition, topic_id: bytes) -> None:
-        """Fetch `partition` from its leader, in its leader epoch."""
-        self.stop([partition.topic_partition])
-        if self._follows_no_more:
-            return
-        key = (partition.leader, self._index(partition.topic_partition))
-        loop = self._loops.get(key)
-        if loop is None:
-            loop = self._loops[key] = LeaderFetcher(self, partition.leader)
-        self._of[partition.topic_partition] = loop
-        loop.add(partition, topic_id)
-
-    def stop(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Fetch these no more; a loop without partitions sleeps until it gets one."""
-        for topic_partition in topic_partitions:
-            loop = self._of.pop(topic_partition, None)
-            if loop is not None:
-                loop.remove(topic_partition)
-
-    async def close(self) -> None:
-        for loop in tuple(self._loops.values()):
-            await loop.close()
-        self._loops.clear()
-        self._of.clear()
-
-    def _index(self, topic_partition: TopicPartition) -> int:
-        """Which of num.replica.fetchers loops; a stable hash, as Python's own differs between runs."""
-        code = 0
-        for character in topic_partition.topic:
-            code = (31 * code + ord(character)) & 0x7FFFFFFF
-        return (31 * code + topic_partition.partition) % max(1, self.config.num_replica_fetchers)
-
-    def statistics(self) -> dict[str, Any]:
-        return {f"{leader}-{index}": loop.statistics() for (leader, index), loop in self._loops.items()}
-
-
 class _NoLongerFollowed(Exception):
     """While the leader was asked, the partition changed hands: its log is no longer ours to cut."""
 
 
 class LeaderFetcher:
-    """The loop that fetches from one leader."""
+    """See the module. `stop_following(partition)` is called when a partition can be fetched no more."""
 
-    def __init__(self, fetchers: ReplicaFetchers, leader: BrokerId) -> None:
-        self._fetchers, self._leader = fetchers, leader
+    def __init__(
+        self, context: FetcherContext, leader: BrokerId, stop_following: Callable[[TopicPartition], None]
+    ) -> None:
+        self._context, self._leader, self._stop_following = context, leader, stop_following
         self._followed: dict[TopicPartition, _Following] = {}
         self._names: dict[bytes, str] = {}
         """Of topics by id; also of some that are followed no more."""
         self._connection: Connection | None = None
-        self._session = FetchSessionState()
+        self._session = FetchSessionHandler()
+        self._changed: dict[TopicPartition, None] = {}
+        """To be named by the next fetch: followed, and their log is not what the leader was told."""
         self._failures = 0
         self._wake = asyncio.Event()
         self._renew: asyncio.TimerHandle | None = None
@@ -193,7 +112,7 @@ class LeaderFetcher:
 
     @property
     def _config(self) -> BrokerConfig:
-        return self._fetchers.config
+        return self._context.config
 
     def add(self, partition: Partition, topic_id: bytes) -> None:
         log = partition.log
@@ -201,9 +120,9 @@ class LeaderFetcher:
         if log.latest_epoch is None:
             log.truncate_to(min(log.high_watermark, log.log_end_offset))
         else:
-            following.must_ask_epoch = self._fetchers.versions.fetch < _DIVERGING_EPOCH_FROM
+            following.must_ask_epoch = self._context.versions.fetch < _DIVERGING_EPOCH_FROM
         self._followed[partition.topic_partition] = following
-        self._session.changed[partition.topic_partition] = None
+        self._changed[partition.topic_partition] = None
         if len(self._names) > 2 * len(self._followed) + _NAMES_KEPT:
             self._names = {each.topic_id: each.partition.topic_partition.topic for each in self._followed.values()}
         self._names[topic_id] = partition.topic_partition.topic
@@ -213,6 +132,7 @@ class LeaderFetcher:
     def remove(self, topic_partition: TopicPartition) -> None:
         following = self._followed.pop(topic_partition, None)
         if following is not None:
+            self._changed.pop(topic_partition, None)
             self._session.forget(topic_partition)
 
     async def close(self) -> None:
@@ -239,7 +159,7 @@ class LeaderFetcher:
     def _drop_connection(self) -> None:
         self._renew = None
         self._renewed_s = asyncio.get_running_loop().time()
-        if self._connection is not None and self._connection.in_flight and self._session.changed:
+        if self._connection is not None and self._connection.in_flight and self._changed:
             self._is_renewing = True
             self._connection.close()
 
@@ -256,7 +176,7 @@ class LeaderFetcher:
                 await self._fetch(connection)
                 self._failures = 0
             except (OSError, TimeoutError) as problem:
-                self._session.reset(self._followed)
+                self._begin_anew()
                 if self._is_renewing:  # it was we who closed the connection
                     self._is_renewing = False
                 else:
@@ -265,8 +185,13 @@ class LeaderFetcher:
                 raise
             except Exception:
                 logger.exception("fetching from broker %d failed; starting anew", self._leader)
-                self._session.reset(self._followed)
+                self._begin_anew()
                 await self._pause(None)
+
+    def _begin_anew(self, *, session_is_lost: bool = False) -> None:
+        """The next fetch is a full one."""
+        self._session.reset(is_lost=session_is_lost)
+        self._changed = dict.fromkeys(self._followed)
 
     async def _pause(self, problem: Exception | None) -> None:
         self._failures += 1
@@ -284,21 +209,21 @@ class LeaderFetcher:
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
-            self._session.reset(self._followed)
-            endpoint = self._fetchers.endpoint_of(self._leader)
+            self._begin_anew()
+            endpoint = self._context.endpoint_of(self._leader)
             if endpoint is None:
                 raise ConnectionError(f"broker {self._leader} is not alive as far as metadata knows")
             self._connection = await Connection.open(
                 endpoint.host,
                 endpoint.port,
-                client_id=f"broker-{self._fetchers.broker_id}-fetcher-0",
+                client_id=f"broker-{self._context.broker_id}-fetcher-0",
                 timeout_s=self._config.replica_socket_timeout_ms / 1000,
                 security_protocol=endpoint.security_protocol,
             )
         return self._connection
 
     async def _fetch(self, connection: Connection) -> None:
-        now_ms = self._fetchers.now_ms()
+        now_ms = self._context.now_ms()
         version = self._version()
         request, wait_ms = self._request(version, now_ms)
         if request is None:
@@ -312,9 +237,9 @@ class LeaderFetcher:
         self._requests += 1
         timeout_s = (self._config.replica_socket_timeout_ms + wait_ms) / 1000
         response = await connection.request(request, version, timeout_s)
-        if response.error_code in _SESSION_IS_OVER:
+        if response.error_code in SESSION_IS_OVER:
             logger.info("broker %d: %s, full fetch next", self._leader, ErrorCode(response.error_code).name)
-            self._session.reset(self._followed)
+            self._begin_anew(session_is_lost=True)
             return
         if response.error_code:  # with a pause: nothing says that the next fetch will fare better
             raise OSError(f"the fetch was answered with {ErrorCode(response.error_code).name}")
@@ -328,6 +253,8 @@ class LeaderFetcher:
                 elif self._is_current(self._followed[topic_partition]):
                     self._take(self._followed[topic_partition], data)
         self._session.answered(response.session_id)
+        if self._session.epoch == FULL_FETCH_EPOCH:  # the leader keeps no session
+            self._changed = dict.fromkeys(self._followed)
 
     def _is_current(self, following: _Following) -> bool:
         """Is this still what we follow? After each await it must be asked again: we may lead the partition by now."""
@@ -338,7 +265,7 @@ class LeaderFetcher:
         )
 
     def _version(self) -> int:
-        wanted = self._fetchers.versions.fetch
+        wanted = self._context.versions.fetch
         if wanted >= _TOPIC_ID_FROM and any(f.topic_id == NO_TOPIC_ID for f in self._followed.values()):
             return _TOPIC_ID_FROM - 1
         return wanted
@@ -349,15 +276,16 @@ class LeaderFetcher:
         session, wait_ms = self._session, float(self._config.replica_fetch_wait_max_ms)
         if session.uses_topic_ids != (version >= _TOPIC_ID_FROM):
             session.uses_topic_ids = version >= _TOPIC_ID_FROM
-            session.reset(self._followed)
+            self._begin_anew()
         topics: dict[str, Any] = {}
-        for topic_partition in list(session.changed):
+        for topic_partition in list(self._changed):
             following = self._followed[topic_partition]
             if (exceeded_ms := self._throttled_ms(following, now_ms)) > 0:
                 self._leave_out_until(following, now_ms + exceeded_ms)
             if following.next_try_ms > now_ms or following.must_ask_epoch:
                 wait_ms = min(wait_ms, max(1.0, following.next_try_ms - now_ms))
                 continue
+            del self._changed[topic_partition]
             session.send(topic_partition, following.topic_id)
             topic = topics.get(topic_partition.topic)
             if topic is None:
@@ -390,11 +318,11 @@ class LeaderFetcher:
             session_epoch=session.epoch,
             topics=list(topics.values()),
             forgotten_topics_data=list(forgotten.values()),
-            replica_id=self._fetchers.broker_id,
+            replica_id=self._context.broker_id,
         )
         if version >= _REPLICA_STATE_FROM:
             request.replica_state = m.ReplicaState(
-                replica_id=self._fetchers.broker_id, replica_epoch=self._fetchers.broker_epoch()
+                replica_id=self._context.broker_id, replica_epoch=self._context.broker_epoch()
             )
         return request, wait_ms
 
@@ -402,12 +330,12 @@ class LeaderFetcher:
         """How long a throttled replica that lags must not fetch, because all of them together exceed their rate (KIP-73)."""
         if following.is_in_sync or not self._counts_as_throttled(following.partition):
             return 0.0
-        exceeded_ms = self._fetchers.throttled_rate.exceeded_ms(now_ms)
+        exceeded_ms = self._context.throttled_rate.exceeded_ms(now_ms)
         return min(exceeded_ms, float(self._config.replica_fetch_backoff_ms)) if exceeded_ms > 0 else 0.0
 
     def _counts_as_throttled(self, partition: Partition) -> bool:
         throttled = partition.log.config.follower_replication_throttled_replicas
-        return is_throttled(throttled, partition.topic_partition.partition, self._fetchers.broker_id)
+        return is_throttled(throttled, partition.topic_partition.partition, self._context.broker_id)
 
     # One partition's answer
 
@@ -424,21 +352,21 @@ class LeaderFetcher:
         except KafkaError as problem:
             logger.warning("%s: cannot take what broker %d sent: %s", topic_partition, self._leader, problem)
             if problem.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                self._fetchers.stop([topic_partition])
+                self._stop_following(topic_partition)
             else:
                 self._back_off(following)
 
     def _append(self, following: _Following, data: Any) -> None:
         partition, log = following.partition, following.partition.log
         if data.records:
-            log.append_as_follower(data.records, now_ms=self._fetchers.wall_ms())
-            self._fetchers.bytes_in += len(data.records)
+            log.append_as_follower(data.records, now_ms=self._context.wall_ms())
+            self._context.bytes_in += len(data.records)
             if self._counts_as_throttled(partition):
-                self._fetchers.throttled_rate.add(len(data.records), self._fetchers.now_ms())
-            self._session.changed[partition.topic_partition] = None
+                self._context.throttled_rate.add(len(data.records), self._context.now_ms())
+            self._changed[partition.topic_partition] = None
         if data.log_start_offset > log.log_start_offset:
             log.delete_records(min(data.log_start_offset, log.log_end_offset))
-            self._session.changed[partition.topic_partition] = None
+            self._changed[partition.topic_partition] = None
         following.is_in_sync = log.log_end_offset >= data.high_watermark
         partition.follow_high_watermark(data.high_watermark)
 
@@ -451,7 +379,7 @@ class LeaderFetcher:
             task.add_done_callback(self._range_tasks.discard)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
             logger.info("%s: leader epoch %d is over", partition.topic_partition, following.leader_epoch)
-            self._fetchers.stop([partition.topic_partition])
+            self._stop_following(partition.topic_partition)
         else:
             if code not in _WAIT_AND_RETRY:
                 logger.warning("%s: broker %d answers %s", partition.topic_partition, self._leader, code.name)
@@ -461,13 +389,13 @@ class LeaderFetcher:
         following.backoff_ms = min(
             self._config.replica_fetch_backoff_ms, max(_FIRST_BACKOFF_MS, following.backoff_ms * 2)
         )
-        self._leave_out_until(following, self._fetchers.now_ms() + following.backoff_ms)
+        self._leave_out_until(following, self._context.now_ms() + following.backoff_ms)
 
     def _leave_out_until(self, following: _Following, next_try_ms: float) -> None:
         """Out of the session too: a partition with an error would have every fetch answered at once."""
         following.next_try_ms = next_try_ms
         self._session.forget(following.partition.topic_partition)
-        self._session.changed[following.partition.topic_partition] = None
+        self._changed[following.partition.topic_partition] = None
 
     def _truncate(self, following: _Following, epoch: int, end_offset: int) -> None:
         partition, log = following.partition, following.partition.log
@@ -482,7 +410,7 @@ class LeaderFetcher:
         if offset < log.log_end_offset:
             logger.info("%s: truncating from %d to %d", partition.topic_partition, log.log_end_offset, offset)
         log.truncate_to(offset)  # also where it removes no record: our last leader epoch may have none
-        self._session.changed[partition.topic_partition] = None
+        self._changed[partition.topic_partition] = None
 
     async def _find_range(self, following: _Following) -> None:
         """After OFFSET_OUT_OF_RANGE: our log is longer than the leader's, or begins where the leader has no records any more."""
@@ -500,7 +428,7 @@ class LeaderFetcher:
                 if earliest > log.log_end_offset:
                     log.truncate_fully_and_start_at(earliest)
             following.next_try_ms = 0.0
-            self._session.changed[partition.topic_partition] = None
+            self._changed[partition.topic_partition] = None
             self._wake.set()
         except _NoLongerFollowed:
             return
@@ -516,9 +444,9 @@ class LeaderFetcher:
             partition_index=tp.partition, current_leader_epoch=following.leader_epoch, timestamp=timestamp
         )
         request = m.ListOffsetsRequest(
-            replica_id=self._fetchers.broker_id, topics=[m.ListOffsetsTopic(name=tp.topic, partitions=[asked])]
+            replica_id=self._context.broker_id, topics=[m.ListOffsetsTopic(name=tp.topic, partitions=[asked])]
         )
-        response = await connection.request(request, self._fetchers.versions.list_offsets)
+        response = await connection.request(request, self._context.versions.list_offsets)
         if not self._is_current(following):
             raise _NoLongerFollowed
         answer = response.topics[0].partitions[0]
@@ -528,7 +456,7 @@ class LeaderFetcher:
 
     async def _ask_epochs(self, connection: Connection) -> None:
         """Before the first fetch from a leader older than Fetch 12: where do our epochs end there?"""
-        asking = [f for f in self._followed.values() if f.must_ask_epoch and f.next_try_ms <= self._fetchers.now_ms()]
+        asking = [f for f in self._followed.values() if f.must_ask_epoch and f.next_try_ms <= self._context.now_ms()]
         if not asking:
             return
         m = messages.offset_for_leader_epoch_request
@@ -544,8 +472,8 @@ class LeaderFetcher:
                     leader_epoch=-1 if latest is None else latest,
                 )
             )
-        request = m.OffsetForLeaderEpochRequest(replica_id=self._fetchers.broker_id, topics=list(topics.values()))
-        response = await connection.request(request, self._fetchers.versions.offset_for_leader_epoch)
+        request = m.OffsetForLeaderEpochRequest(replica_id=self._context.broker_id, topics=list(topics.values()))
+        response = await connection.request(request, self._context.versions.offset_for_leader_epoch)
         asked = {following.partition.topic_partition: following for following in asking}
         for topic in response.topics:
             for answer in topic.partitions:

@@ -1,0 +1,18 @@
+"""Values that Java gives."""
+
+from __future__ import annotations
+
+from kafkalite.protocol.java_hash import java_abs, java_hash
+
+
+def test_java_string_hashes() -> None:
+    """Values of `String.hashCode`."""
+    assert java_hash("") == 0
+    assert java_hash("hello") == 99162322
+    assert java_hash("polygenelubricants") == -(1 << 31)
+    assert java_hash("é") == 233
+    assert java_hash("😀") == 31 * 0xD83D + 0xDE00
+
+
+def test_the_smallest_number_has_no_opposite() -> None:
+    assert [java_abs(number) for number in (7, -7, -(1 << 31), (1 << 31) + 1)] == [7, 7, 0, (1 << 31) - 1]
