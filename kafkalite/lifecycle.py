@@ -1,4 +1,13 @@
-"""Background work with an owner: periodic jobs and event-driven tasks that are started, supervised and stopped together."""
+"""Background work with an owner, and the one place where whatever is unexpected ends.
+
+That place is the exception handler of the event loop, `UnexpectedErrors.handle`: asyncio calls it for callbacks and protocols that
+raise and for tasks whose failure nobody took, `report` for everything that is caught on the way. Its rule: a broken invariant stops
+the broker; anything else is logged with its traceback and counted. Whoever reports an error answers or retries what it was about:
+
+- a request is answered with UNKNOWN_SERVER_ERROR (`broker.dispatch`), also when it waits (delayed fetches and produces),
+- a periodic job goes on at its next turn, a job that must be done is tried again (`Jobs.every`, `Jobs.retry`),
+- a task of `start_task` or `Jobs.spawn` ends, which its owner must be able to bear.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +15,81 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from kafkalite.errors import InvariantBroken
 
 logger = logging.getLogger("kafkalite.lifecycle")
 
+_T = TypeVar("_T")
+
+_FIRST_RETRY_S: Final = 0.1
+_LAST_RETRY_S: Final = 10.0
+
+
+class UnexpectedErrors:
+    """See the module. `stop(reason)` is called when the broker cannot go on."""
+
+    def __init__(self, stop: Callable[[str], None]) -> None:
+        self._stop = stop
+        self.count = 0
+        """Errors that were no broken invariants."""
+
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """For `loop.set_exception_handler`."""
+        problem, message = context.get("exception"), context["message"]
+        if isinstance(problem, InvariantBroken):
+            self._stop(f"invariant broken: {problem} ({message})")
+        elif isinstance(problem, asyncio.CancelledError):
+            pass  # asyncio's streams ask their tasks for an exception even when these were cancelled (Python 3.11)
+        elif problem is None:
+            logger.warning("%s", message)
+        else:
+            self.count += 1
+            logger.error("%s", message, exc_info=problem)
+
+
+def report(message: str, problem: BaseException) -> None:
+    """Hand an error that nobody expected to the loop's exception handler; `message` says what failed."""
+    asyncio.get_running_loop().call_exception_handler({"message": message, "exception": problem})
+
+
+def start_task(coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
+    """A task whose failure is reported as soon as it ends, also while somebody keeps the task."""
+    task = asyncio.get_running_loop().create_task(coroutine, name=name)
+    task.add_done_callback(_report_failure)
+    return task
+
+
+def _report_failure(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (problem := task.exception()) is not None:
+        report(f"{task.get_name()} failed", problem)
+
+
+def retry_delay_s(failures: int) -> float:
+    """How long to wait after that many failures in a row: 0.1 s, doubled each time, at most 10 s."""
+    return min(_LAST_RETRY_S, _FIRST_RETRY_S * (1 << min(failures - 1, 16)))
+
 
 class Jobs:
-    """Tasks of one owner. A job that fails is logged and goes on at its next turn; a broken invariant is passed to `fatal`."""
+    """Tasks of one owner, supervised and stopped together. A broken invariant ends any of them, and the broker."""
 
-    def __init__(self, fatal: Callable[[str], None]) -> None:
-        self._fatal = fatal
+    def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def every(
         self, interval_s: float, name: str, job: Callable[[], Awaitable[None] | None], first_s: float | None = None
     ) -> None:
-        """Run `job` every `interval_s` seconds, for the first time after `first_s`."""
+        """Run `job` every `interval_s` seconds, for the first time after `first_s`; one that fails is run again at its next turn."""
         self.spawn(self._repeat(interval_s, interval_s if first_s is None else first_s, name, job), name)
 
-    def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run a coroutine until it ends or `stop`."""
-        task = asyncio.get_running_loop().create_task(self._guarded(coroutine, name), name=name)
+    def retry(self, job: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
+        """Run `job` until it has ended without an error, with a growing pause after each failure (`retry_delay_s`)."""
+        return self.spawn(self._until_done(job, name), name)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
+        """Run a coroutine until it ends or `stop`; for work that is harmless to lose when it fails."""
+        task = start_task(coroutine, name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -49,19 +110,21 @@ class Jobs:
                 result = job()
                 if inspect.isawaitable(result):
                     await result
-            except (asyncio.CancelledError, InvariantBroken):
+            except InvariantBroken:
                 raise
-            except Exception:
-                logger.exception("%s failed; it is tried again in %g s", name, interval_s)
+            except Exception as problem:
+                report(f"{name} failed; it is tried again in {interval_s:g} s", problem)
             await asyncio.sleep(interval_s)
 
-    async def _guarded(self, coroutine: Coroutine[Any, Any, Any], name: str) -> Any:
-        try:
-            return await coroutine
-        except InvariantBroken as problem:
-            self._fatal(f"invariant broken in {name}: {problem}")
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            logger.exception("%s failed", name)
-        return None
+    async def _until_done(self, job: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        failures = 0
+        while True:
+            try:
+                return await job()
+            except InvariantBroken:
+                raise
+            except Exception as problem:
+                failures += 1
+                delay_s = retry_delay_s(failures)
+                report(f"{name} failed; it is tried again in {delay_s:g} s", problem)
+                await asyncio.sleep(delay_s)

@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from asyncio import base_events
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
+
+from kafkalite.lifecycle import UnexpectedErrors
 
 T = TypeVar("T")
 
@@ -61,15 +64,41 @@ class VirtualTimeLoop(base_events.BaseEventLoop):
         """There is no other thread that would have to wake us."""
 
 
+class SeenErrors(UnexpectedErrors):
+    """Production's handler of unexpected errors, which also remembers them, and why the broker would have stopped."""
+
+    def __init__(self) -> None:
+        self.stopped: list[str] = []
+        self.contexts: list[dict[str, Any]] = []
+        super().__init__(self.stopped.append)
+
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), asyncio.CancelledError):
+            self.contexts.append(context)
+        super().handle(loop, context)
+
+
 def run(scenario: Coroutine[Any, Any, T]) -> T:
-    """Run a scenario to its end in virtual time; a callback that fails fails the test."""
-    problems: list[dict[str, Any]] = []
+    """Run a scenario to its end in virtual time; an error that nobody expected fails the test (see `expected_errors`)."""
+    seen = SeenErrors()
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        runner.get_loop().set_exception_handler(lambda _, context: problems.append(context))
+        runner.get_loop().set_exception_handler(seen.handle)
         result = runner.run(scenario, context=contextvars.copy_context())
-    for context in problems:
+    for context in seen.contexts:
         raise AssertionError(context["message"]) from context.get("exception")
     return result
+
+
+@contextmanager
+def expected_errors() -> Iterator[SeenErrors]:
+    """Within a scenario: what goes wrong meanwhile is handled as in production, and the test goes on."""
+    loop = asyncio.get_running_loop()
+    usual, seen = loop.get_exception_handler(), SeenErrors()
+    loop.set_exception_handler(seen.handle)
+    try:
+        yield seen
+    finally:
+        loop.set_exception_handler(usual)
 
 
 async def settle() -> None:

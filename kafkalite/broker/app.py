@@ -41,7 +41,7 @@ from kafkalite.controller.channels import tcp_channels
 from kafkalite.controller.controller import Controller
 from kafkalite.controller.topic_rules import check_name
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.lifecycle import Jobs
+from kafkalite.lifecycle import Jobs, UnexpectedErrors
 from kafkalite.protocol import messages
 from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.storage.cleaner import LogCleaner, RunPass, in_executor
@@ -97,7 +97,8 @@ class Broker:
         self.state = BrokerState.NOT_RUNNING
         self._observation: Observation | None = None
         self._fatal = fatal
-        self.jobs = Jobs(fatal)
+        self.errors = UnexpectedErrors(fatal)
+        self.jobs = Jobs()
         self.protocol_version = ProtocolVersion.parse(config.inter_broker_protocol_version)
         if self.protocol_version < OLDEST_PROTOCOL:
             raise ConfigError(
@@ -111,7 +112,7 @@ class Broker:
         self.logs = LogStore(config, disk, clock, rng)
         self.cleaner = LogCleaner(self.logs, lambda: self.config, clock, run_pass or in_executor(disk))
         self.dynamic_configs = DynamicConfigs(self.store, config)
-        self.dispatcher = Dispatcher(self, HANDLERS, fatal)
+        self.dispatcher = Dispatcher(self, HANDLERS)
         self.server = Server(config, self.dispatcher)
         self.controller_channel = ControllerChannel(
             config.broker_id, self._find_controller, config.controller_socket_timeout_ms / 1000

@@ -2,15 +2,14 @@
 
 `HANDLERS` maps an API to its handler; what ApiVersions advertises is derived from it. A handler takes (broker, request, context)
 and returns the reply, None for no answer, or an awaitable of either. Errors are translated here, once: a `KafkaError` that a
-handler lets out becomes the API's error reply, a `ProtocolViolation` closes the connection, anything else is logged with its
-traceback and answered with UNKNOWN_SERVER_ERROR.
+handler lets out becomes the API's error reply, a `ProtocolViolation` closes the connection, anything else is reported
+(`lifecycle.report`) and answered with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -18,8 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkalite.broker.error_replies import error_reply
 from kafkalite.broker.fetching import replica_id_of
-from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ProtocolViolation
+from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.histogram import Histogram
+from kafkalite.lifecycle import report
 from kafkalite.net.frames import read_head, read_request_header, response_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version
@@ -28,8 +28,6 @@ from kafkalite.types import Buffer
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
     from kafkalite.broker.connection import ServerConnection
-
-logger = logging.getLogger("kafkalite.broker.dispatch")
 
 Reply: TypeAlias = Any
 Handler: TypeAlias = Callable[["Broker", Any, "RequestContext"], Reply | Awaitable[Reply]]
@@ -55,18 +53,16 @@ class RequestContext:
 
 
 class Dispatcher:
-    """See the module. `stop_broker(reason)` is called when an invariant is broken; `now_s` measures latencies."""
+    """See the module. `now_s` measures latencies."""
 
     def __init__(
         self,
         broker: Broker,
         handlers: dict[ApiKey, Handler],
-        stop_broker: Callable[[str], None],
         now_s: Callable[[], float] = perf_counter,
     ) -> None:
         self._broker = broker
         self.now_s = now_s
-        self._stop_broker = stop_broker
         self.routes = {
             int(key): (APIS[key], handler, inspect.iscoroutinefunction(handler)) for key, handler in handlers.items()
         }
@@ -134,11 +130,9 @@ class Dispatcher:
         return answer
 
     def _failed(self, api: Api, request: Any, version: int, problem: Exception) -> Reply:
-        if isinstance(problem, InvariantBroken):
-            self._stop_broker(f"invariant broken in {api.name}: {problem}")
         if isinstance(problem, KafkaError):
             return error_reply(api, request, version, problem.code, problem.message)
-        logger.error("%s version %d failed", api.name, version, exc_info=problem)
+        report(f"{api.name} version {version} failed", problem)
         return error_reply(api, request, version, ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
 
     def _unknown_api_versions(self, correlation_id: int) -> list[Buffer]:

@@ -51,6 +51,7 @@ async def _serve(config: BrokerConfig) -> int:
         config.zookeeper_connect, config.zookeeper_session_timeout_ms / 1000, config.zookeeper_max_in_flight_requests
     )
     broker = Broker(config, Session(store), OsDisk(), SystemClock(), random.Random(), fatal, in_process)
+    loop.set_exception_handler(broker.errors.handle)
     timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
     starting = loop.create_task(_start(broker, store, timeout_ms / 1000 or _CONNECTION_TIMEOUT_S))
     stop_asked = loop.create_task(stopping.wait())
@@ -69,7 +70,11 @@ async def _serve(config: BrokerConfig) -> int:
         loop.run_in_executor(None, preload)
         await stopping.wait()
         logger.info("stopping")
-        await broker.stop()
+        try:
+            await broker.stop()
+        except Exception as problem:
+            logger.exception("the broker could not stop cleanly")
+            reasons.append(f"it could not stop cleanly: {problem!r}")
         logger.info("stopped")
     stop_asked.cancel()
     if reasons:

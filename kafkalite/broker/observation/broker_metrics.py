@@ -52,6 +52,11 @@ def _broker(broker: Broker, loop_lag: LoopLag) -> Iterator[Family]:
         "How much later than due a timer of the event loop comes.",
         histogram_samples(loop_lag.lags),
     )
+    yield counter(
+        "kafkalite_unexpected_errors_total",
+        "Errors that nobody expected; the log has each with its traceback.",
+        broker.errors.count,
+    )
 
 
 def _session(broker: Broker, sessions: SessionCounts) -> Iterator[Family]:

@@ -26,8 +26,8 @@ class Setup:
     """A dispatcher with one handler for DescribeCluster."""
 
     def __init__(self, handler: Any) -> None:
-        self.stopped: list[str] = []
-        self.dispatcher = Dispatcher("the broker", {ApiKey.DESCRIBE_CLUSTER: handler}, self.stopped.append)  # type: ignore[arg-type]
+        self.errors = virtual_time.SeenErrors()
+        self.dispatcher = Dispatcher("the broker", {ApiKey.DESCRIBE_CLUSTER: handler})  # type: ignore[arg-type]
 
     async def ask(self, version: int = 1, api: Api = API, correlation_id: int = 77) -> Any:
         """The decoded answer; None when there is none."""
@@ -47,7 +47,8 @@ class Setup:
 def reply_of(handler: Any, version: int = 1) -> tuple[Any, Setup]:
     async def scenario() -> tuple[Any, Setup]:
         setup = Setup(handler)
-        return await setup.ask(version), setup
+        with virtual_time.expected_errors() as setup.errors:
+            return await setup.ask(version), setup
 
     return virtual_time.run(scenario())
 
@@ -110,7 +111,7 @@ def test_a_latency_includes_what_a_request_waits_for(kind: str) -> None:
 
 def test_fetches_of_followers_are_timed_apart() -> None:
     async def scenario() -> Dispatcher:
-        dispatcher = Dispatcher("the broker", {ApiKey.FETCH: lambda *_: None}, lambda _: None)  # type: ignore[arg-type, dict-item]
+        dispatcher = Dispatcher("the broker", {ApiKey.FETCH: lambda *_: None})  # type: ignore[arg-type, dict-item]
         m, api = messages.fetch_request, APIS[ApiKey.FETCH]
         follower = m.FetchRequest(replica_id=2, replica_state=m.ReplicaState(replica_id=2))
         for version, request in ((11, follower), (api.max_version, follower), (11, m.FetchRequest(replica_id=-1))):
@@ -126,24 +127,24 @@ def test_fetches_of_followers_are_timed_apart() -> None:
 def test_a_kafka_error_becomes_the_reply(kind: str) -> None:
     reply, setup = reply_of(_raiser(KafkaError(ErrorCode.NOT_CONTROLLER, "ask another"), kind))
     assert (reply.error_code, reply.error_message) == (ErrorCode.NOT_CONTROLLER, "ask another")
-    assert setup.stopped == []
+    assert setup.errors.contexts == []
 
 
 @KINDS
-def test_anything_else_is_logged_and_answered(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_anything_else_is_reported_and_answered(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         reply, setup = reply_of(_raiser(ZeroDivisionError("a bug"), kind))
     assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "a bug" not in reply.error_message
     assert caplog.records[0].exc_info is not None
-    assert setup.stopped == []
+    assert (setup.errors.count, setup.errors.stopped) == (1, [])
 
 
 @KINDS
 def test_a_broken_invariant_stops_the_broker(kind: str) -> None:
     reply, setup = reply_of(_raiser(InvariantBroken("two leaders"), kind))
     assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert setup.stopped == ["invariant broken in describe_cluster: two leaders"]
+    assert setup.errors.stopped == ["invariant broken: two leaders (describe_cluster version 1 failed)"]
 
 
 @KINDS

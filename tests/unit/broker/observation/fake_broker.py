@@ -13,7 +13,7 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinators.group.group import Group
 from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.coordinators.group.settings import GroupSettings
-from kafkalite.lifecycle import Jobs
+from kafkalite.lifecycle import Jobs, UnexpectedErrors
 from kafkalite.types import Endpoint, TopicPartition
 from zk.store import SessionState
 
@@ -43,7 +43,8 @@ class FakeBroker:
         overrides = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = BrokerConfig.from_properties(BASE, overrides)
         self.metadata = MetadataCache()
-        self.store, self.jobs, self.traffic = FakeStore(), Jobs(lambda reason: None), Traffic()
+        self.store, self.jobs, self.traffic = FakeStore(), Jobs(), Traffic()
+        self.errors = UnexpectedErrors(lambda reason: None)
         self.clock = SimpleNamespace(now_ms=lambda: 1000, monotonic_ms=lambda: 0.0)
         self.replicas = SimpleNamespace(broker_epoch=7, partitions={})
         self._machine = SimpleNamespace(groups={})

@@ -254,9 +254,10 @@ def test_after_an_error_clients_begin_anew() -> None:
         viewer = Viewer(live.subscribe())
         await asyncio.sleep(0.5)
         machines = broker.coordinators.groups
-        broker.coordinators.groups = None  # what the next look stumbles over
-        await asyncio.sleep(2)
-        assert viewer.is_over
+        with virtual_time.expected_errors() as seen:
+            broker.coordinators.groups = None  # what the next look stumbles over
+            await asyncio.sleep(2)
+        assert viewer.is_over and seen.count == 1
         broker.coordinators.groups = machines
         broker.partition("t")
         again = Viewer(live.subscribe())
