@@ -17,9 +17,6 @@ class FieldWriter:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
 
-    def i8(self, number: int) -> None:
-        self._parts.append(number.to_bytes(1, "big", signed=True))
-
     def i16(self, number: int) -> None:
         self._parts.append(_I16.pack(number))
 
@@ -58,9 +55,6 @@ class FieldReader:
             raise ValueError(f"{length} bytes at position {start} of {len(self._data)}")
         self._position = end
         return self._data[start:end]
-
-    def i8(self) -> int:
-        return int.from_bytes(self._take(1), "big", signed=True)
 
     def i16(self) -> int:
         return int.from_bytes(self._take(2), "big", signed=True)

@@ -1,0 +1,1 @@
+"""What both ends of a connection need: `frames` cuts a stream of bytes into messages, `connection` is the side that asks."""

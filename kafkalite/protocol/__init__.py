@@ -1,0 +1,4 @@
+"""Kafka's protocol as bytes and values, without I/O: message schemas and their codec, record batches, compression and checksums.
+
+`apis` lists the APIs and versions, `messages` has their classes, `records` the layout of a batch.
+"""

@@ -1,4 +1,4 @@
-"""Message schemas taken from kio's generated classes; the only module that imports kio.
+"""Message schemas taken from kio's generated classes; the only module that imports kio, which the extra `test` installs.
 
 kio has one class for each struct and version. Reading them by introspection keeps one home for the facts of the protocol. Durations and
 datetimes become milliseconds, and their names say so.

@@ -6,7 +6,8 @@ that of the newest version, plus the fields that only older structures have (`ap
 which `python -m kafkalite.protocol.stubs` writes.
 
 Schemas are kio's, read from `schema_tables`, which the same command writes: importing kio's classes takes a short command a third
-of its time. What is not in the tables is asked of kio itself; what kio does not ship is declared in `control_messages`.
+of its time. What kio does not ship is declared in `control_messages`. What is in neither is asked of kio itself, which only
+happens to who adds a version and has not written the tables yet: kio is not needed to run.
 """
 
 from __future__ import annotations

@@ -26,13 +26,12 @@ FIXED_FORMATS = {
 }
 """Types of constant size, with their `struct` format character."""
 
-VARIABLE_TYPES = frozenset({"string", "bytes", "records"})
 _ZEROS: dict[str, Any] = {"bool": False, "float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None}
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field; `type` is a key of FIXED_FORMATS, a member of VARIABLE_TYPES, or a Struct.
+    """One field; `type` is a key of FIXED_FORMATS, "string", "bytes", "records", or a Struct.
 
     `tag` is the number of a tagged field (KIP-482), which is left out on the wire while it holds `default`; a tagged struct is
     None while it is absent.

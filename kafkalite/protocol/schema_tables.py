@@ -1,4 +1,7 @@
-"""The schemas of kio in the form of `schema_notation`. Written by `python -m kafkalite.protocol.stubs`; a test compares them."""
+"""The schemas of kio in the form of `schema_notation`.
+
+Written by `python -m kafkalite.protocol.stubs`, never by hand, which is why it may be this long; a test compares it with kio.
+"""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class _Extent(NamedTuple):
 
 
 class Segment:
-    """A segment in `directory`. The largest timestamp is known once it was needed; see `largest_timestamp`."""
+    """A segment in `directory`. The largest timestamp is looked up when it is first needed."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -154,8 +154,11 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """Largest timestamp of the records in ms, NO_TIMESTAMP without any: right once `find_largest_timestamp` was called
-        for a segment that was loaded; of a sealed one the last entry of the time index tells it."""
+        """Largest timestamp of the records in ms, NO_TIMESTAMP without any.
+
+        Of a segment that was loaded it is what the last entry of the time index says: that covers all of a sealed segment; behind
+        that of another one `last_header` has to look first.
+        """
         return self._largest_known()[0]
 
     @property

@@ -112,10 +112,6 @@ class SegmentList:
         self._bases = [segment.base_offset for segment in segments]
         self._places.clear()
 
-    def forget_places(self) -> None:
-        """Positions may have changed."""
-        self._places.clear()
-
     def _number_of(self, offset: int) -> int:
         """Number of the last segment that begins up to `offset`; the first one for offsets below all."""
         return max(0, bisect_right(self._bases, offset) - 1)

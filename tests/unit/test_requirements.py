@@ -19,6 +19,7 @@ EXTRAS = {
     "kafkalite/cli/flights.py": "demo",
     "kafkalite/client/range_reader.py": "spark",
     "kafkalite/client/record_columns.py": "spark",
+    "kafkalite/protocol/kio_schemas.py": "test",
     "kafkalite/testing": "testing",
     "kafkalite/testing/group_workload.py": "test",
     "kafkalite/testing/workload.py": "test",
