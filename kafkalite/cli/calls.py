@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from kafkalite.cli.output import Exit, fail, fail_each, note
 
 if TYPE_CHECKING:
-    from kafkalite.cli.context_settings import Given
+    from kafkalite.cli.context.settings import Given
     from kafkalite.client.errors import ClientError
     from kafkalite.errors import ErrorCode
 
@@ -82,7 +82,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 def given_on_command_line(context: click.Context | None = None) -> Given:
     """What a command, by default the running one, was given of `--context`, `-X` and `--command-config`."""
-    from kafkalite.cli.context_settings import Given
+    from kafkalite.cli.context.settings import Given
 
     context = context or click.get_current_context(silent=True)
     return Given(**context.meta.get(_GIVEN, {})) if context is not None else Given()
@@ -93,8 +93,8 @@ def client_options(bootstrap_server: str, timeout: float, client: str = "Admin")
 
     A context, `-X` or file that cannot be used ends the command.
     """
-    from kafkalite.cli.context_file import ContextError
-    from kafkalite.cli.context_settings import (
+    from kafkalite.cli.context.file import ContextError
+    from kafkalite.cli.context.settings import (
         BOOTSTRAP_SERVERS,
         gather,
         keyword_options,

@@ -10,11 +10,11 @@ from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option, refuse
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.output import note, output_option, partition_name, write_rows
-from kafkalite.cli.partition_selection import parse_partition, require_partitions
+from kafkalite.cli.partition.selection import parse_partition, require_partitions
 from kafkalite.types import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import Admin, TopicDescription
+    from kafkalite.client.admin.admin import Admin, TopicDescription
     from kafkalite.client.errors import ClientError
 
 
@@ -62,7 +62,7 @@ def elect(
         confirm("An unclean election loses the records that the new leader does not have. Go on?", yes)
 
     async def call(admin: Admin) -> tuple[dict[TopicPartition, bool], dict[str, ClientError]]:
-        from kafkalite.client.admin import AdminError
+        from kafkalite.client.admin.admin import AdminError
 
         try:
             return await admin.elect_leaders("unclean" if unclean else "preferred", wanted), {}

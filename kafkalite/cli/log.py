@@ -86,7 +86,7 @@ def _write(path: Path, rows: Iterable[Row], output: str) -> None:
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     """Bytes as in the lines of `consume -o jsonl`."""
-    from kafkalite.cli.record_lines import encoded
+    from kafkalite.cli.records.lines import encoded
 
     if "headers" not in fields:
         return fields
@@ -147,7 +147,7 @@ def compare(directories: tuple[Path, ...], partitions: tuple[str, ...], output: 
     Brokers are told by their meta.properties. Compare while nothing is written.
     """
     from kafkalite.storage.log_files import partition_of
-    from kafkalite.testing.replica_compare import compare_replicas
+    from kafkalite.testing.history.replicas import compare_replicas
 
     wanted = [partition_of(name) for name in partitions]
     for name, found in zip(partitions, wanted, strict=True):

@@ -11,12 +11,12 @@ from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.output import Exit, counted, fail, note, output_option, partition_name, write_rows
-from kafkalite.cli.partition_selection import parse_partition, parse_topics, require_partitions, selected_partitions
+from kafkalite.cli.partition.selection import parse_partition, parse_topics, require_partitions, selected_partitions
 from kafkalite.cli.progress import wait_until_done
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import Admin, LogDir
+    from kafkalite.client.admin.admin import Admin, LogDir
 
 Found = Mapping[int, "tuple[LogDir, ...]"]
 
@@ -121,7 +121,7 @@ def move(
         confirm(f"Move {counted(len(rows), 'replica')} of broker {broker} to {path}?", yes)
 
         async def call(admin: Admin) -> None:
-            from kafkalite.client.admin import Replica
+            from kafkalite.client.admin.admin import Replica
 
             await admin.alter_replica_log_dirs({Replica(*each, broker): path for each in wanted})
             if wait:

@@ -25,25 +25,25 @@ class _Entry(NamedTuple):
 
 _COMMANDS = {
     "broker": _Entry("broker", "broker", "Run one broker in the foreground."),
-    "cluster": _Entry("cluster", "cluster", "Run a cluster on this machine; look at one."),
-    "completion": _Entry("completion", "completion", "Print what makes TAB work in a shell."),
-    "config": _Entry("config", "config", "Settings of topics and brokers, quotas of clients."),
-    "consume": _Entry("consume", "consume", "Read records of a topic."),
-    "context": _Entry("context", "context", "Names for clusters: which settings commands use."),
-    "demo": _Entry("demo", "demo", "Start a cluster and send the flights of 2013 through it."),
-    "doctor": _Entry("doctor", "doctor", "Look for what is wrong with a cluster, and say what to do."),
-    "group": _Entry("group", "group", "Consumer groups: lag, members, offsets."),
+    "cluster": _Entry("cluster.command", "cluster", "Run a cluster on this machine; look at one."),
+    "completion": _Entry("completion.command", "completion", "Print what makes TAB work in a shell."),
+    "config": _Entry("config.command", "config", "Settings of topics and brokers, quotas of clients."),
+    "consume": _Entry("records.consume", "consume", "Read records of a topic."),
+    "context": _Entry("context.command", "context", "Names for clusters: which settings commands use."),
+    "demo": _Entry("demo.command", "demo", "Start a cluster and send the flights of 2013 through it."),
+    "doctor": _Entry("doctor.command", "doctor", "Look for what is wrong with a cluster, and say what to do."),
+    "group": _Entry("group.command", "group", "Consumer groups: lag, members, offsets."),
     "leader": _Entry("leader", "leader", "Elect leaders of partitions."),
     "log": _Entry("log", "log", "Look into log directories, offline."),
     "logdir": _Entry("logdir", "logdir", "The brokers' log directories; moves between them."),
     "offset": _Entry("offset", "offset", "Which offsets partitions have."),
-    "partition": _Entry("partition", "partition", "Add partitions, move them to other brokers."),
-    "perf": _Entry("perf", "perf", "Measure producing, consuming, and both."),
-    "produce": _Entry("produce", "produce", "Write records to a topic."),
-    "record": _Entry("record", "record", "Delete records before an offset."),
+    "partition": _Entry("partition.command", "partition", "Add partitions, move them to other brokers."),
+    "perf": _Entry("perf.command", "perf", "Measure producing, consuming, and both."),
+    "produce": _Entry("records.produce", "produce", "Write records to a topic."),
+    "record": _Entry("records.delete", "record", "Delete records before an offset."),
     "spark": _Entry("spark", "spark", "Nightly batch jobs on Spark: archive, reprocess, compact, audit."),
     "topic": _Entry("topic", "topic", "Create, list, describe and delete topics."),
-    "zk": _Entry("zk", "zk", "Run ZooKeeper servers; look into ZooKeeper."),
+    "zk": _Entry("zookeeper.command", "zk", "Run ZooKeeper servers; look into ZooKeeper."),
 }
 
 
@@ -64,7 +64,7 @@ class _Commands(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         if "_KAFKALITE_COMPLETE" in os.environ:
-            import_module("kafkalite.cli.completion_shells")  # a shell asks: it is answered in our way
+            import_module("kafkalite.cli.completion.shells")  # a shell asks: it is answered in our way
         return super().main(*args, **extra)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:

@@ -9,19 +9,19 @@ import click
 
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
+from kafkalite.cli.group.reset_target import parse_datetime
 from kafkalite.cli.output import output_option, partition_name, write_rows
-from kafkalite.cli.partition_selection import (
+from kafkalite.cli.partition.selection import (
     Topics,
     parse_topics,
     partitions_of,
     require_partitions,
     selected_partitions,
 )
-from kafkalite.cli.reset_target import parse_datetime
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import Admin
+    from kafkalite.client.admin.admin import Admin
     from kafkalite.client.records import OffsetAndTimestamp
 
 Found = Mapping[TopicPartition, "OffsetAndTimestamp | None"]

@@ -9,33 +9,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin import Admin as Admin
-    from kafkalite.client.admin import NewTopic as NewTopic
-    from kafkalite.client.consumer import Consumer as Consumer
+    from kafkalite.client.admin.admin import Admin as Admin
+    from kafkalite.client.admin.admin import NewTopic as NewTopic
+    from kafkalite.client.admin.sync import SyncAdmin as SyncAdmin
+    from kafkalite.client.consumer.consumer import Consumer as Consumer
+    from kafkalite.client.consumer.sync import SyncConsumer as SyncConsumer
     from kafkalite.client.errors import ClientError as ClientError
-    from kafkalite.client.group_session import RebalanceListener as RebalanceListener
-    from kafkalite.client.producer import Producer as Producer
+    from kafkalite.client.group.session import RebalanceListener as RebalanceListener
+    from kafkalite.client.producer.producer import Producer as Producer
+    from kafkalite.client.producer.sync import SyncProducer as SyncProducer
     from kafkalite.client.records import ConsumerRecord as ConsumerRecord
     from kafkalite.client.records import OffsetAndMetadata as OffsetAndMetadata
     from kafkalite.client.records import RecordMetadata as RecordMetadata
-    from kafkalite.client.sync_admin import SyncAdmin as SyncAdmin
-    from kafkalite.client.sync_consumer import SyncConsumer as SyncConsumer
-    from kafkalite.client.sync_producer import SyncProducer as SyncProducer
     from kafkalite.types import TopicPartition as TopicPartition
 
 _HOMES = {
-    "Admin": "admin",
+    "Admin": "admin.admin",
     "ClientError": "errors",
-    "Consumer": "consumer",
+    "Consumer": "consumer.consumer",
     "ConsumerRecord": "records",
-    "NewTopic": "admin",
+    "NewTopic": "admin.topics",
     "OffsetAndMetadata": "records",
-    "Producer": "producer",
-    "RebalanceListener": "group_session",
+    "Producer": "producer.producer",
+    "RebalanceListener": "group.session",
     "RecordMetadata": "records",
-    "SyncAdmin": "sync_admin",
-    "SyncConsumer": "sync_consumer",
-    "SyncProducer": "sync_producer",
+    "SyncAdmin": "admin.sync",
+    "SyncConsumer": "consumer.sync",
+    "SyncProducer": "producer.sync",
     "TopicPartition": "records",
 }
 

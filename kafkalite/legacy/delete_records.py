@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.legacy.entry import run_tool
-from kafkalite.legacy.failures import BrokerFailure, CommandFailed, operation_error
-from kafkalite.legacy.json_documents import elements, fields, member, number, parse, read_text, string
-from kafkalite.legacy.option_parser import Options, text
+from kafkalite.legacy.command_line.entry import run_tool
+from kafkalite.legacy.command_line.failures import BrokerFailure, CommandFailed, operation_error
+from kafkalite.legacy.command_line.option_parser import Options, text
+from kafkalite.legacy.java.json_documents import elements, fields, member, number, parse, read_text, string
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.legacy.admin_session import AdminSession
+    from kafkalite.legacy.cluster.admin_session import AdminSession
 
 TOOL: Final = "kafka-delete-records"
 HEADLINE: Final = "This tool helps to delete records of the given partitions down to the specified offset."
@@ -31,7 +31,7 @@ def _run(arguments: Sequence[str]) -> int:
     options = Options(TOOL, OPTIONS, arguments)
     options.print_help_or_version(HEADLINE)
     options.require(BOOTSTRAP_SERVER, OFFSET_JSON_FILE)
-    from kafkalite.legacy.admin_session import admin_properties, with_admin
+    from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
 
     properties = admin_properties(options.value(COMMAND_CONFIG), options.value(BOOTSTRAP_SERVER))
     offsets = read_offsets(read_text(options.value(OFFSET_JSON_FILE)))

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.legacy.entry import run_tool
-from kafkalite.legacy.failures import BrokerFailure, TerseError, ToolError, UsageError
-from kafkalite.legacy.option_parser import Options, flag, text
-from kafkalite.legacy.servers import HOST_AND_PORT
-from kafkalite.legacy.topic_filter import TopicFilter
+from kafkalite.legacy.cluster.servers import HOST_AND_PORT
+from kafkalite.legacy.command_line.entry import run_tool
+from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError, UsageError
+from kafkalite.legacy.command_line.option_parser import Options, flag, text
+from kafkalite.legacy.topics.filter import TopicFilter
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.legacy.admin_session import AdminSession
+    from kafkalite.legacy.cluster.admin_session import AdminSession
 
 TOOL: Final = "kafka-get-offsets"
 HEADLINE: Final = "An interactive shell for getting topic-partition offsets."
@@ -47,7 +47,7 @@ def _run(arguments: Sequence[str]) -> int:
         raise TerseError("--topic-partitions cannot be used with --topic or --partitions")
     timestamp = _timestamp(options.value(TIME))
     rules = _rules(options)
-    from kafkalite.legacy.admin_session import admin_properties, with_admin
+    from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
 
     servers = options.value(BOOTSTRAP_SERVER if options.has(BOOTSTRAP_SERVER) else BROKER_LIST)
     properties = {**admin_properties(options.value(COMMAND_CONFIG), servers), "client.id": "GetOffsetShell"}

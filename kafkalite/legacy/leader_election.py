@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.legacy.entry import run_tool
-from kafkalite.legacy.failures import BrokerFailure, CommandFailed, ToolError, operation_error
-from kafkalite.legacy.option_parser import Argument, Option, Options, flag, integer, text
+from kafkalite.legacy.command_line.entry import run_tool
+from kafkalite.legacy.command_line.failures import BrokerFailure, CommandFailed, ToolError, operation_error
+from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, integer, text
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.legacy.admin_session import AdminSession
+    from kafkalite.legacy.cluster.admin_session import AdminSession
 
 TOOL: Final = "kafka-leader-election"
 HEADLINE: Final = (
@@ -51,7 +51,7 @@ def _run(arguments: Sequence[str]) -> int:
         partitions = _partitions_of_file(options.value(PATH_TO_JSON_FILE))
     elif options.has(TOPIC):
         partitions = [TopicPartition(options.value(TOPIC), options.value(PARTITION))]
-    from kafkalite.legacy.admin_session import admin_properties, with_admin
+    from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
 
     properties = admin_properties(
         options.value(ADMIN_CONFIG),
@@ -79,7 +79,7 @@ def _check(options: Options) -> None:
 
 
 def _partitions_of_file(path: str) -> list[TopicPartition]:
-    from kafkalite.legacy.json_documents import read_text
+    from kafkalite.legacy.java.json_documents import read_text
 
     try:
         return read_partitions(read_text(path))
@@ -91,7 +91,7 @@ def _partitions_of_file(path: str) -> list[TopicPartition]:
 
 def read_partitions(document: str) -> list[TopicPartition]:
     """The partitions that a file names. ToolError."""
-    from kafkalite.legacy.json_documents import elements, fields, member, number, parse, string
+    from kafkalite.legacy.java.json_documents import elements, fields, member, number, parse, string
 
     parsed = parse(document)
     if parsed is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.legacy.entry import run_tool
-from kafkalite.legacy.failures import TerseError, ToolError
-from kafkalite.legacy.option_parser import Option, Options, flag, text
+from kafkalite.legacy.command_line.entry import run_tool
+from kafkalite.legacy.command_line.failures import TerseError, ToolError
+from kafkalite.legacy.command_line.option_parser import Option, Options, flag, text
 
 if TYPE_CHECKING:
-    from kafkalite.client.log_dir_admin import LogDir
-    from kafkalite.legacy.admin_session import AdminSession
+    from kafkalite.client.admin.log_dirs import LogDir
+    from kafkalite.legacy.cluster.admin_session import AdminSession
 
 TOOL: Final = "kafka-log-dirs"
 HEADLINE: Final = "This tool helps to query log directory usage on the specified brokers."
@@ -31,7 +31,7 @@ def _run(arguments: Sequence[str]) -> int:
     options = Options(TOOL, OPTIONS, arguments)
     options.print_help_or_version(HEADLINE)
     options.require(BOOTSTRAP_SERVER, DESCRIBE)
-    from kafkalite.legacy.admin_session import admin_properties, with_admin
+    from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
 
     properties = admin_properties(
         options.value(COMMAND_CONFIG), options.value(BOOTSTRAP_SERVER), client_id="log-dirs-tool"
@@ -54,7 +54,7 @@ def _broker_ids(options: Options) -> set[int]:
 
 
 async def _describe(session: AdminSession, options: Options, topics: Sequence[str]) -> None:
-    from kafkalite.legacy.json_documents import as_json
+    from kafkalite.legacy.java.json_documents import as_json
 
     cluster = await session.call("listNodes", lambda admin: admin.topics.describe_cluster())
     live = {each.id for each in cluster.brokers}
@@ -73,7 +73,7 @@ async def _describe(session: AdminSession, options: Options, topics: Sequence[st
 
 
 def _directory(directory: LogDir, topics: Sequence[str]) -> dict[str, Any]:
-    from kafkalite.legacy.java_errors import class_of
+    from kafkalite.legacy.java.errors import class_of
 
     partitions = [
         {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.legacy.entry import run_tool
-from kafkalite.legacy.failures import CommandFailed
-from kafkalite.legacy.option_parser import Options, text
+from kafkalite.legacy.command_line.entry import run_tool
+from kafkalite.legacy.command_line.failures import CommandFailed
+from kafkalite.legacy.command_line.option_parser import Options, text
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ def _run(arguments: Sequence[str]) -> int:
         options.refuse("Exactly one of --bootstrap-server or --zookeeper should be specified")
     partitions: list[TopicPartition] | None = None
     if options.has(JSON_FILE):
-        from kafkalite.legacy.json_documents import read_text
+        from kafkalite.legacy.java.json_documents import read_text
         from kafkalite.legacy.leader_election import read_partitions
 
         partitions = read_partitions(read_text(options.value(JSON_FILE)))
     if options.has(ZOOKEEPER):
         print("Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.")
         print("Use --bootstrap-server instead to specify a broker to connect to.")
-        from kafkalite.legacy.zookeeper_store import with_store
+        from kafkalite.legacy.cluster.zookeeper_store import with_store
 
         with_store(options.value(ZOOKEEPER), lambda store: _elect_by_znode(store, partitions))
         return 0
-    from kafkalite.legacy.admin_session import admin_properties, with_admin
+    from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
     from kafkalite.legacy.leader_election import elect
 
     properties = admin_properties(options.value(ADMIN_CONFIG), options.value(BOOTSTRAP_SERVER))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.legacy.entry import run_tool
-from kafkalite.legacy.failures import TerseError
+from kafkalite.legacy.command_line.entry import run_tool
+from kafkalite.legacy.command_line.failures import TerseError
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -121,7 +121,7 @@ class Shell:
         """The exit status of a command; its errors are told on stderr."""
         command = _COMMANDS.get(words[0])
         if command is None:
-            from kafkalite.legacy.help_texts import option_table
+            from kafkalite.legacy.command_line.help_texts import option_table
 
             self.connect()
             return _complain(f"{option_table('zookeeper-shell')}Command not found: Command not found {words[0]}", 127)

@@ -1,4 +1,8 @@
-"""For tests of what uses kafkalite, and of kafkalite itself: real clusters, of processes (`LocalCluster`) or of containers."""
+"""For tests of what uses kafkalite, and of kafkalite itself: real clusters, of processes (`LocalCluster`) or of containers.
+
+`containers` runs clusters in Docker, `workloads` keeps them busy, `history` records what clients saw and judges it; `pytest_plugin` gives
+users' tests their fixtures. Clusters of processes are product code and live in `kafkalite.local`.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from kafkalite.testing.cluster import Cluster
+    from kafkalite.local.cluster import LocalCluster
+    from kafkalite.local.contract import Cluster
     from kafkalite.testing.containers import KafkaliteCluster, KafkaliteContainer, ZooKeeperEnsemble
-    from kafkalite.testing.local_cluster import LocalCluster
 
 __all__ = ["Cluster", "KafkaliteCluster", "KafkaliteContainer", "LocalCluster", "ZooKeeperEnsemble"]
 
 _HOMES: Final = {
-    "Cluster": "cluster",
-    "KafkaliteCluster": "containers",
-    "KafkaliteContainer": "containers",
-    "LocalCluster": "local_cluster",
-    "ZooKeeperEnsemble": "containers",
+    "Cluster": "kafkalite.local.contract",
+    "KafkaliteCluster": "kafkalite.testing.containers",
+    "KafkaliteContainer": "kafkalite.testing.containers",
+    "LocalCluster": "kafkalite.local.cluster",
+    "ZooKeeperEnsemble": "kafkalite.testing.containers",
 }
 
 
@@ -25,4 +29,4 @@ def __getattr__(name: str) -> Any:
     """Each class is loaded at its first use: containers need the extra `kafkalite[testing]`, the others do not."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)

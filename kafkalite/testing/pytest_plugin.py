@@ -27,7 +27,7 @@ import pytest
 
 if TYPE_CHECKING:
     from kafkalite.client import NewTopic, SyncAdmin, SyncConsumer, SyncProducer
-    from kafkalite.testing.cluster import Cluster, ShowsLogs
+    from kafkalite.local.contract import Cluster, ShowsLogs
 
 
 class Setting(NamedTuple):
@@ -102,7 +102,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     # Nobody has a cluster who has not loaded this module.
-    if report.failed and (module := sys.modules.get("kafkalite.testing.cluster")) is not None:
+    if report.failed and (module := sys.modules.get("kafkalite.local.contract")) is not None:
         shared = item.config.stash.get(_session_cluster, None)
         uses_shared = "kafkalite_cluster" in getattr(item, "fixturenames", ())
         for cluster in list(module.LIVE_CLUSTERS):
@@ -244,7 +244,7 @@ def _new_topic(
 def _wait_until_served(admin: SyncAdmin, topic: str) -> None:
     """Until every broker that is up knows who leads, so that a test may ask any of them. Raises TimeoutError."""
     from kafkalite.client import ClientError
-    from kafkalite.testing.broker_process import wait_until
+    from kafkalite.local.broker_process import wait_until
 
     def served_at(broker_id: int) -> bool:
         try:
@@ -264,7 +264,7 @@ def _start(wanted: Chosen, properties: Mapping[str, str]) -> Cluster:
 
         cluster = KafkaliteCluster(wanted.brokers, wanted.zookeepers, properties=properties, image=wanted.image)
     else:
-        from kafkalite.testing.local_cluster import LocalCluster
+        from kafkalite.local.cluster import LocalCluster
 
         cluster = LocalCluster(brokers=wanted.brokers, zookeepers=wanted.zookeepers, properties=properties)
     cluster.start()
@@ -273,7 +273,7 @@ def _start(wanted: Chosen, properties: Mapping[str, str]) -> Cluster:
 
 def _start_problems() -> tuple[type[Exception], ...]:
     """What a start raises whose message says all that there is to say: a traceback would only hide the remedy."""
-    from kafkalite.testing.broker_process import BrokerDied
+    from kafkalite.local.broker_process import BrokerDied
     from zk.ensemble import EnsembleError
     from zk.server_classes import MissingRequirementError
 

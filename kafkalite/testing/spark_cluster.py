@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from kafkalite.testing.broker_process import wait_until
+from kafkalite.local.broker_process import wait_until
 from zk.ensemble import HOST, end_with_parent
 
 __all__ = ["SparkCluster", "spark_home"]

@@ -21,8 +21,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from kafkalite.testing.broker_process import BROKER_COMMAND
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import BROKER_COMMAND
+from kafkalite.local.cluster import LocalCluster
 from tests.bench import clusters, groups, observation, storage  # noqa: F401 -- they register their cells
 from tests.bench.cells import CELLS, Cell, Target, wait_for_controller
 

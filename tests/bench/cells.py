@@ -17,8 +17,8 @@ from typing import Final
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafkalite.testing.broker_process import BROKER_COMMAND, wait_until
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
+from kafkalite.local.cluster import LocalCluster
 
 MB: Final = 1_000_000
 _TIMEOUT_S: Final = 60

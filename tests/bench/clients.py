@@ -315,7 +315,7 @@ def main(servers: str | None, rounds: int, share: float, one: str | None) -> Non
     if servers is not None:
         rates = compare(servers, rounds, share)
     else:
-        from kafkalite.testing.local_cluster import LocalCluster
+        from kafkalite.local.cluster import LocalCluster
 
         with LocalCluster(brokers=1, properties={"log.segment.delete.delay.ms": "0"}) as cluster:
             rates = compare(cluster.bootstrap_servers, rounds, share)

@@ -18,11 +18,11 @@ from typing import Final
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kazoo.protocol.states import WatchedEvent
 
-from kafkalite.testing.broker_process import BrokerProcess, wait_until
-from kafkalite.testing.cluster_facts import ClusterFacts
-from kafkalite.testing.history import SendAcknowledged
-from kafkalite.testing.local_cluster import LocalCluster
-from kafkalite.testing.workload import Workload, longest_gap
+from kafkalite.local.broker_process import BrokerProcess, wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.cluster_facts import ClusterFacts
+from kafkalite.testing.history.events import SendAcknowledged
+from kafkalite.testing.workloads.workload import Workload, longest_gap
 from tests.bench.cells import Target, cell
 from zk import paths
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.errors import ErrorCode
+from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
-from kafkalite.testing.local_cluster import LocalCluster
 from tests.bench.cells import Target, cell, wait_for_controller
 
 TOPIC: Final = "committed"

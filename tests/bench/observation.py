@@ -9,7 +9,7 @@ from typing import Final
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from tests.bench.cells import Target, cell, new_topic
 from tests.bench.clusters import cpu_s
 

@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from kafkalite.client import NewTopic, SyncAdmin, SyncProducer
-from kafkalite.testing.broker_process import BROKER_COMMAND
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import BROKER_COMMAND
+from kafkalite.local.cluster import LocalCluster
 from tests.bench.spark_reading import SOURCES
 from tests.peers import apache_kafka, spark_connector
 

@@ -19,8 +19,8 @@ from typing import Final
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
 from tests.bench.cells import Target, cell, round_trips_ms
 
 GB: Final = float(os.environ.get("KAFKALITE_BENCH_GB", "2"))

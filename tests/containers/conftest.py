@@ -16,8 +16,8 @@ os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
 import docker
 import docker.errors
 
-from kafkalite.testing.container_cluster import KafkaliteCluster
-from kafkalite.testing.server_container import default_image
+from kafkalite.testing.containers.cluster import KafkaliteCluster
+from kafkalite.testing.containers.server import default_image
 from tests.conftest import not_run
 
 FOLDER = Path(__file__).parent

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkalite.testing.container_cluster import KafkaliteCluster
+from kafkalite.testing.containers.cluster import KafkaliteCluster
 from tests.contract.cluster_contract import PROPERTIES, RACKS, ClusterContract
 
 

@@ -13,11 +13,11 @@ import docker
 import pytest
 from testcontainers.core.container import DockerContainer
 
-from kafkalite.testing.broker_process import BrokerDied, wait_until
-from kafkalite.testing.cluster import LIVE_CLUSTERS
-from kafkalite.testing.container_owner import OWNER_LABEL, owner_labels, remove_orphans
+from kafkalite.local.broker_process import BrokerDied, wait_until
+from kafkalite.local.contract import LIVE_CLUSTERS
 from kafkalite.testing.containers import KafkaliteCluster, KafkaliteContainer
-from kafkalite.testing.server_container import MissingImageError
+from kafkalite.testing.containers.owner import OWNER_LABEL, owner_labels, remove_orphans
+from kafkalite.testing.containers.server import MissingImageError
 
 
 @pytest.fixture(scope="module", params=[1, 3])

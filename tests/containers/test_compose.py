@@ -13,9 +13,9 @@ import pytest
 
 import kafkalite
 from kafkalite.client import NewTopic, SyncAdmin, SyncConsumer, SyncProducer, TopicPartition
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.ports import ReservedPort
-from kafkalite.testing.server_container import default_image
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.ports import ReservedPort
+from kafkalite.testing.containers.server import default_image
 from tests.conftest import foreign_program
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]

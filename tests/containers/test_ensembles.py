@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from kazoo.client import KazooClient
 
-from kafkalite.testing.broker_process import wait_until
+from kafkalite.local.broker_process import wait_until
 from kafkalite.testing.containers import ZooKeeperEnsemble
 
 RETURN_S = 90.0

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.container_cluster import KafkaliteCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.testing.containers.cluster import KafkaliteCluster
 from tests.system.scenario import PROPERTIES, Scenario
 
 ZOOKEEPERS = ("zk1", "zk2", "zk3")

@@ -13,8 +13,8 @@ from testcontainers.community.kafka import KafkaContainer
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.container_owner import owner_labels
+from kafkalite.local.broker_process import wait_until
+from kafkalite.testing.containers.owner import owner_labels
 
 MAX_BYTES = 350_000_000
 

@@ -16,8 +16,8 @@ import pytest
 from docker.models.containers import Container
 from docker.models.networks import Network
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.container_owner import owner_labels
+from kafkalite.local.broker_process import wait_until
+from kafkalite.testing.containers.owner import owner_labels
 from tests.deploy.manifests import container_of, given_variables, named, pod_of
 
 READY_TIMEOUT_S: Final = 120

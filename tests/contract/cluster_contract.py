@@ -1,4 +1,4 @@
-"""What `kafkalite.testing.cluster.Cluster` promises, as tests; one subclass for each kind of cluster."""
+"""What `kafkalite.local.contract.Cluster` promises, as tests; one subclass for each kind of cluster."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.cluster import Cluster
-from kafkalite.testing.readiness import ask
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.contract import Cluster
+from kafkalite.local.readiness import ask
 
 PROPERTIES = {
     "zookeeper.session.timeout.ms": "2000",

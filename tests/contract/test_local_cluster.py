@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkalite.testing import local_cluster
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local import cluster as local_cluster
+from kafkalite.local.cluster import LocalCluster
 from tests.contract.cluster_contract import PROPERTIES, RACKS, ClusterContract
 
 

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.cluster_facts import ClusterFacts
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.cluster_facts import ClusterFacts
 
 _SSH: Final = """#!{python}
 import json, os, socket, sys

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 import kafkalite
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.local_cluster import LocalCluster
-from kafkalite.testing.ports import ReservedPort
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.ports import ReservedPort
 from tests.conftest import foreign_program
 from zk.ensemble import end_with_parent
 

@@ -12,9 +12,9 @@ import pytest
 
 import kafkalite
 from kafkalite.client import NewTopic, SyncAdmin, SyncConsumer, SyncProducer, TopicPartition
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.cluster_facts import ClusterFacts
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.cluster_facts import ClusterFacts
 from tests.deploy.machines import Machines
 
 pytestmark = pytest.mark.timeout(400)  # a chapter is many commands

@@ -16,9 +16,9 @@ from typing import Final
 import pytest
 
 import kafkalite
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.cluster_facts import ClusterFacts
-from kafkalite.testing.ports import ReservedPort
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster_facts import ClusterFacts
+from kafkalite.local.ports import ReservedPort
 from tests.conftest import foreign_program
 from zk.ensemble import HOST, end_with_parent, server_role
 

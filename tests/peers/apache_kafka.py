@@ -14,7 +14,7 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from kafkalite.testing.broker_process import wait_until
+from kafkalite.local.broker_process import wait_until
 from tests.conftest import foreign_program
 
 VERSION: Final = "3.9.1"

@@ -16,11 +16,11 @@ import pytest
 from kazoo.client import KazooClient
 
 from kafkalite.errors import ErrorCode
+from kafkalite.local.broker_process import BROKER_COMMAND
+from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.scram import ScramMechanism
-from kafkalite.testing.broker_process import BROKER_COMMAND
-from kafkalite.testing.local_cluster import LocalCluster
 from tests.peers import apache_kafka
 
 pytestmark = pytest.mark.peer

@@ -15,10 +15,10 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kafkalite.testing.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
-from kafkalite.testing.cluster_facts import ClusterFacts
-from kafkalite.testing.local_cluster import LocalCluster
-from kafkalite.testing.ports import ReservedPort
+from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.cluster_facts import ClusterFacts
+from kafkalite.local.ports import ReservedPort
 from tests.peers import apache_kafka
 from tests.wire.conftest import wait_until_led
 

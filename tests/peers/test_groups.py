@@ -11,8 +11,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
 from tests.peers.apache_kafka import fetch, run_tool
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from tests.peers.apache_kafka import TOOLS, fetch
 from tests.peers.tool_comparison import Comparison, our_command, run_ours
 from tests.peers.tool_server import ToolServer

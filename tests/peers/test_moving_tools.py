@@ -10,9 +10,9 @@ import kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.cluster_facts import ClusterFacts
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.cluster_facts import ClusterFacts
 from tests.peers.apache_kafka import fetch, run_tool
 from tests.wire.clients import CLIENTS, Record
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafkalite.client import NewTopic, SyncAdmin
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from tests.peers import apache_kafka
 from tests.peers.vectors.record import ask_java
 from tests.unit.client.java_vectors import answer, assignor_questions, in_order

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from kafkalite.config.dynamic import BrokerSources, ConfigEntry, describe_broker, describe_topic
 from kafkalite.config.properties import read_properties
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from tests.peers import apache_kafka
 
 pytestmark = pytest.mark.peer

@@ -18,8 +18,8 @@ from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from kafkalite.client import NewTopic, SyncAdmin, SyncProducer, TopicPartition
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
 from tests.peers import apache_kafka, spark_connector
 
 pytestmark = [pytest.mark.peer, pytest.mark.spark, pytest.mark.timeout(900)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from tests.peers.apache_kafka import fetch, run_tool
 from tests.wire.clients import CLIENTS, CODECS, Record
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from kafkalite.client import NewTopic, SyncAdmin
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from kafkalite.testing.spark_cluster import SparkCluster
 
 SESSION = {

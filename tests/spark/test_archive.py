@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from kafkalite.client import NewTopic, SyncAdmin, TopicPartition
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout
 from spark_jobs.batch.failures import DataLossError, DeadLettersError, DifferencesError, OutputError, UnknownTopicError
 from spark_jobs.batch.ledger import Ledger

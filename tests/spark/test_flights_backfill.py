@@ -14,10 +14,10 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafkalite.cli.flight_publisher import publish
-from kafkalite.cli.flights import departures_ms, load_flights
+from kafkalite.cli.demo.flight_publisher import publish
+from kafkalite.cli.demo.flights import departures_ms, load_flights
 from kafkalite.client import NewTopic, SyncAdmin
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout
 from spark_jobs.batch.records import Format, Formats
 from spark_jobs.jobs import backfill

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch.failures import OutputError
 from spark_jobs.batch.hadoop_storage import HadoopStorage
 from spark_jobs.batch.records import Formats

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
 from kafkalite.testing.spark_cluster import SparkCluster
 from spark_jobs.batch import layout
 from spark_jobs.batch.records import Formats

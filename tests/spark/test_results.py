@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafkalite.client import SyncConsumer, TopicPartition
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout
 from spark_jobs.batch.failures import BadRequestError, JobError
 from spark_jobs.batch.ledger import PUBLISHING, Ledger

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kafkalite.client import SyncAdmin, SyncProducer, TopicPartition
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
 from tests.spark.conftest import TopicMaker
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

@@ -10,8 +10,8 @@ import pytest
 
 import spark_jobs
 from kafkalite.client import SyncConsumer, TopicPartition
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
 from kafkalite.testing.spark_cluster import SparkCluster
 from tests.spark.conftest import TopicMaker, run_driver
 from tests.spark.test_source import fill

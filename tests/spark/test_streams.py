@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kafkalite.client import NewTopic, SyncAdmin
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
 from tests.spark.conftest import TopicMaker
 from tests.spark.test_source import fill, read
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from tests.system.scenario import PROPERTIES, Scenario
 
 ClusterMaker: TypeAlias = Callable[..., LocalCluster]

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kafkalite.testing.broker_process import BrokerDied, wait_until
-from kafkalite.testing.cluster_facts import ClusterFacts
-from kafkalite.testing.history import write_history
-from kafkalite.testing.judge import Verdict
-from kafkalite.testing.local_cluster import LocalCluster
-from kafkalite.testing.workload import Workload, longest_gap
+from kafkalite.local.broker_process import BrokerDied, wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.cluster_facts import ClusterFacts
+from kafkalite.testing.history.events import write_history
+from kafkalite.testing.history.judge import Verdict
+from kafkalite.testing.workloads.workload import Workload, longest_gap
 
 SESSION_S = 2.0
 PROPERTIES = {

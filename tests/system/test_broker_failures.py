@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.direct_writer import DirectWriter
-from kafkalite.testing.workload import Workload
+from kafkalite.local.broker_process import wait_until
+from kafkalite.testing.workloads.direct_writer import DirectWriter
+from kafkalite.testing.workloads.workload import Workload
 from tests.system.scenario import SESSION_S, Scenario
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]

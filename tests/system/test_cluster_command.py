@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.testing.broker_process import wait_until
+from kafkalite.local.broker_process import wait_until
 from zk.ensemble import end_with_parent
 
 pytestmark = pytest.mark.system

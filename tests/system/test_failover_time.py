@@ -7,9 +7,9 @@ import threading
 import pytest
 from kazoo.protocol.states import WatchedEvent
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.history import SendAcknowledged
-from kafkalite.testing.workload import Workload
+from kafkalite.local.broker_process import wait_until
+from kafkalite.testing.history.events import SendAcknowledged
+from kafkalite.testing.workloads.workload import Workload
 from tests.system.scenario import SESSION_S, Scenario
 from zk import paths
 

@@ -11,8 +11,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.group_workload import MEMBER_SESSION_MS, GroupWorkload, judge
+from kafkalite.local.broker_process import wait_until
+from kafkalite.testing.workloads.group_workload import MEMBER_SESSION_MS, GroupWorkload, judge
 from tests.system.scenario import SESSION_S, Scenario
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]

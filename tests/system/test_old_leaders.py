@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.direct_writer import DirectWriter
-from kafkalite.testing.link import Link
-from kafkalite.testing.local_cluster import LocalCluster
-from kafkalite.testing.replica_compare import compare_replicas, partition_directories, read_replica
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.link import Link
+from kafkalite.testing.history.replicas import compare_replicas, partition_directories, read_replica
+from kafkalite.testing.workloads.direct_writer import DirectWriter
 from kafkalite.types import TopicPartition
 from tests.system.scenario import Scenario
 

@@ -12,10 +12,10 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from kafkalite.client.admin import Admin
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.history import ProducerStarted, SendAcknowledged, SendInvoked, Value
-from kafkalite.testing.workload import Workload
+from kafkalite.client.admin.admin import Admin
+from kafkalite.local.broker_process import wait_until
+from kafkalite.testing.history.events import ProducerStarted, SendAcknowledged, SendInvoked, Value
+from kafkalite.testing.workloads.workload import Workload
 from kafkalite.types import TopicPartition
 from tests.system.scenario import Scenario
 

@@ -21,8 +21,8 @@ from kafkalite.broker.observation import live
 from kafkalite.broker.observation.http import Answer, EventStream, HttpServer, Response
 from kafkalite.broker.observation.pages import FILES
 from kafkalite.coordinators.placement import partition_for
-from kafkalite.testing.local_cluster import LocalCluster
-from kafkalite.testing.readiness import find_controller
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.readiness import find_controller
 from tests.system.browser import StatusPage, browser
 
 pytestmark = pytest.mark.system

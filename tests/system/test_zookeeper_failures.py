@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kafkalite.testing.broker_process import wait_until
+from kafkalite.local.broker_process import wait_until
 from tests.system.scenario import SESSION_S, Scenario
 from zk.ensemble import Ensemble
 

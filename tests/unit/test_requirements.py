@@ -15,15 +15,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("kafkalite", "zk", "spark_jobs")
 EXTRAS = {
-    "kafkalite/cli/demo_night.py": "demo",
-    "kafkalite/cli/flights.py": "demo",
-    "kafkalite/client/range_reader.py": "spark",
-    "kafkalite/client/record_columns.py": "spark",
+    "kafkalite/cli/demo/night.py": "demo",
+    "kafkalite/cli/demo/flights.py": "demo",
+    "kafkalite/client/consumer/range_reader.py": "spark",
+    "kafkalite/client/consumer/record_columns.py": "spark",
     "kafkalite/protocol/kio_schemas.py": "test",
     "kafkalite/testing": "testing",
-    "kafkalite/testing/group_workload.py": "test",
-    "kafkalite/testing/workload.py": "test",
-    "kafkalite/testing/workload_clients.py": "test",
+    "kafkalite/testing/workloads/group_workload.py": "test",
+    "kafkalite/testing/workloads/workload.py": "test",
+    "kafkalite/testing/workloads/clients.py": "test",
     "spark_jobs": "spark",
 }
 """Where an extra may be needed, and which."""

@@ -15,11 +15,11 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
+from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.testing.broker_process import BROKER_COMMAND, wait_until
-from kafkalite.testing.local_cluster import LocalCluster
 
 TopicMaker = Callable[..., str]
 

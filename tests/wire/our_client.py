@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kafkalite.client import Admin, Consumer, NewTopic, Producer, RebalanceListener, SyncConsumer, SyncProducer
-from kafkalite.client.assignors import ASSIGNORS
 from kafkalite.client.errors import ClientError, CommitFailedError
+from kafkalite.client.group.assignors import ASSIGNORS
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 

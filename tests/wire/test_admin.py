@@ -37,7 +37,7 @@ from kafka.admin import ACL, AbortTransactionSpec, ConfigResourceType, MemberToR
 from kafka.admin import ConfigResource as OtherResource
 from kafka.structs import OffsetAndMetadata, TopicPartitionReplica
 
-from kafkalite.testing.broker_process import wait_until
+from kafkalite.local.broker_process import wait_until
 from tests.wire.clients import CLIENTS, Record
 from tests.wire.conftest import TopicMaker, wait_until_known
 from tests.wire.test_refusals import code_of

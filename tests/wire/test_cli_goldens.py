@@ -18,9 +18,9 @@ from kazoo.exceptions import NoNodeError
 
 from kafkalite.cli.main import main
 from kafkalite.client import NewTopic, SyncAdmin
-from kafkalite.testing.broker_process import BROKER_COMMAND, wait_until
-from kafkalite.testing.cluster_facts import ClusterFacts
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.types import OFFSETS_TOPIC
 from tests.command_tree import all_commands
 from tests.wire.transcripts import Masks, Session, invocations

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkalite.client
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 
 pytestmark = pytest.mark.wire
 

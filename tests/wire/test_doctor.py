@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafkalite.cli.main import main
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 
 pytestmark = pytest.mark.wire
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from tests.wire.clients import CLIENTS, Record
 from tests.wire.conftest import TopicMaker
 

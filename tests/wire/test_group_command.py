@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafkalite.cli.main import main
-from kafkalite.testing.broker_process import wait_until
+from kafkalite.local.broker_process import wait_until
 from tests.wire.conftest import TopicMaker
 from tests.wire.group_members import Member, Settings
 

@@ -12,7 +12,7 @@ import kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kafkalite.testing.broker_process import wait_until
+from kafkalite.local.broker_process import wait_until
 from tests.wire.conftest import TopicMaker
 from tests.wire.group_members import KINDS, Member, Mortal, Ownership, Settings, owners_overlap
 

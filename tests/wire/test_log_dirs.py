@@ -18,11 +18,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.errors import ErrorCode
+from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
+from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.testing.broker_process import BROKER_COMMAND, wait_until
-from kafkalite.testing.local_cluster import LocalCluster
 from tests.conftest import not_run
 from tests.wire.conftest import wait_until_led
 

@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafkalite.testing.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
+from kafkalite.local.cluster import LocalCluster
 from tests.wire.conftest import TopicMaker
 
 pytestmark = pytest.mark.wire

@@ -11,9 +11,9 @@ from confluent_kafka import ElectionType, KafkaError
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka.errors import NoReassignmentInProgressError
 
-from kafkalite.testing.broker_process import wait_until
-from kafkalite.testing.cluster_facts import ClusterFacts
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.cluster_facts import ClusterFacts
 from tests.wire.clients import CLIENTS, Record
 from tests.wire.conftest import TopicMaker, wait_until_known, wait_until_led
 from tests.wire.test_refusals import code_of

@@ -11,9 +11,9 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from kafkalite.local.broker_process import wait_until
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
-from kafkalite.testing.broker_process import wait_until
 from tests.wire.clients import CLIENTS, Record
 from tests.wire.conftest import TopicMaker
 

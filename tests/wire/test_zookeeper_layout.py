@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from tests.wire.conftest import TopicMaker
 
 pytestmark = pytest.mark.wire

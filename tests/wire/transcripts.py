@@ -42,7 +42,7 @@ from typing import Final, NamedTuple
 from click.testing import CliRunner
 
 from kafkalite.cli.main import main
-from kafkalite.testing.local_cluster import LocalCluster
+from kafkalite.local.cluster import LocalCluster
 from tests.command_tree import command_name
 
 INDENT: Final = "    "

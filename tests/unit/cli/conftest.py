@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalite.client.cluster_client import ClusterClient
+from kafkalite.client.cluster.client import ClusterClient
 from tests.unit.client.fake_broker import FakeCluster
 
 

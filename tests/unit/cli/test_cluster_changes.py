@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from kafkalite.cli.cluster_changes import Change, ClusterChanges
-from kafkalite.cli.cluster_watch import ClusterWatch
+from kafkalite.cli.cluster.changes import Change, ClusterChanges
+from kafkalite.cli.cluster.watch import ClusterWatch
 from kafkalite.types import TopicPartition
 from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper

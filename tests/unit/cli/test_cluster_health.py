@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from kafkalite.cli.cluster_health import Verdict, judge, table_row, wait_until_healthy
-from kafkalite.client.admin import ClusterDescription, TopicDescription
-from kafkalite.client.cluster_view import BrokerNode, PartitionView
+from kafkalite.cli.cluster.health import Verdict, judge, table_row, wait_until_healthy
+from kafkalite.client.admin.admin import ClusterDescription, TopicDescription
+from kafkalite.client.cluster.view import BrokerNode, PartitionView
 from kafkalite.client.errors import NoBrokersAvailableError
 
 

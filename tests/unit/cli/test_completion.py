@@ -16,8 +16,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kafkalite.cli.completion_query import Broker, Deadline, Names, Server, groups_of, names_of
-from kafkalite.cli.completion_words import kind_of
+from kafkalite.cli.completion.query import Broker, Deadline, Names, Server, groups_of, names_of
+from kafkalite.cli.completion.words import kind_of
 from kafkalite.cli.main import main
 from kafkalite.net.frames import LENGTH, read_head, response_frame
 from kafkalite.protocol import codec, messages

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kafkalite.cli.config_targets import targets_of
+from kafkalite.cli.config.targets import targets_of
 from kafkalite.cli.main import main
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from kafkalite.cli.calls import bootstrap_option, client_options
 from kafkalite.cli.main import main
-from kafkalite.cli.zookeeper_session import zookeeper_option
+from kafkalite.cli.zookeeper.session import zookeeper_option
 from tests.unit.client.fake_broker import FakeCluster
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalite.cli.context_file import (
+from kafkalite.cli.context.file import (
     ContextError,
     check_name,
     find_project_file,

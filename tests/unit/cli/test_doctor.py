@@ -16,14 +16,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kafkalite.cli import doctor_broker, doctor_cluster, doctor_host, doctor_zookeeper
-from kafkalite.cli.cluster_health import Verdict
-from kafkalite.cli.doctor_cluster import Reached
-from kafkalite.cli.doctor_findings import GIBIBYTE, Finding, Status, judge_space
-from kafkalite.cli.doctor_zookeeper import BrokerClock, ServerAnswer
+from kafkalite.cli.cluster.health import Verdict
+from kafkalite.cli.doctor import broker as doctor_broker
+from kafkalite.cli.doctor import cluster as doctor_cluster
+from kafkalite.cli.doctor import host as doctor_host
+from kafkalite.cli.doctor import zookeeper as doctor_zookeeper
+from kafkalite.cli.doctor.cluster import Reached
+from kafkalite.cli.doctor.findings import GIBIBYTE, Finding, Status, judge_space
+from kafkalite.cli.doctor.zookeeper import BrokerClock, ServerAnswer
 from kafkalite.cli.main import main
-from kafkalite.client.cluster_view import BrokerNode
-from kafkalite.client.log_dir_admin import LogDir
+from kafkalite.client.admin.log_dirs import LogDir
+from kafkalite.client.cluster.view import BrokerNode
 from kafkalite.types import Endpoint
 from tests.unit.client.fake_broker import FakeCluster
 
@@ -212,8 +215,8 @@ def test_health_becomes_findings_with_remedies() -> None:
 
 
 def test_every_check_of_health_has_a_remedy() -> None:
-    from kafkalite.cli.cluster_health import judge
-    from kafkalite.client.admin import ClusterDescription
+    from kafkalite.cli.cluster.health import judge
+    from kafkalite.client.admin.admin import ClusterDescription
 
     checks = {each.check for each in judge(ClusterDescription(None, -1, ()), [], {})}
     assert checks == set(doctor_cluster._REMEDIES)

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from kafkalite.cli.flight_check import OrderJudge
+from kafkalite.cli.demo.flight_check import OrderJudge
 from kafkalite.client.record_codec import read_records
 from kafkalite.protocol.records import BatchHeader
 from kafkalite.types import TopicPartition
@@ -16,7 +16,7 @@ from tests.unit.client.fake_broker import FakeCluster
 
 pandas = pytest.importorskip("pandas", reason="the demo's extra is not installed")
 
-from kafkalite.cli.flight_publisher import LeaderKill, Published, publish, wait_in_sync  # noqa: E402
+from kafkalite.cli.demo.flight_publisher import LeaderKill, Published, publish, wait_in_sync  # noqa: E402
 
 _ROWS = 60
 _PID_OF_BROKER = {1: 4001, 2: 4002}

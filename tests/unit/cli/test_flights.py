@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgpack  # type: ignore[import-untyped]
 import pytest
 
-from kafkalite.cli.flight_check import SEQUENCE, SEQUENCE_HEADER, OrderJudge
+from kafkalite.cli.demo.flight_check import SEQUENCE, SEQUENCE_HEADER, OrderJudge
 from kafkalite.client.records import ConsumerRecord
 
 pandas = pytest.importorskip("pandas", reason="the demo's extra is not installed")
 
 
 def test_rows_become_records() -> None:
-    from kafkalite.cli.flights import flight_records
+    from kafkalite.cli.demo.flights import flight_records
 
     table = pandas.DataFrame(
         {

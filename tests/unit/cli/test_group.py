@@ -9,12 +9,11 @@ from typing import Any
 import click
 import pytest
 
-from kafkalite.cli.reset_target import parse_datetime, parse_duration
+from kafkalite.cli.group.reset_target import parse_datetime, parse_duration
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 from tests.unit.cli.test_partition_commands import call
-from tests.unit.client.fake_broker import FakeCluster
-from tests.unit.client.test_group_admin import (
+from tests.unit.client.admin.test_group_admin import (
     committed,
     coordinated_by,
     deleted,
@@ -24,7 +23,8 @@ from tests.unit.client.test_group_admin import (
     member,
     offsets_deleted,
 )
-from tests.unit.client.test_partition_admin import T0, T1
+from tests.unit.client.admin.test_partition_admin import T0, T1
+from tests.unit.client.fake_broker import FakeCluster
 
 GONE = TopicPartition("gone", 0)
 PROGRESS = """\

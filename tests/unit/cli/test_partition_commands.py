@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from kafkalite.cli.main import main
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from tests.unit.client.admin.test_partition_admin import T0, T1, altered, created, elected
 from tests.unit.client.fake_broker import FakeCluster
-from tests.unit.client.test_partition_admin import T0, T1, altered, created, elected
 
 PLAN = """\
 TOPIC  PARTITION  REPLICAS  TARGET  ADDING  REMOVING

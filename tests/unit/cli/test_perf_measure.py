@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafkalite.cli.perf_flow import Flow, Latencies, Meter, Pace
-from kafkalite.cli.perf_measure import (
+from kafkalite.cli.perf.flow import Flow, Latencies, Meter, Pace
+from kafkalite.cli.perf.measure import (
     JoinTimer,
     ProduceLoad,
     RoundTripLostError,
@@ -18,8 +18,8 @@ from kafkalite.cli.perf_measure import (
     produce_load,
     round_trips,
 )
-from kafkalite.client.consumer import Consumer
-from kafkalite.client.producer import Producer
+from kafkalite.client.consumer.consumer import Consumer
+from kafkalite.client.producer.producer import Producer
 from kafkalite.clock import SystemClock
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.cli.reassignment_plan import PlanError, balanced, with_replication_factor
+from kafkalite.cli.partition.plan import PlanError, balanced, with_replication_factor
 from kafkalite.types import TopicPartition
 
 T = [TopicPartition("t", number) for number in range(20)]

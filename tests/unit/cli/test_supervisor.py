@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kafkalite.cli.supervisor import Supervisor
-from kafkalite.testing.broker_process import BrokerProcess
+from kafkalite.cli.cluster.supervisor import Supervisor
+from kafkalite.local.broker_process import BrokerProcess
 
 STAND_IN = """\
 import pathlib, sys, time

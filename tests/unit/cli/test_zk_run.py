@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kafkalite.cli.zk import zk
+from kafkalite.cli.zookeeper.command import zk
 
 
 class Replaced(Exception):

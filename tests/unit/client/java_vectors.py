@@ -11,8 +11,8 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafkalite.client.assignors import ASSIGNORS
-from kafkalite.client.consumer_protocol import Subscription, encode_generation, encode_sticky_data
+from kafkalite.client.group.assignors import ASSIGNORS
+from kafkalite.client.group.consumer_protocol import Subscription, encode_generation, encode_sticky_data
 from kafkalite.types import TopicPartition
 
 FOLDER = Path(__file__).parent / "vectors"

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kafkalite.client.consumer import Consumer
+from kafkalite.client.consumer.consumer import Consumer
+from kafkalite.client.consumer.sync import SyncConsumer
 from kafkalite.client.errors import ClientClosedError, NoBrokersAvailableError
-from kafkalite.client.producer import Producer
-from kafkalite.client.sync_consumer import SyncConsumer
-from kafkalite.client.sync_producer import SyncProducer
+from kafkalite.client.producer.producer import Producer
+from kafkalite.client.producer.sync import SyncProducer
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafkalite.client import Admin, SyncAdmin, SyncConsumer, SyncProducer
+from kafkalite.client.blocking.loop_thread import LoopThread
 from kafkalite.client.errors import (
     BufferFullError,
     ClientClosedError,
@@ -16,7 +17,6 @@ from kafkalite.client.errors import (
     NoBrokersAvailableError,
     SerializationError,
 )
-from kafkalite.client.loop_thread import LoopThread
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import HANG, FakeCluster, values_in

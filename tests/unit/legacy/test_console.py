@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.client.records import ConsumerRecord
-from kafkalite.legacy.console_producer import java_lines
-from kafkalite.legacy.failures import ToolError
-from kafkalite.legacy.message_formatters import DEFAULT, formatter_named
-from kafkalite.legacy.stdin_records import LineReader, LineRecord
+from kafkalite.legacy.command_line.failures import ToolError
+from kafkalite.legacy.console.message_formatters import DEFAULT, formatter_named
+from kafkalite.legacy.console.producer import java_lines
+from kafkalite.legacy.console.stdin_records import LineReader, LineRecord
 
 
 def record(

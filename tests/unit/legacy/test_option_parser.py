@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.legacy.failures import ToolError, UsageError
-from kafkalite.legacy.option_parser import Argument, Option, Options, flag, integer, long, text
+from kafkalite.legacy.command_line.failures import ToolError, UsageError
+from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, integer, long, text
 
 TOPIC, LIST, COUNT, STATE = text("topic"), flag("list"), integer("partitions"), Option("state", Argument.OPTIONAL)
 KEYS = Option("delete-config", Argument.REQUIRED, separator=",")

@@ -32,11 +32,17 @@ HEAVY = {
     ),
     *("rich", "uvloop", "pathlib", "stringprep", "uuid", "zk"),
     *("kafkalite.broker", "kafkalite.cli", "kafkalite.config", "kafkalite.controller", "kafkalite.storage"),
-    *("kafkalite.client.admin", "kafkalite.client.consumer", "kafkalite.client.producer", "kafkalite.client.records"),
+    *(
+        "kafkalite.client.admin.admin",
+        "kafkalite.client.consumer.consumer",
+        "kafkalite.client.producer.producer",
+        "kafkalite.client.records",
+    ),
     *("kafkalite.protocol.control_messages", "kafkalite.protocol.kio_schemas", "kafkalite.protocol.records"),
 }
 PARTS = {
-    f"kafkalite.client.{noun}_admin" for noun in ("config", "credential", "group", "log_dir", "partition", "quota")
+    f"kafkalite.client.admin.{noun}"
+    for noun in ("configs", "credentials", "groups", "log_dirs", "partitions", "quotas")
 }
 PROGRAM = """
 import importlib, sys
@@ -89,14 +95,14 @@ def broker() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("module", "arguments", "parts"),
     [
-        ("topics", "--list", ""),
-        ("topics", "--describe", ""),
-        ("consumer_groups", "--list", "group"),
-        ("consumer_groups", "--describe --all-groups", "group"),
-        ("configs", "--describe --entity-type topics", ""),
-        ("configs", "--describe --entity-type clients", "quota"),
-        ("log_dirs", "--describe", "log_dir"),
-        ("reassign_partitions", "--list", "log_dir partition"),
+        ("topics.tool", "--list", ""),
+        ("topics.tool", "--describe", ""),
+        ("consumer_groups.tool", "--list", "groups"),
+        ("consumer_groups.tool", "--describe --all-groups", "groups"),
+        ("configs.tool", "--describe --entity-type topics", ""),
+        ("configs.tool", "--describe --entity-type clients", "quotas"),
+        ("log_dirs", "--describe", "log_dirs"),
+        ("reassign_partitions.tool", "--list", "log_dirs partitions"),
     ],
 )
 def test_a_call_imports_only_what_it_needs(broker: str, module: str, arguments: str, parts: str) -> None:
@@ -106,4 +112,4 @@ def test_a_call_imports_only_what_it_needs(broker: str, module: str, arguments: 
     assert (done.returncode, complaints) == (0, [])
     found = set(imported.split())
     assert sorted(HEAVY & found) == []
-    assert PARTS & found == {f"kafkalite.client.{each}_admin" for each in parts.split()}
+    assert PARTS & found == {f"kafkalite.client.admin.{each}" for each in parts.split()}

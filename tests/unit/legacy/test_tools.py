@@ -12,25 +12,30 @@ from pathlib import Path
 import pytest
 
 import kafkalite.legacy
-from kafkalite.legacy.help_texts import option_table
+from kafkalite.legacy.command_line.help_texts import option_table
 
 FOLDER = Path(kafkalite.legacy.__file__).parent
 TABLES = sorted(path.stem for path in (FOLDER / "help").iterdir())
 WITH_OPTIONS = [name for name in TABLES if name not in ("kafka-producer-perf-test", "zookeeper-shell")]
 
 
-def module_of(tool: str) -> str:
-    return f"kafkalite.legacy.{tool.removeprefix('kafka-').replace('-', '_')}"
-
-
-def test_every_tool_is_installed_by_both_of_its_names() -> None:
+def installed_scripts() -> dict[str, str]:
+    """`module:function` by the name of the command."""
     settings = configparser.ConfigParser(delimiters=("=",))
     settings.read(FOLDER.parent.parent / "setup.cfg")
-    scripts = dict(
+    return dict(
         re.split(r"\s*=\s*", line)
         for line in settings["options.entry_points"]["console_scripts"].splitlines()
         if line.strip() and not line.strip().startswith("#")
     )
+
+
+def module_of(tool: str) -> str:
+    return installed_scripts()[tool].removesuffix(":main")
+
+
+def test_every_tool_is_installed_by_both_of_its_names() -> None:
+    scripts = installed_scripts()
     for tool in TABLES:
         assert scripts[tool] == scripts[f"{tool}.sh"] == f"{module_of(tool)}:main"
         assert callable(import_module(module_of(tool)).main)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.legacy import reassignment_json
-from kafkalite.legacy.consumer_perf_test import formatted
+from kafkalite.legacy.command_line.failures import ToolError
+from kafkalite.legacy.consumer_groups.resets import duration_ms, read_plan, timestamp_ms
 from kafkalite.legacy.delete_records import read_offsets
-from kafkalite.legacy.failures import ToolError
-from kafkalite.legacy.group_resets import duration_ms, read_plan, timestamp_ms
-from kafkalite.legacy.java_text import double, single
-from kafkalite.legacy.topic_filter import TopicFilter
+from kafkalite.legacy.java.text import double, single
+from kafkalite.legacy.perf_test.consumer import formatted
+from kafkalite.legacy.reassign_partitions import plans as reassignment_json
+from kafkalite.legacy.topics.filter import TopicFilter
 from kafkalite.types import TopicPartition
 
 

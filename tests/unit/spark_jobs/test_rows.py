@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from kafkalite.client.record_columns import FIELDS
+from kafkalite.client.consumer.record_columns import FIELDS
 from spark_jobs.options import OptionError
 from spark_jobs.rows import check_schema, client_columns, converter, source_schema
 

@@ -14,12 +14,12 @@ import docker.errors
 import pytest
 
 from kafkalite.config.environment import broker_settings as settings_of_variables
-from kafkalite.testing import neighbours
-from kafkalite.testing.container_broker import as_variables
-from kafkalite.testing.container_owner import OWNER_LABEL, is_orphan, owner_labels, remove_orphans
-from kafkalite.testing.network_cuts import NetworkCuts
-from kafkalite.testing.parallel import run_at_once
-from kafkalite.testing.server_container import engine_needed
+from kafkalite.local.parallel import run_at_once
+from kafkalite.testing.containers import neighbours
+from kafkalite.testing.containers.broker import as_variables
+from kafkalite.testing.containers.network_cuts import NetworkCuts
+from kafkalite.testing.containers.owner import OWNER_LABEL, is_orphan, owner_labels, remove_orphans
+from kafkalite.testing.containers.server import engine_needed
 from zk.server_classes import MissingRequirementError
 
 
@@ -168,7 +168,7 @@ def test_a_call_that_fails_does_not_keep_the_others_from_being_made() -> None:
 
 def test_at_the_end_of_the_interpreter_calls_are_made_one_after_the_other() -> None:
     script = (
-        "import atexit; from kafkalite.testing.parallel import run_at_once;"
+        "import atexit; from kafkalite.local.parallel import run_at_once;"
         "atexit.register(lambda: run_at_once([lambda: print('one'), lambda: print('two')]))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalite.testing.group_workload import Acknowledged, Fetched, GroupHistory, judge
+from kafkalite.testing.workloads.group_workload import Acknowledged, Fetched, GroupHistory, judge
 
 
 def history(

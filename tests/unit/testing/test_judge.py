@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalite.testing.history import (
+from kafkalite.testing.history.events import (
     UNKNOWN_OFFSET,
     Drained,
     Event,
@@ -25,7 +25,7 @@ from kafkalite.testing.history import (
     read_history,
     write_history,
 )
-from kafkalite.testing.judge import Verdict, judge
+from kafkalite.testing.history.judge import Verdict, judge
 
 MS = 1_000_000
 BATCHES = (ReplicaBatch(0, 0, 1, 100, b"a"), ReplicaBatch(3, 1, 2, 90, b"b"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkalite.protocol.records import NewRecord, build_batch
-from kafkalite.testing.replica_compare import compare_replicas, partition_directories
+from kafkalite.testing.history.replicas import compare_replicas, partition_directories
 from kafkalite.types import TopicPartition
 
 

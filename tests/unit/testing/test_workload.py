@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafkalite.testing.history import Event, SendAcknowledged, SendInvoked
-from kafkalite.testing.workload import longest_gap
-from kafkalite.testing.workload_clients import Recorder, Writer, WriterOptions
+from kafkalite.testing.history.events import Event, SendAcknowledged, SendInvoked
+from kafkalite.testing.workloads.clients import Recorder, Writer, WriterOptions
+from kafkalite.testing.workloads.workload import longest_gap
 from kafkalite.types import TopicPartition
 
 S = 1_000_000_000

@@ -1,0 +1,1 @@
+"""`kafkalite cluster up|info|health|watch`."""

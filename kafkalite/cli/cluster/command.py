@@ -1,0 +1,263 @@
+"""`kafkalite cluster up|info|health|watch`: a cluster on this machine, what a cluster says of itself, how well it is, its changes live."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from kafkalite.cli.admin_call import ask_cluster
+from kafkalite.cli.calls import admin_options, bootstrap_option, run
+from kafkalite.cli.output import Exit, fail, flush, note, output_option, write_line, write_rows
+from kafkalite.cli.zookeeper.session import with_session, zookeeper_option
+from kafkalite.types import NO_BROKER
+
+if TYPE_CHECKING:
+    from kafkalite.cli.cluster.changes import Change, ClusterChanges
+    from kafkalite.cli.cluster.health import Verdict
+    from kafkalite.client.admin.admin import Admin, ClusterDescription, TopicDescription
+    from kafkalite.local.cluster import LocalCluster
+    from zk.session import Session
+
+_WATCH_S = 0.25
+
+
+@click.group()
+def cluster() -> None:
+    """Run a cluster on this machine; look at one."""
+
+
+@cluster.command()
+@click.option("--brokers", type=click.IntRange(1, 100), default=3, show_default=True)
+@click.option("--zookeepers", type=int, default=1, show_default=True, help="1, 3 or 5.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Kept, and used again. Without it: a temporary one that goes with the cluster.",
+)
+@click.option("--base-port", type=click.IntRange(1, 65000), help="Port of the first broker. Without it: free ports.")
+@click.option("--first-broker-id", type=click.IntRange(0), default=101, show_default=True)
+@click.option(
+    "--restart-after",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Start a broker that died again, this long after its death. Without it: it stays away.",
+)
+@click.option("--http/--no-http", default=True, show_default=True, help="Metrics and a status page for every broker.")
+@click.option("-X", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting of every broker.")
+@output_option("table", ("table", "json"))
+def up(
+    brokers: int,
+    zookeepers: int,
+    data_dir: Path | None,
+    base_port: int | None,
+    first_broker_id: int,
+    restart_after: float | None,
+    http: bool,
+    overrides: tuple[str, ...],
+    output: str,
+) -> None:
+    """Start ZooKeeper and brokers, say how to reach them, and run until SIGTERM or SIGINT.
+
+    Brokers are stopped cleanly, then ZooKeeper. With -o json one line on stdout tells, once all is ready, addresses and processes.
+    """
+    from kafkalite.config.keys import ConfigError
+    from kafkalite.config.properties import parse_overrides
+    from kafkalite.local.broker_process import BrokerDied
+    from kafkalite.local.cluster import LocalCluster
+    from zk.ensemble import EnsembleError
+    from zk.server_classes import MissingRequirementError
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
+    begun_s = time.monotonic()
+    try:
+        running = LocalCluster(
+            brokers=brokers,
+            zookeepers=zookeepers,
+            properties=parse_overrides(overrides),
+            directory=data_dir.resolve() if data_dir is not None else None,
+            first_broker_id=first_broker_id,
+            base_port=base_port,
+            http=http,
+        )
+    except (ConfigError, ValueError) as problem:
+        fail(str(problem), Exit.USAGE)
+    try:
+        running.start()
+        _show(running, time.monotonic() - begun_s, output)
+        _supervise(running, restart_after)
+    except _StopAsked:
+        note("stopping")
+    except (BrokerDied, TimeoutError, EnsembleError, MissingRequirementError, OSError) as problem:
+        fail(str(problem))
+    finally:
+        unclean = running.close()
+    if unclean:
+        fail(f"brokers that did not stop cleanly, with their exit statuses: {unclean}")
+
+
+class _StopAsked(KeyboardInterrupt):
+    """SIGTERM or SIGINT came. A KeyboardInterrupt, so that an event loop that runs lets it through."""
+
+
+def _stop(*_: object) -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # nothing may interrupt the stop
+    raise _StopAsked
+
+
+def _supervise(running: LocalCluster, restart_after_s: float | None) -> NoReturn:
+    from kafkalite.cli.cluster.supervisor import Supervisor
+
+    supervisor = Supervisor(running, restart_after_s)
+    while True:
+        for line in supervisor.look(time.monotonic()):
+            note(line)
+        time.sleep(_WATCH_S)
+
+
+def _facts(running: LocalCluster, ready_s: float) -> dict[str, Any]:
+    """What `cluster up -o json` prints."""
+    return {
+        "bootstrap_servers": running.bootstrap_servers,
+        "zookeeper_connect": running.zookeeper_connect,
+        "brokers": [
+            {
+                "id": each.id,
+                "host": each.host,
+                "port": each.port,
+                "http_url": each.http_url,
+                "pid": each.pid,
+                "log_dir": str(each.log_dir),
+            }
+            for each in running.brokers.values()
+        ],
+        "zookeepers": [
+            {"id": each.number, "client_port": each.ports.client, "pid": each.process.pid if each.process else None}
+            for each in (running.ensemble.members if running.ensemble else ())
+        ],
+        "ready_s": round(ready_s, 3),
+    }
+
+
+def _show(running: LocalCluster, ready_s: float, output: str) -> None:
+    facts = _facts(running, ready_s)
+    if output == "json":
+        write_line(json.dumps(facts))
+        flush()
+        return
+    for broker in facts["brokers"]:
+        write_line(
+            f"broker {broker['id']}  {broker['host']}:{broker['port']}  pid {broker['pid']}  {broker['log_dir']}"
+        )
+        if broker["http_url"] is not None:
+            write_line(f"  status page {broker['http_url']}")
+    for server in facts["zookeepers"]:
+        write_line(f"zookeeper {server['id']}  port {server['client_port']}  pid {server['pid']}")
+    write_line(f"ready after {facts['ready_s']} s; reach it with")
+    write_line(f"  export KAFKALITE_BOOTSTRAP_SERVERS={facts['bootstrap_servers']}")
+    write_line(f"  export KAFKALITE_ZOOKEEPER={facts['zookeeper_connect']}")
+    flush()
+
+
+@cluster.command()
+@bootstrap_option
+@output_option()
+def info(bootstrap_server: str, timeout: float, output: str) -> None:
+    """Show the brokers with what they lead and hold, the controller, and how many partitions are not as they should be."""
+    from kafkalite.cli.cluster.info import COLUMNS, broker_rows, partition_counts
+
+    async def call(admin: Admin) -> tuple[ClusterDescription, list[TopicDescription]]:
+        return await admin.describe_cluster(), await admin.describe_topics()
+
+    described, topics = ask_cluster(bootstrap_server, timeout, call)
+    brokers, counts = broker_rows(described, topics), partition_counts(topics)
+    if output in ("json", "yaml"):
+        write_rows([{**described.to_dict(), "brokers": brokers, **counts}], output, columns=[], name="cluster_id")
+        return
+    rows = [{**broker, "cluster_id": described.cluster_id} for broker in brokers]
+    write_rows(rows, output, columns=COLUMNS, wide=["cluster_id"], name="id")
+    if output in ("table", "wide"):
+        note(
+            f"{counts['partitions']} partitions of {counts['topics']} topics: "
+            f"{counts['under_replicated_partitions']} under-replicated, {counts['unavailable_partitions']} unavailable"
+        )
+
+
+@cluster.command()
+@click.option("--wait", is_flag=True, help="Until the cluster is healthy, for --timeout seconds at most.")
+@bootstrap_option
+@output_option()
+def health(wait: bool, bootstrap_server: str, timeout: float, output: str) -> None:
+    """Check that there is a controller, that no broker is missing, and that every partition has a leader and all replicas in sync.
+
+    The exit code is 7 when something is not as it should be, 5 when no broker answers.
+    """
+    from kafkalite.cli.cluster.health import COLUMNS, table_row, wait_until_healthy
+
+    verdicts = run(wait_until_healthy(partial(_verdicts, bootstrap_server, timeout), timeout if wait else 0.0))
+    rows = [table_row(each) if output in ("table", "wide") else each.to_dict() for each in verdicts]
+    write_rows(rows, output, columns=COLUMNS, name="check")
+    if not all(each.healthy for each in verdicts):
+        raise SystemExit(int(Exit.CHECK_FAILED))
+
+
+async def _verdicts(bootstrap_server: str, timeout: float) -> list[Verdict]:
+    """What one look finds, each time with a new client: the one before may not have found a broker."""
+    from kafkalite.cli.cluster.health import look
+    from kafkalite.client.admin.admin import Admin
+
+    async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
+        return await look(admin)
+
+
+@cluster.command()
+@click.argument("topics", nargs=-1)
+@click.option("--max-changes", type=click.IntRange(1), help="End after so many changes.")
+@zookeeper_option
+@output_option("table", ("table", "jsonl"))
+def watch(topics: tuple[str, ...], max_changes: int | None, zookeeper: str, output: str) -> None:
+    """Print a line for each election, ISR change and new or deleted partition of TOPICS (default: all), as they happen.
+
+    Also when brokers come and go and when the controller changes. Runs until interrupted.
+    """
+    from asyncio import Queue
+
+    from kafkalite.cli.cluster.watch import ClusterWatch
+    from kafkalite.clock import SystemClock
+
+    clock = SystemClock()
+
+    async def follow(session: Session) -> None:
+        changes: Queue[Change] = Queue()
+        watching = ClusterWatch(session, changes.put_nowait, topics)
+        await watching.start()
+        note(_summary(watching.changes))
+        written = 0
+        while max_changes is None or written < max_changes:
+            _write_change(await changes.get(), clock.now_ms(), output)
+            written += 1
+
+    with_session(zookeeper, follow)
+
+
+def _summary(known: ClusterChanges) -> str:
+    brokers = ",".join(map(str, sorted(known.brokers or ()))) or "none"
+    controller = "none" if known.controller in (None, NO_BROKER) else known.controller
+    return f"watching {len(known.states)} partitions; brokers {brokers}, controller {controller}; interrupt to end"
+
+
+def _write_change(change: Change, now_ms: int, output: str) -> None:
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    if output == "jsonl":
+        write_line(json.dumps({"time": moment.isoformat(timespec="milliseconds"), **change.to_dict()}))
+    else:
+        write_line(f"{moment.astimezone().strftime('%H:%M:%S.%f')[:-3]}  {change}")
+    flush()

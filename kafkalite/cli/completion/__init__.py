@@ -1,0 +1,1 @@
+"""`kafkalite completion`, and what answers a shell at TAB."""

@@ -1,0 +1,142 @@
+"""What can stand where the user types: which kind of name an argument or option takes, and the names of that kind.
+
+The kind follows from the parameter's name, since all commands call the same thing by the same name; so a new command completes without
+being told of here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kafkalite.cli.calls import DEFAULT_SERVER, given_on_command_line
+from kafkalite.cli.context.settings import (
+    BOOTSTRAP_SERVERS,
+    CLIENTS,
+    gather,
+    load_contexts,
+    setting_names,
+    working_directory,
+)
+
+if TYPE_CHECKING:
+    from kafkalite.cli.completion.query import Deadline, Names, Server
+
+BUDGET_VARIABLE: Final = "KAFKALITE_COMPLETION_BUDGET_MS"
+_BUDGET_MS: Final = 300
+_SECURITY_PROTOCOL: Final = "security.protocol"
+
+_KINDS: Final = {
+    "topic": "topics",
+    "topics": "topics",
+    "group": "groups",
+    "groups": "groups",
+    "group_id": "groups",
+    "broker": "brokers",
+    "brokers": "brokers",
+    "bootstrap_server": "servers",
+    "context": "contexts",
+    "overrides": "settings",
+    "partitions": "partitions",
+    "moves": "assignments",
+    "offsets": "assignments",
+}
+_KINDS_IN: Final = {
+    ("topic", "names"): "topics",
+    ("context", "name"): "contexts",
+    ("context", "settings"): "settings",
+    ("topic", "configs"): "topic keys",
+    ("config", "settings"): "config keys",
+    ("config", "set_"): "config keys",
+    ("config", "append"): "config keys",
+    ("config", "subtract"): "config keys",
+    ("config", "names"): "config names",
+    ("config", "delete"): "config names",
+}
+_NO_NAMES_YET: Final = {("topic", "create", "names")}
+"""Names that do not exist yet."""
+
+
+def kind_of(ctx: click.Context, parameter: click.Parameter) -> str | None:
+    """Which kind of name the parameter of a command takes; None for anything else, such as a number."""
+    path = tuple(ctx.command_path.split()[1:])
+    name = parameter.name or ""
+    if (*path, name) in _NO_NAMES_YET or isinstance(parameter.type, click.IntRange | click.Path | click.Choice):
+        return None
+    kind = _KINDS_IN.get((path[0] if path else "", name)) or _KINDS.get(name)
+    if kind == "partitions" and parameter.type is click.INT:
+        return "partition numbers"
+    if parameter.type is click.INT and kind != "brokers":
+        return None
+    return kind
+
+
+def words_of(kind: str, ctx: click.Context) -> list[str]:
+    """The names of a kind, in the cluster that the command line so far, the environment and the contexts say."""
+    match kind:
+        case "contexts":
+            return load_contexts(os.environ, working_directory()).names()
+        case "settings":
+            names = {name for client in CLIENTS for name in setting_names(client)}
+            return [f"{each}=" for each in sorted(names)]
+        case "topic keys" | "config keys":
+            return [f"{each}=" for each in _config_names(ctx)]
+        case "config names":
+            return _config_names(ctx)
+        case "groups":
+            from kafkalite.cli.completion.query import groups_of
+
+            return groups_of(*_cluster(ctx))
+        case _:
+            from kafkalite.cli.completion.query import names_of
+
+            # Behind an option without its value click gives arguments up, and leaves them in `args`.
+            topic = ctx.params.get("topic") or (ctx.args[0] if ctx.args else None)
+            return list(_words_in(names_of(*_cluster(ctx)), kind, topic))
+
+
+def _words_in(names: Names, kind: str, topic: str | None) -> Iterable[str]:
+    match kind:
+        case "brokers":
+            return [str(each.id) for each in names.brokers]
+        case "servers":
+            return [f"{each.host}:{each.port}" for each in names.brokers]
+        case "partition numbers":
+            return map(str, range(names.topics.get(topic or "", 0)))
+        case "partitions" | "assignments":
+            end = "=" if kind == "assignments" else ""
+            return [f"{name}-{number}{end}" for name in sorted(names.topics) for number in range(names.topics[name])]
+        case _:
+            return sorted(names.topics)
+
+
+def _config_names(ctx: click.Context) -> list[str]:
+    if ctx.params.get("brokers"):
+        from kafkalite.config.broker_keys import BROKER_KEYS
+
+        return sorted(BROKER_KEYS)
+    from kafkalite.config.topic import TOPIC_KEYS
+
+    return sorted(TOPIC_KEYS)
+
+
+def _cluster(ctx: click.Context) -> tuple[list[Server], Deadline, bool]:
+    """Where to ask, until when, and whether over TLS."""
+    from kafkalite.cli.completion.query import Deadline, Server
+
+    settings = gather(
+        given_on_command_line(ctx), os.environ, working_directory(), [BOOTSTRAP_SERVERS, _SECURITY_PROTOCOL]
+    )
+    named = settings.get(BOOTSTRAP_SERVERS)
+    text = ctx.params.get("bootstrap_server") or (named.value if named else DEFAULT_SERVER)
+    addresses = [each.strip().rpartition(":") for each in text.split(",")]
+    servers = [Server(host.strip("[]"), int(port)) for host, _, port in addresses if host and port.isdigit()]
+    protocol = settings.get(_SECURITY_PROTOCOL)
+    budget_s = float(os.environ.get(BUDGET_VARIABLE, _BUDGET_MS)) / 1000
+    # The start of Python counts, too; its processor time is what is known of it.
+    deadline = Deadline(budget_s - time.process_time(), time.monotonic)
+    return servers, deadline, protocol is not None and protocol.value == "SSL"

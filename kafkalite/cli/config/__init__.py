@@ -1,0 +1,1 @@
+"""`kafkalite config`: settings of topics and brokers, quotas of clients."""

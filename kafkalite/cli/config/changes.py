@@ -1,0 +1,70 @@
+"""The rows that `kafkalite config` shows: settings, quotas, and what a change makes of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkalite.client.admin.admin import ClientQuota, ConfigChange, ConfigEntry, ConfigResource, QuotaEntity
+
+
+def setting_row(resource: ConfigResource, entry: ConfigEntry, *, wide: bool) -> dict[str, Any]:
+    """A setting; with `wide` the synonyms as text, for people."""
+    row = {"resource_type": resource.type, "resource": resource.name or "all", **entry.to_dict()}
+    if wide:
+        row["synonyms"] = "; ".join(f"{each.source}:{each.name}={each.value}" for each in entry.synonyms)
+    return row
+
+
+def change_row(resource: ConfigResource, change: ConfigChange, before: ConfigEntry | None) -> dict[str, Any]:
+    """A change, with the value and source that the setting has before; a secret's value is not shown."""
+    secret = before is not None and before.is_sensitive
+    return {
+        "resource_type": resource.type,
+        "resource": resource.name or "all",
+        "operation": change.operation,
+        "name": change.name,
+        "value": None if secret else change.value,
+        "before": before.value if before else None,
+        "before_source": before.source if before else None,
+    }
+
+
+def quota_rows(quotas: Iterable[ClientQuota], names: Iterable[str]) -> list[dict[str, Any]]:
+    """A row for each quota, of those in `names` when there are any."""
+    wanted = set(names)
+    return [
+        {**_entity(quota.entity), "name": name, "value": value}
+        for quota in quotas
+        for name, value in quota.quotas.items()
+        if not wanted or name in wanted
+    ]
+
+
+def quota_change_rows(
+    changes: Mapping[QuotaEntity, Mapping[str, float | None]], before: Mapping[QuotaEntity, Mapping[str, float]]
+) -> list[dict[str, Any]]:
+    """A row for each quota that is set or deleted."""
+    return [
+        {
+            **_entity(entity),
+            "operation": "delete" if value is None else "set",
+            "name": name,
+            "value": value,
+            "before": before.get(entity, {}).get(name),
+        }
+        for entity, quotas in changes.items()
+        for name, value in quotas.items()
+    ]
+
+
+def _entity(entity: QuotaEntity) -> dict[str, Any]:
+    """`entity` for people; the parts by name, "<default>" as in ZooKeeper, null where it has no such part."""
+    names = {kind: "<default>" if name is None else name for kind, name in entity.parts}
+    return {
+        "entity": str(entity),
+        "user": names.get("user"),
+        "client_id": names.get("client-id"),
+        "ip": names.get("ip"),
+    }

@@ -1,0 +1,1 @@
+"""`kafkalite context`, and which settings a command calls a cluster with."""

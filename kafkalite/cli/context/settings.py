@@ -1,0 +1,228 @@
+"""Which settings a command calls a cluster with, and where each comes from. The first that has a key wins:
+
+1. the options of the command (`--bootstrap-server`, `--zookeeper`, `--timeout`);
+2. `-X key=value`;
+3. `--command-config FILE`, a properties file as Apache Kafka's tools take it;
+4. the context that `--context` names;
+5. the environment: `KAFKALITE_BOOTSTRAP_SERVERS`, and so on for every setting, dots as underscores;
+6. the context that `KAFKALITE_CONTEXT` names, else the current one of the project's file, else the current one of the user's file;
+7. the defaults of the client.
+
+A project's file is `kafkalite.toml` in the current directory or the nearest one above. A context that it shares with the user's file
+(`KAFKALITE_CONFIG`, by default `~/.config/kafkalite/config.toml`) is taken from the project's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkalite.cli.context.file import ContextError, ContextFile, find_project_file, parse, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CLIENTS: Final = ("Admin", "Producer", "Consumer")
+BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
+ZOOKEEPER_CONNECT: Final = "zookeeper.connect"
+CONTEXT_VARIABLE: Final = "KAFKALITE_CONTEXT"
+FILE_VARIABLE: Final = "KAFKALITE_CONFIG"
+_ZOOKEEPER_VARIABLE: Final = "KAFKALITE_ZOOKEEPER"
+_NOT_FROM_TEXT: Final = frozenset({"chance", "clock", "opener", "ssl_context"}) | {
+    f"{part}_{form}" for part in ("key", "value") for form in ("serializer", "deserializer")
+}
+"""Options of clients that are no text, or that a command decides: commands write and read bytes."""
+_SECURITY: Final = ("sasl.", "security.", "ssl.")
+_SECRET: Final = ("password", "secret", "jaas", "ssl.key", "token")
+
+
+class Setting(NamedTuple):
+    """A value, and for messages where it is from."""
+
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line says beside the options of the call itself."""
+
+    context: str | None = None
+    command_config: Path | None = None
+    overrides: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """The contexts of both files: `of` finds one by name. `name` is the one that is meant, None when none is."""
+
+    user: ContextFile
+    project: ContextFile | None
+    name: str | None
+    chosen_by: str
+
+    @property
+    def files(self) -> list[ContextFile]:
+        """The one that wins first."""
+        return [self.user] if self.project is None else [self.project, self.user]
+
+    def names(self) -> list[str]:
+        return sorted({name for file in self.files for name in file.contexts})
+
+    def file_of(self, name: str) -> ContextFile:
+        """ContextError when no file has the context."""
+        for file in self.files:
+            if name in file.contexts:
+                return file
+        where = " or ".join(str(file.path) for file in self.files)
+        known = f"there are {', '.join(self.names())}" if self.names() else "there are none"
+        raise ContextError(f"no context {name} in {where}; {known}")
+
+    def current_settings(self) -> dict[str, Setting]:
+        """Those of the context that is meant, {} when none is. ContextError when it does not exist."""
+        if self.name is None:
+            return {}
+        try:
+            file = self.file_of(self.name)
+        except ContextError as problem:
+            raise ContextError(f"{self.chosen_by}: {problem}") from None
+        source = f"{file.path}: context {self.name}"
+        return {key: Setting(value, source) for key, value in file.contexts[self.name].items()}
+
+
+def user_file_path(environment: Mapping[str, str]) -> Path:
+    """Where the user's contexts are: KAFKALITE_CONFIG, else below XDG_CONFIG_HOME, else below ~/.config.
+
+    For a user without a home the path begins with "~", where nothing is.
+    """
+    if given := environment.get(FILE_VARIABLE):
+        return Path(os.path.expanduser(given))
+    base = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return Path(base, "kafkalite", "config.toml")
+
+
+def working_directory() -> Path:
+    """The current directory; the root where it was deleted under the program."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
+
+
+def load_contexts(environment: Mapping[str, str], directory: Path, wanted: str | None = None) -> Contexts:
+    """Read both files and choose: `wanted` (the option), the environment, the project's current one, the user's. ContextError."""
+    user_path, project_path = user_file_path(environment), find_project_file(directory)
+    user = parse(read(user_path), user_path)
+    project = None
+    if project_path is not None and project_path != user_path:
+        project = parse(read(project_path), project_path)
+    choices = [(wanted, "--context"), (environment.get(CONTEXT_VARIABLE), CONTEXT_VARIABLE)]
+    choices += [(file.current, f"{file.path}: current-context") for file in (project, user) if file is not None]
+    name, chosen_by = next(((name, by) for name, by in choices if name), (None, ""))
+    return Contexts(user, project, name, chosen_by)
+
+
+def is_secret(key: str) -> bool:
+    """Must the value of this setting not be shown?"""
+    return any(part in key for part in _SECRET)
+
+
+def variable_of(key: str) -> str:
+    """The environment variable of a setting."""
+    return _ZOOKEEPER_VARIABLE if key == ZOOKEEPER_CONNECT else f"KAFKALITE_{key.replace('.', '_').upper()}"
+
+
+def environment_settings(environment: Mapping[str, str], keys: Iterable[str] | None = None) -> dict[str, Setting]:
+    """The settings that the environment gives, of `keys`; by default of everything that there is."""
+    wanted = _all_keys() if keys is None else keys
+    named = ((key, variable_of(key)) for key in wanted)
+    return {key: Setting(environment[name], name) for key, name in named if environment.get(name)}
+
+
+def gather(given: Given, environment: Mapping[str, str], directory: Path, keys: Iterable[str]) -> dict[str, Setting]:
+    """Every setting that layers 2 to 6 give, the winner of each key. `keys` are those that are looked for in the environment.
+
+    Raises ContextError, and ConfigError for a file or an override that cannot be read.
+    """
+    from kafkalite.config.properties import parse_overrides, read_properties
+
+    found: dict[str, Setting] = {}
+
+    def add(layer: Mapping[str, Setting]) -> None:
+        for key, setting in layer.items():
+            found.setdefault(key, setting)
+
+    add({key: Setting(value, "-X") for key, value in parse_overrides(given.overrides).items()})
+    if given.command_config is not None:
+        path = given.command_config
+        add({key: Setting(value, str(path)) for key, value in read_properties(path).items()})
+    contexts = load_contexts(environment, directory, given.context)
+    if given.context is not None:
+        add(contexts.current_settings())
+    add(environment_settings(environment, keys))
+    if given.context is None:
+        add(contexts.current_settings())
+    return found
+
+
+@cache
+def _keywords(client: str) -> frozenset[str]:
+    """The keyword arguments of a client's class that a text can stand for: the settings that there are."""
+    import inspect
+
+    import kafkalite.client
+
+    parameters = inspect.signature(getattr(kafkalite.client, client)).parameters.values()
+    return frozenset({each.name for each in parameters if each.kind is each.KEYWORD_ONLY} - _NOT_FROM_TEXT)
+
+
+def _some_client_has(keyword: str) -> bool:
+    return any(keyword in _keywords(client) for client in CLIENTS)
+
+
+def _all_keys() -> list[str]:
+    """Every setting that a context may have, by its dotted name."""
+    return [ZOOKEEPER_CONNECT, *sorted({key for client in CLIENTS for key in setting_names(client)})]
+
+
+def setting_names(client: str) -> list[str]:
+    """The dotted names of the settings of one of `CLIENTS`."""
+    return sorted(each.replace("_", ".") for each in _keywords(client))
+
+
+def check_key(key: str) -> None:
+    """ContextError for the name of a setting that no client has."""
+    if key != ZOOKEEPER_CONNECT and not _some_client_has(key.replace(".", "_")):
+        raise ContextError(f"{key}: no client has a setting of this name")
+
+
+def keyword_options(
+    settings: Mapping[str, Setting], client: str, command_config: Path | None, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Keyword arguments for a client, from settings by dotted names; those that only other clients have are left out.
+
+    A name that no client has is a ContextError, but in a `--command-config` file, which may be meant for other programs too, only if
+    it is about security: such a setting must not silently do nothing. ContextError names source and key.
+    """
+    import kafkalite.client
+    from kafkalite.client.options import options_from_config
+
+    options: dict[str, Any] = {}
+    for key, (value, source) in settings.items():
+        keyword = key.replace(".", "_")
+        if key == ZOOKEEPER_CONNECT:
+            continue
+        if keyword in _keywords(client):
+            try:
+                options.update(options_from_config(getattr(kafkalite.client, client), {key: value}))
+            except ValueError as problem:
+                raise ContextError(f"{source}: {problem}") from None
+        elif not _some_client_has(keyword):
+            if source != str(command_config) or key.startswith(_SECURITY):
+                raise ContextError(f"{source}: {key}: no client has a setting of this name")
+            tell(f"{source}: {key} is not known and has no effect")
+    return options

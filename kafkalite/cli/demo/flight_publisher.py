@@ -1,0 +1,137 @@
+"""Publishes the demo's flights, and in the middle of the stream kills the leader of a partition with `kill -9`.
+
+What the publisher remembers of what it sent is what `flight_check` must find.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalite.cli.demo.flight_check import SEQUENCE, SEQUENCE_HEADER, record_checksum
+from kafkalite.cli.demo.flights import flight_records
+from kafkalite.client.admin.admin import Admin
+from kafkalite.client.errors import ClientError
+from kafkalite.client.producer.producer import Producer
+from kafkalite.client.records import RecordMetadata
+from kafkalite.types import TopicPartition
+
+_PROGRESS_STEP = 4096
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was sent, to be compared with what is read back."""
+
+    records: int
+    bytes: int
+    checksum: int
+    keys: int
+    null_keys: int
+    seconds: float
+
+
+class LeaderKill:
+    """Kills the leader of one partition once `after_records` were sent; measures how long writing to the partition pauses."""
+
+    def __init__(
+        self, bootstrap_servers: str, partition: TopicPartition, after_records: int, pids: Mapping[int, int]
+    ) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._pids = pids
+        self._last_delivery_s = 0.0
+        self.partition = partition
+        self.after_records = after_records
+        self.killed: int | None = None
+        self.pause_s = 0.0
+
+    async def strike(self) -> None:
+        """kill -9, now. Raises ClientError, ProcessLookupError."""
+        leader = await self.leader()
+        os.kill(self._pids[leader], signal.SIGKILL)
+        self.killed = leader
+        self._last_delivery_s = asyncio.get_running_loop().time()
+
+    def delivered(self) -> None:
+        """A record of the partition was acknowledged just now."""
+        if self.killed is not None:
+            now_s = asyncio.get_running_loop().time()
+            self.pause_s = max(self.pause_s, now_s - self._last_delivery_s)
+            self._last_delivery_s = now_s
+
+    async def leader(self) -> int:
+        """The partition's leader now, -1 if there is none."""
+        async with Admin(bootstrap_servers=self._bootstrap_servers) as admin:
+            (described,) = await admin.describe_topics([self.partition.topic])
+        return described.partitions[self.partition.partition].leader
+
+
+async def publish(
+    bootstrap_servers: str, topic: str, table: Any, advance: Callable[[int], None], kill: LeaderKill | None
+) -> Published:
+    """Send every row, keyed by tail number, with its number among its key's rows in a header; `advance` hears of the progress.
+
+    Returns when everything is acknowledged by all in-sync replicas. Raises the first error of a delivery.
+    """
+    failures: list[Exception] = []
+    watched = -1 if kill is None else kill.partition.partition
+
+    def on_delivery(found: RecordMetadata | None, problem: Exception | None) -> None:
+        if problem is not None:
+            failures.append(problem)
+        elif kill is not None and found is not None and found.partition == watched:
+            kill.delivered()
+
+    numbers: defaultdict[bytes | None, int] = defaultdict(int)
+    sent = size = checksum = 0
+    loop = asyncio.get_running_loop()
+    async with Producer(
+        bootstrap_servers=bootstrap_servers,
+        acks="all",
+        enable_idempotence=True,
+        compression_type="zstd",
+        linger_ms=20,
+    ) as producer:
+        begun_s = loop.time()
+        for key, value, timestamp in flight_records(table):
+            number = numbers[key]
+            numbers[key] = number + 1
+            headers: list[tuple[str, bytes | None]] = [(SEQUENCE_HEADER, SEQUENCE.pack(number))]
+            await producer.send_bytes(topic, value, key, None, timestamp, headers, on_delivery)
+            sent += 1
+            size += len(value) + len(key or b"")
+            checksum += record_checksum(key, value)
+            if not sent % _PROGRESS_STEP:
+                advance(_PROGRESS_STEP)
+            if kill is not None and sent == kill.after_records:
+                await kill.strike()
+        await producer.flush()
+        seconds = loop.time() - begun_s
+        advance(sent % _PROGRESS_STEP)
+    if failures:
+        raise failures[0]
+    null_keys = numbers.pop(None, 0)
+    return Published(sent, size, checksum, len(numbers), null_keys, seconds)
+
+
+async def wait_in_sync(bootstrap_servers: str, topics: list[str], timeout_s: float) -> bool:
+    """Until all replicas of the topics are in sync with their leaders; False when they are not in time."""
+    try:
+        async with asyncio.timeout(timeout_s), Admin(bootstrap_servers=bootstrap_servers) as admin:
+            while True:
+                try:
+                    described = await admin.describe_topics(topics)
+                    if not any(each.under_replicated for topic in described for each in topic.partitions):
+                        return True
+                except ClientError as problem:
+                    if not problem.retriable:
+                        raise
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        return False

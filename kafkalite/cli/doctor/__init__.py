@@ -1,0 +1,1 @@
+"""`kafkalite doctor`: one judge for each thing that can be wrong."""

@@ -1,0 +1,123 @@
+"""What `kafkalite doctor --config` finds on the machine of one broker: its settings, ports, log directories and open files."""
+
+from __future__ import annotations
+
+import ipaddress
+import resource
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, warning
+from kafkalite.cli.doctor.host import is_writable, judge_open_files, nearest_existing
+
+if TYPE_CHECKING:
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.types import Endpoint
+
+_FILES_OF_A_SEGMENT: Final = 3
+_FILES_OF_A_BROKER: Final = 1024
+"""For connections, checkpoints and what Python opens itself."""
+
+
+def look(config: BrokerConfig, timeout_s: float) -> Iterator[Finding]:
+    """Everything about the machine that the broker's settings ask for."""
+    for name in sorted(config.unknown):
+        yield warning(
+            "settings", f"{name} is not known to a broker and has no effect", "correct its name, or take it out"
+        )
+    for endpoint in config.listeners:
+        yield look_at_port(endpoint, timeout_s)
+    for endpoint in config.advertised_listeners:
+        yield from judge_advertised(endpoint, addresses_of(endpoint.host))
+    for directory in map(Path, config.log_dirs):
+        yield from look_at_log_dir(directory, config.broker_id)
+    segments = sum(len(list(Path(each).glob("*/*.log"))) for each in config.log_dirs)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield judge_open_files(limits, segments * _FILES_OF_A_SEGMENT + _FILES_OF_A_BROKER)
+
+
+def look_at_port(endpoint: Endpoint, timeout_s: float) -> Finding:
+    """Is the port free, or does a broker serve it?"""
+    from kafkalite.config.listeners import listener_text
+
+    named = listener_text(endpoint)
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((endpoint.host, endpoint.port))
+    except OSError as failed:
+        return _judge_taken(endpoint, named, failed, timeout_s)
+    return ok("ports", f"{named} is free for the broker")
+
+
+def _judge_taken(endpoint: Endpoint, named: str, failed: OSError, timeout_s: float) -> Finding:
+    import errno
+    import time
+
+    from kafkalite.cli.completion.query import Deadline, Server, names_of
+
+    if failed.errno == errno.EADDRINUSE:
+        server = Server(endpoint.host or "localhost", endpoint.port)
+        if (
+            endpoint.security_protocol == "PLAINTEXT"
+            and names_of([server], Deadline(timeout_s, time.monotonic)).brokers
+        ):
+            return ok("ports", f"{named} is served by a broker")
+        remedy = f"see who has it: ss -ltnp 'sport = :{endpoint.port}'; end it, or choose another port"
+        if endpoint.security_protocol != "PLAINTEXT":
+            return warning("ports", f"{named} is in use, by the broker or somebody else", remedy)
+        return problem("ports", f"{named} is taken by a program that is no broker", remedy)
+    if failed.errno == errno.EACCES:
+        return problem("ports", f"{named}: ports below 1024 are not for this user", "choose a higher port")
+    remedy = "listen on an address of this machine, or on all: PLAINTEXT://:9092"
+    return problem("ports", f"{named}: {failed.strerror}", remedy)
+
+
+def addresses_of(host: str) -> list[str]:
+    """What a host name means here; of no name, nothing."""
+    if not host:
+        return []
+    try:
+        return list(dict.fromkeys(str(each[4][0]) for each in socket.getaddrinfo(host, None)))
+    except OSError:
+        return []
+
+
+def judge_advertised(endpoint: Endpoint, addresses: list[str]) -> Iterator[Finding]:
+    """Can clients elsewhere use what the broker tells them? An empty host means this machine's name, which is looked up likewise."""
+    from kafkalite.config.listeners import listener_text
+
+    check, named = "advertised listeners", listener_text(endpoint)
+    remedy = f"advertise a name or address that clients reach: {endpoint.listener}://HOST:{endpoint.port}"
+    if endpoint.host and not addresses:
+        yield problem(check, f"{named}: this machine does not know {endpoint.host}", remedy)
+    elif addresses and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in addresses):
+        yield warning(check, f"{named}: only clients on this machine reach it", remedy)
+    else:
+        yield ok(check, named + (f" is {', '.join(addresses)}" if addresses else ""))
+
+
+def look_at_log_dir(directory: Path, broker_id: int) -> Iterator[Finding]:
+    """Is there room, may this user write, and are the logs this broker's own?"""
+    from kafkalite.storage.disk import OsDisk
+    from kafkalite.storage.meta_properties import FILE_NAME, WrongDirectory, read_meta_properties
+
+    existing = nearest_existing(directory)
+    if not existing.is_dir() or not is_writable(existing):
+        remedy = f"give it to the broker's user: install -d -o USER {directory}"
+        yield problem("log directories", f"{directory}: this user may not write {existing}", remedy)
+        return
+    usage = shutil.disk_usage(existing)
+    yield judge_space("log directories", str(directory), usage.free, usage.total)
+    remedy = "name the right directory in log.dirs, or the right broker.id"
+    try:
+        owner = read_meta_properties(OsDisk(), str(directory / FILE_NAME))
+    except (OSError, WrongDirectory) as failed:
+        yield problem("log directories", str(failed), remedy)
+        return
+    if owner is not None and owner.broker_id is not None and broker_id >= 0 and owner.broker_id != broker_id:
+        yield problem("log directories", f"{directory} belongs to broker {owner.broker_id}, not to {broker_id}", remedy)

@@ -1,0 +1,158 @@
+"""What `kafkalite doctor` finds of the brokers: do clients reach them where they say, how full are their disks, how well are partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.cli.doctor.findings import Finding, Status, judge_space, ok, problem, skipped
+
+if TYPE_CHECKING:
+    from kafkalite.cli.cluster.health import Verdict
+    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client.admin.log_dirs import LogDir
+    from kafkalite.client.cluster.view import BrokerNode
+
+_SHOWN: Final = 5
+_LISTENERS: Final = "advertised listeners"
+_DISKS: Final = "brokers' disks"
+_REMEDIES: Final = {
+    "controller": "look into ZooKeeper's /controller and the brokers' logs: brokers elect one when ZooKeeper has a quorum",
+    "brokers": "start it again, or move its replicas to other brokers: kafkalite partition reassign",
+    "offline partitions": "start the brokers that hold replicas; if they are lost for good: kafkalite leader elect --unclean",
+    "under-replicated partitions": "find the brokers that lag or are down: kafkalite topic describe --under-replicated",
+    "partitions under min.insync.replicas": "producers with acks=all are refused there: bring replicas back before anything else",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Whether a broker answers where it says that it is. `addresses` are what its host name means here."""
+
+    broker: BrokerNode
+    addresses: tuple[str, ...]
+    problem: str | None = None
+
+
+async def look(
+    admin: Admin, bootstrap: Sequence[tuple[str, int]], tls: Mapping[str, Any], timeout_s: float
+) -> list[Finding]:
+    """Whether clients reach the brokers, and how well these and the partitions are. ClientError.
+
+    `bootstrap` is where they were asked for; `tls` are options of `Connection.open`.
+    """
+    from kafkalite.cli.cluster.health import look as look_at_health
+
+    described = await admin.describe_cluster()
+    reached = await asyncio.gather(*[_reach(each, tls, timeout_s) for each in described.brokers])
+    asked_at = await asyncio.gather(*[_resolve(host) for host, _ in bootstrap])
+    outside = not any(map(_loopback, asked_at))
+    findings = [ok("cluster", f"{described.cluster_id} with {len(described.brokers)} brokers")]
+    findings += judge_listeners(reached, outside)
+    return findings + judge_health(await look_at_health(admin))
+
+
+async def look_at_disks(admin: Admin) -> list[Finding]:
+    """How full the brokers' disks are, as far as the brokers tell."""
+    from kafkalite.client.errors import ClientError
+
+    try:
+        return judge_log_dirs(await admin.describe_log_dirs())
+    except ClientError as failed:
+        return [skipped(_DISKS, str(failed))]
+
+
+async def _resolve(host: str) -> tuple[str, ...]:
+    """The addresses of a host, none when it is unknown."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+    except OSError:
+        return ()
+    return tuple(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+def _loopback(addresses: Sequence[str]) -> bool:
+    return bool(addresses) and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in addresses)
+
+
+async def _reach(broker: BrokerNode, tls: Mapping[str, Any], timeout_s: float) -> Reached:
+    from kafkalite.net.connection import Connection
+
+    addresses = await _resolve(broker.host)
+    if not addresses:
+        return Reached(broker, (), f"this machine does not know the host {broker.host}")
+    try:
+        connection = await Connection.open(
+            broker.host, broker.port, client_id="kafkalite-doctor", timeout_s=timeout_s, **tls
+        )
+        try:
+            await connection.negotiate(timeout_s)
+        finally:
+            connection.close()
+    except OSError as failed:
+        return Reached(broker, addresses, str(failed))
+    return Reached(broker, addresses)
+
+
+def judge_listeners(reached: Sequence[Reached], outside: bool) -> list[Finding]:
+    """Do clients here reach every broker? `outside`: the cluster was not asked at a loopback address, so it should not name one."""
+    findings = []
+    for each in reached:
+        broker = each.broker
+        remedy = f"set advertised.listeners of broker {broker.id} to a host and port that clients reach, or open its port to them"
+        named = f"broker {broker.id} says that it is at {broker.host}:{broker.port}"
+        if outside and _loopback(each.addresses):
+            findings.append(problem(_LISTENERS, f"{named}, which is this machine for every client", remedy))
+        elif each.problem is not None:
+            findings.append(problem(_LISTENERS, f"{named}: {each.problem}", remedy))
+    if findings:
+        return findings
+    where = ", ".join(f"{each.broker.host}:{each.broker.port}" for each in reached)
+    return [ok(_LISTENERS, f"every broker answers where it says: {where}")]
+
+
+def judge_log_dirs(described: Mapping[int, Sequence[LogDir]]) -> list[Finding]:
+    """Which brokers' directories are out of service or fill up; one finding when there are none."""
+    findings, count = [], 0
+    for broker, directories in described.items():
+        for each in directories:
+            count += 1
+            where = f"broker {broker}, {each.path}"
+            if each.error is not None:
+                remedy = "repair or replace the disk, then restart the broker"
+                findings.append(problem(_DISKS, f"{where}: it is out of service ({each.error})", remedy))
+            elif each.total_bytes >= 0 and each.usable_bytes >= 0:
+                findings.append(judge_space(_DISKS, where, each.usable_bytes, each.total_bytes))
+    bad = [each for each in findings if each.status is not Status.OK]
+    return bad or [ok(_DISKS, f"{count} log directories have room")]
+
+
+def judge_health(verdicts: Sequence[Verdict]) -> list[Finding]:
+    return list(_health(verdicts))
+
+
+def _health(verdicts: Sequence[Verdict]) -> Iterator[Finding]:
+    for each in verdicts:
+        if each.healthy:
+            yield ok(each.check, "as it should be")
+            continue
+        more = len(each.problems) - _SHOWN
+        named = ", ".join(each.problems[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        yield problem(each.check, named, _REMEDIES[each.check])
+
+
+def unreachable(reason: str) -> Finding:
+    return problem(
+        "brokers",
+        reason,
+        "start brokers, or say where they are: --bootstrap-server, --context, KAFKALITE_BOOTSTRAP_SERVERS",
+    )
+
+
+def tls_options(options: Mapping[str, Any]) -> dict[str, ssl.SSLContext | str]:
+    """Those of a client's options that a bare connection takes."""
+    return {name: options[name] for name in ("security_protocol", "ssl_context") if name in options}

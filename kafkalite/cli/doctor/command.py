@@ -1,0 +1,163 @@
+"""`kafkalite doctor`: looks for what is wrong with a cluster or a broker's machine, and says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from kafkalite.cli.calls import admin_options, bootstrap_option
+from kafkalite.cli.context.settings import working_directory
+from kafkalite.cli.doctor.findings import Finding, any_problem, ok, problem, skipped
+from kafkalite.cli.output import Exit, note, output_option, write_rows
+from kafkalite.cli.zookeeper.session import zookeeper_option
+
+if TYPE_CHECKING:
+    from kafkalite.config.broker import BrokerConfig
+
+_COLUMNS = ("status", "check", "found", "remedy")
+_PARTS = ("machine", "zookeeper", "cluster", "disks")
+
+
+@click.command()
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Check the machine for the broker with this server.properties, too.",
+)
+@click.option(
+    "-P", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="A setting that wins over --config's."
+)
+@click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Look at nothing else; may be repeated.")
+@click.option("--problems", "only_problems", is_flag=True, help="Leave out what is well.")
+@zookeeper_option
+@bootstrap_option
+@output_option()
+def doctor(
+    config: Path | None,
+    properties: tuple[str, ...],
+    only: tuple[str, ...],
+    only_problems: bool,
+    zookeeper: str,
+    bootstrap_server: str,
+    timeout: float,
+    output: str,
+) -> None:
+    """Look for what is wrong, and say what to do.
+
+    \b
+    machine     Java, limit of open files, clock, disk; with --config also a broker's settings, ports and directories
+    zookeeper   its servers, its quorum, the brokers' clocks
+    cluster     do brokers answer where they say, how well are partitions
+    disks       how full are the brokers' disks
+
+    Exits with 7 when there is a problem; warnings are not problems. With --config, ZooKeeper and the broker are where the file says,
+    unless --zookeeper and --bootstrap-server say otherwise.
+    """
+    import asyncio
+
+    settings, findings = _settings(config, properties)
+    if settings is not None:
+        context = click.get_current_context()
+        if context.get_parameter_source("zookeeper") is not ParameterSource.COMMANDLINE:
+            zookeeper = settings.zookeeper_connect
+        bootstrap_server = bootstrap_server or _own_address(settings)
+    parts: dict[str, Callable[[], Iterator[Finding]]] = {
+        "machine": lambda: _machine(settings, timeout),
+        "zookeeper": lambda: iter(asyncio.run(_zookeeper(zookeeper, timeout))),
+        "cluster": lambda: iter(asyncio.run(_cluster(bootstrap_server, timeout))),
+        "disks": lambda: iter(asyncio.run(_disks(bootstrap_server, timeout))),
+    }
+    for name, look in parts.items():
+        if not only or name in only:
+            findings += look()
+    rows = [each.to_dict() for each in findings if each.remedy is not None or not only_problems]
+    write_rows(rows, output, columns=_COLUMNS, name="check")
+    if any_problem(findings):
+        raise SystemExit(int(Exit.CHECK_FAILED))
+    if not rows and output in ("table", "wide"):
+        note("all is well")
+
+
+def _settings(config: Path | None, properties: tuple[str, ...]) -> tuple[BrokerConfig | None, list[Finding]]:
+    """A broker's settings, and what is wrong with them."""
+    if config is None and not properties:
+        return None, []
+    from kafkalite.config.broker import ConfigError, load_broker_config
+    from kafkalite.config.properties import parse_overrides
+
+    named = str(config) if config is not None else "--property"
+    try:
+        settings = load_broker_config(config, parse_overrides(properties))
+    except ConfigError as failed:
+        return None, [problem("settings", f"{named}: {failed}", "correct them: a broker would not start")]
+    return settings, [ok("settings", f"{named}: a broker would take them")]
+
+
+def _own_address(settings: BrokerConfig) -> str:
+    """Where clients on its own machine reach the broker; empty when it tells nobody."""
+    for each in settings.advertised_listeners:
+        if each.security_protocol == "PLAINTEXT" and each.port:
+            return f"{f'[{each.host}]' if ':' in each.host else each.host or 'localhost'}:{each.port}"
+    return ""
+
+
+def _machine(settings: BrokerConfig | None, timeout_s: float) -> Iterator[Finding]:
+    from kafkalite.cli.doctor import broker as doctor_broker
+    from kafkalite.cli.doctor import host as doctor_host
+
+    if settings is None:
+        yield from doctor_host.look(working_directory())
+        return
+    yield from (each for each in doctor_host.look(working_directory()) if each.check in ("java", "clock"))
+    yield from doctor_broker.look(settings, timeout_s)
+
+
+async def _zookeeper(connect: str, timeout_s: float) -> list[Finding]:
+    from kafkalite.cli.doctor import zookeeper as doctor_zookeeper
+    from zk.store import StoreError
+    from zk.znodes import MalformedZnodeError
+
+    check = "brokers' clocks"
+    try:
+        answers = await doctor_zookeeper.ask_servers(connect, timeout_s)
+    except ValueError as failed:
+        return [problem("zookeeper server", str(failed), "write it as HOST:PORT,HOST:PORT/CHROOT")]
+    findings = list(doctor_zookeeper.judge_servers(answers))
+    if not any(each.serving for each in answers):
+        return [*findings, skipped(check, "ZooKeeper does not serve")]
+    try:
+        clocks = await doctor_zookeeper.read_broker_clocks(connect, timeout_s)
+    except (OSError, StoreError, MalformedZnodeError) as failed:
+        return [*findings, skipped(check, f"no registration can be read: {failed}")]
+    return [*findings, *doctor_zookeeper.judge_broker_clocks(clocks)]
+
+
+async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
+    from kafkalite.cli.doctor import cluster as doctor_cluster
+    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client.cluster.client import parse_servers
+    from kafkalite.client.errors import ClientError
+
+    options = admin_options(bootstrap_server, timeout_s)
+    try:
+        servers = parse_servers(options["bootstrap_servers"])
+        async with Admin(**options) as admin:
+            return await doctor_cluster.look(admin, servers, doctor_cluster.tls_options(options), timeout_s)
+    except (ClientError, ValueError) as failed:
+        return [doctor_cluster.unreachable(str(failed))]
+
+
+async def _disks(bootstrap_server: str, timeout_s: float) -> list[Finding]:
+    from kafkalite.cli.doctor import cluster as doctor_cluster
+    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client.errors import ClientError
+
+    try:
+        async with Admin(**admin_options(bootstrap_server, timeout_s)) as admin:
+            return await doctor_cluster.look_at_disks(admin)
+    except (ClientError, ValueError):
+        return [skipped("brokers' disks", "no broker can be reached")]

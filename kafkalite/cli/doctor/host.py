@@ -1,0 +1,105 @@
+"""What `kafkalite doctor` finds on this machine: Java, open files, the clock, the disk. `judge_…` are pure, `look` asks the machine."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, skipped, warning
+
+JAVA_FOR_ZOOKEEPER: Final = 11
+"""The oldest that ZooKeeper's releases of today run with; 17 is what we install."""
+_JAVA_REMEDY: Final = "only ZooKeeper needs it; to run one here: apt-get install openjdk-17-jre-headless"
+ENOUGH_FILES: Final = 65_536
+_FILES_OF_A_CLIENT: Final = 1024
+_FILE_REMEDY: Final = "ulimit -n 100000 in the broker's shell, LimitNOFILE=100000 in its systemd unit"
+_JAVA_TIMEOUT_S: Final = 20
+_TIME_ERROR: Final = 5
+"""What adjtimex(2) returns when nothing keeps the kernel's clock right."""
+
+
+def look(directory: Path) -> Iterator[Finding]:
+    """Everything about this machine that holds without knowing a broker's settings."""
+    yield judge_java(*java_version())
+    yield judge_open_files(resource.getrlimit(resource.RLIMIT_NOFILE), _FILES_OF_A_CLIENT)
+    yield judge_clock(clock_is_kept())
+    usage = shutil.disk_usage(directory)
+    yield judge_space("disk", str(directory), usage.free, usage.total)
+
+
+def java_version(run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> tuple[str | None, int]:
+    """The `java` that ZooKeeper would be run with, and its major version; None without one, 0 when it does not tell."""
+    from zk.server_classes import MissingRequirementError, find_java
+
+    try:
+        program = find_java()
+        told = run([program, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S)
+    except MissingRequirementError:
+        return None, 0
+    except (OSError, subprocess.SubprocessError):
+        return program, 0
+    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    return program, int(match[1]) if match else 0
+
+
+def judge_java(program: str | None, version: int) -> Finding:
+    if program is None:
+        return warning("java", "there is no java", _JAVA_REMEDY)
+    if version == 0:
+        return warning("java", f"{program} does not tell its version", _JAVA_REMEDY)
+    if version < JAVA_FOR_ZOOKEEPER:
+        return warning("java", f"{program} is Java {version}, too old for ZooKeeper", _JAVA_REMEDY)
+    return ok("java", f"Java {version} ({program})")
+
+
+def judge_open_files(limits: tuple[int, int], needed: int) -> Finding:
+    """Soft and hard limit of open files, -1 for none, against what a broker on this machine needs."""
+    soft, hard = limits
+    if soft == resource.RLIM_INFINITY:
+        return ok("open files", "no limit")
+    found = f"the limit is {soft}" + (f" (it may be raised to {hard})" if hard > soft else "")
+    if soft < needed:
+        return problem("open files", f"{found}, and {needed} are needed", _FILE_REMEDY)
+    if soft < ENOUGH_FILES:
+        return warning(
+            "open files", f"{found}, little for a broker: each segment and each connection takes some", _FILE_REMEDY
+        )
+    return ok("open files", found)
+
+
+def clock_is_kept() -> bool | None:
+    """Does something (NTP, PTP, the hypervisor) keep the kernel's clock right? None when the kernel does not say."""
+    try:
+        adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex
+    except (AttributeError, OSError):
+        return None
+    state = adjtimex(ctypes.create_string_buffer(256))  # more than any struct timex; all zero: only ask
+    return None if state < 0 else state != _TIME_ERROR
+
+
+def judge_clock(kept: bool | None) -> Finding:
+    if kept is None:
+        return skipped("clock", "this system does not say whether its clock is kept right")
+    if kept:
+        return ok("clock", "it is kept right by a time service")
+    return warning(
+        "clock",
+        "no time service keeps it right",
+        "install one, such as chrony: timestamps and retention by time follow the brokers' clocks",
+    )
+
+
+def nearest_existing(path: Path) -> Path:
+    """The directory itself, or the nearest one above it that exists."""
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
+def is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK | os.X_OK)

@@ -1,0 +1,1 @@
+"""`kafkalite group`: consumer groups, and where their offsets are moved to."""

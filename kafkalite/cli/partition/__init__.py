@@ -1,0 +1,1 @@
+"""`kafkalite partition`: more partitions, more replicas, and partitions moved to other brokers."""

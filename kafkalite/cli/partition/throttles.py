@@ -1,0 +1,72 @@
+"""The throttles of a reassignment, set and taken away as Kafka's own tool does it (KIP-73). Pure.
+
+Brokers that send or receive get a rate; topics say which replicas it is for: at the leaders the present replicas of a moving partition,
+at the followers those that are being added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.admin.admin import ConfigChange, ConfigResource, PartitionReassignment
+
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+"""Bytes a second, of a broker."""
+LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+
+
+def throttle_changes(
+    current: Mapping[TopicPartition, Sequence[int]],
+    targets: Mapping[TopicPartition, Sequence[int]],
+    moves: Mapping[TopicPartition, PartitionReassignment],
+    rate_bytes_s: int,
+) -> dict[ConfigResource, list[ConfigChange]]:
+    """The changes of settings that hold back the moves from `current` to `targets`, and those that go on (`moves`) with them.
+
+    A setting names all throttled replicas of a topic, so that those of earlier moves must be in it again. What a move replicates from are
+    the replicas that were there before it began.
+    """
+    from kafkalite.client.admin.admin import ConfigChange, ConfigResource
+
+    going_on = {each: set(move.replicas) - set(move.adding_replicas) for each, move in moves.items()}
+    sources = {**{each: set(current[each]) for each in targets}, **going_on}
+    destinations = {each: set(moves[each].adding_replicas) for each in moves}
+    destinations.update({each: set(replicas) - sources[each] for each, replicas in targets.items()})
+    changes = {
+        ConfigResource("topic", topic): [
+            ConfigChange(LEADERS, "set", _listed(topic, sources)),
+            ConfigChange(FOLLOWERS, "set", _listed(topic, destinations)),
+        ]
+        for topic in sorted({each.topic for each in sources})
+    }
+    for broker in sorted(set[int]().union(*sources.values(), *destinations.values())):
+        changes[ConfigResource("broker", str(broker))] = [
+            ConfigChange(name, "set", str(rate_bytes_s)) for name in RATES
+        ]
+    return changes
+
+
+def _listed(topic: str, brokers: Mapping[TopicPartition, Iterable[int]]) -> str:
+    """The replicas of a topic as the settings list them, in the order of their texts, as Kafka's tool does."""
+    return ",".join(
+        sorted(
+            f"{each.partition}:{broker}" for each, of_it in brokers.items() if each.topic == topic for broker in of_it
+        )
+    )
+
+
+def without_throttles(topics: Iterable[str], brokers: Collection[int]) -> dict[ConfigResource, list[ConfigChange]]:
+    """The changes of settings that take all throttles away again."""
+    from kafkalite.client.admin.admin import ConfigChange, ConfigResource
+
+    changes = {
+        ConfigResource("topic", topic): [ConfigChange(LEADERS, "delete"), ConfigChange(FOLLOWERS, "delete")]
+        for topic in sorted(set(topics))
+    }
+    for broker in sorted(brokers):
+        changes[ConfigResource("broker", str(broker))] = [ConfigChange(name, "delete") for name in RATES]
+    return changes

@@ -1,0 +1,1 @@
+"""`kafkalite perf`: load on a cluster, measured."""

@@ -1,0 +1,243 @@
+"""`kafkalite consume TOPIC`: records become lines of stdout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkalite.cli.calls import admin_options, bootstrap_option, given, run
+from kafkalite.cli.output import counted, flush, note, output_option, write_bytes
+from kafkalite.cli.records.lines import to_dict
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.consumer.consumer import Consumer
+    from kafkalite.client.records import ConsumerRecord
+
+_FORMATS = ("value", "table", "json", "jsonl")
+_RESETS = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest"}
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "-s",
+    "--offset",
+    "start",
+    default="beginning",
+    show_default=True,
+    metavar="WHERE",
+    help="beginning, end, an offset, -N for the last N of each partition, or a time like 2013-01-31T12:00:00Z.",
+)
+@click.option("-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated.")
+@click.option(
+    "-g",
+    "--group",
+    metavar="GROUP",
+    help="As a member of this group: from where it is (or from --offset beginning|end), and commit what was read.",
+)
+@click.option("-n", "--max-messages", type=int, help="Stop after so many records.")
+@click.option(
+    "-e", "--exit-at-end", is_flag=True, help="Stop at what is the end of the partitions when the command begins."
+)
+@click.option("--idle-timeout", type=float, help="Stop after so many seconds without a record.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    show_default="read_uncommitted",
+)
+@click.option("-f", "--format", "template", help="A text with %k %v %o %p %t %T %h %% and \\n \\t, instead of -o.")
+@bootstrap_option
+@output_option("value", _FORMATS)
+def consume(
+    topic: str,
+    start: str,
+    partitions: tuple[int, ...],
+    group: str | None,
+    max_messages: int | None,
+    exit_at_end: bool,
+    idle_timeout: float | None,
+    isolation_level: str | None,
+    template: str | None,
+    bootstrap_server: str,
+    timeout: float,
+    output: str,
+) -> None:
+    """Read records of TOPIC.
+
+    \b
+    -o value   each value as it is, with a line end behind it
+    -o table   partition, offset, time, key and value for people
+    -o jsonl   a JSON object per record, which `produce --input jsonl` takes without loss
+    -o json    the same as one array
+    """
+    show = _writer(output, template)
+    if group is not None and (partitions or exit_at_end or start not in _RESETS):
+        raise click.UsageError(
+            "a group shares all partitions, and goes on where it is: no -p, no -e, --offset beginning or end"
+        )
+
+    async def read() -> int:
+        from kafkalite.client.consumer.consumer import Consumer
+
+        options = admin_options(bootstrap_server, timeout, "Consumer") | given(isolation_level=isolation_level)
+        options |= {"auto_offset_reset": _RESETS.get(start, "earliest"), "max_poll_records": 2000, "group_id": group}
+        async with Consumer(*([] if group is None else [topic]), **options) as consumer:
+            known = await consumer.partitions_for_topic(topic)
+            unknown = set(partitions) - known
+            if unknown:
+                raise click.BadParameter(f"topic {topic} has no partition {min(unknown)}", param_hint="--partition")
+            if group is not None:
+                note(f"reading {topic} as a member of {group}")
+                return await _read(consumer, show, max_messages, None, idle_timeout)
+            chosen = [TopicPartition(topic, number) for number in sorted(partitions or known)]
+            consumer.assign(chosen)
+            await _seek(consumer, chosen, start)
+            ends = await consumer.end_offsets(chosen) if exit_at_end else None
+            return await _read(consumer, show, max_messages, ends, idle_timeout)
+
+    count = run(read())
+    if isinstance(show, _ArrayWriter):
+        show.end()
+    flush()
+    note(counted(count, "record"))
+
+
+async def _seek(consumer: Consumer, chosen: list[TopicPartition], start: str) -> None:
+    """Go where `start` says. click.BadParameter when it says nothing."""
+    if start in ("beginning", "earliest"):
+        await consumer.seek_to_beginning(*chosen)
+    elif start in ("end", "latest"):
+        await consumer.seek_to_end(*chosen)
+    elif start.isdigit():
+        for each in chosen:
+            consumer.seek(each, int(start))
+    elif start.startswith("-") and start[1:].isdigit():
+        beginnings, ends = await consumer.beginning_offsets(chosen), await consumer.end_offsets(chosen)
+        for each in chosen:
+            consumer.seek(each, max(beginnings[each], ends[each] - int(start[1:])))
+    else:
+        try:
+            moment = datetime.fromisoformat(start)
+        except ValueError:
+            raise click.BadParameter(f"{start!r} is no offset and no time", param_hint="--offset") from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        await consumer.seek_to_time(int(moment.timestamp() * 1000), *chosen)
+
+
+async def _read(
+    consumer: Consumer,
+    show: Callable[[ConsumerRecord], None],
+    limit: int | None,
+    ends: dict[TopicPartition, int] | None,
+    idle_timeout: float | None,
+) -> int:
+    """Show records until `limit`, until the `ends`, or until none came for `idle_timeout` seconds; how many there were."""
+    count = 0
+    while limit is None or count < limit:
+        if ends is not None:
+            await _pause_finished(consumer, ends)
+            if not ends:
+                break
+        wait_ms = 200.0 if ends is not None else (idle_timeout or 60.0) * 1000
+        room = 2000 if limit is None else min(2000, limit - count)
+        found = await consumer.getmany(timeout_ms=wait_ms, max_records=room)
+        for topic_partition, records in found.items():
+            for record in records:
+                if ends is None or record.offset < ends.get(topic_partition, 0):
+                    show(record)
+                    count += 1
+        flush()
+        if not found and ends is None and idle_timeout is not None:
+            break
+    return count
+
+
+async def _pause_finished(consumer: Consumer, ends: dict[TopicPartition, int]) -> None:
+    """Take partitions that were read to their end out of `ends`."""
+    for each, end in list(ends.items()):
+        if await consumer.position(each) >= end:
+            consumer.pause(each)
+            del ends[each]
+
+
+def _writer(output: str, template: str | None) -> Callable[[ConsumerRecord], None]:
+    """What writes a record; always as UTF-8, whatever the locale, since programs read it."""
+    if template is not None:
+        unescaped = template.replace("\\n", "\n").replace("\\t", "\t")
+        return lambda record: write_bytes(_filled(unescaped, record))
+    match output:
+        case "value":
+            return lambda record: write_bytes((record.value or b"") + b"\n")
+        case "table":
+            return lambda record: write_bytes(_person_line(record).encode() + b"\n")
+        case "json":
+            return _ArrayWriter()
+        case _:
+            return lambda record: write_bytes(_json(record) + b"\n")
+
+
+def _json(record: ConsumerRecord) -> bytes:
+    return json.dumps(to_dict(record), ensure_ascii=False).encode()
+
+
+class _ArrayWriter:
+    """A JSON array of records, begun with the first one, so that a command that fails writes nothing."""
+
+    def __init__(self) -> None:
+        self._before = b"[\n"
+
+    def __call__(self, record: ConsumerRecord) -> None:
+        write_bytes(self._before + _json(record))
+        self._before = b",\n"
+
+    def end(self) -> None:
+        write_bytes(b"\n]\n" if self._before == b",\n" else b"[]\n")
+
+
+def _time(record: ConsumerRecord) -> str:
+    if record.timestamp < 0:
+        return "-"
+    return (
+        datetime.fromtimestamp(record.timestamp / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def _text(data: Any) -> str:
+    return "null" if data is None else bytes(data).decode("utf-8", "backslashreplace")
+
+
+def _person_line(record: ConsumerRecord) -> str:
+    return f"{record.partition}:{record.offset}\t{_time(record)}\t{_text(record.key)}\t{_text(record.value)}"
+
+
+def _filled(template: str, record: ConsumerRecord) -> bytes:
+    """The template with its letters (those of kcat) replaced; keys and values byte for byte."""
+    letters: dict[str, Callable[[], bytes]] = {
+        "k": lambda: record.key if record.key is not None else b"",
+        "v": lambda: record.value if record.value is not None else b"",
+        "o": lambda: b"%d" % record.offset,
+        "p": lambda: b"%d" % record.partition,
+        "T": lambda: b"%d" % record.timestamp,
+        "t": lambda: record.topic.encode(),
+        "h": lambda: ",".join(f"{name}={_text(content)}" for name, content in record.headers).encode(),
+        "%": lambda: b"%",
+    }
+    first, *rest = template.split("%")
+    parts = [first.encode()]
+    index = 0
+    while index < len(rest):
+        piece = rest[index]
+        if not piece and index + 1 < len(rest):  # "%%"
+            parts += [b"%", rest[index + 1].encode()]
+            index += 2
+            continue
+        fill = letters.get(piece[:1])
+        parts += [fill(), piece[1:].encode()] if fill else [b"%", piece.encode()]
+        index += 1
+    return b"".join(parts)

@@ -1,0 +1,159 @@
+"""`kafkalite produce TOPIC`: lines of stdin become records."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkalite.cli.admin_call import ask_cluster
+from kafkalite.cli.calls import bootstrap_option, given, producer_options, run
+from kafkalite.cli.output import Exit, counted, fail, note
+from kafkalite.cli.records.lines import InputRecord, LineError, from_json_line, from_text_line
+
+if TYPE_CHECKING:
+    from kafkalite.client.admin.admin import Admin
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "-i",
+    "--input",
+    "input_",
+    type=click.Choice(["lines", "jsonl"]),
+    default="lines",
+    show_default=True,
+    help="Each line a value, or a JSON object as `consume -o jsonl` writes it.",
+)
+@click.option("-K", "--key-separator", help="With lines: what separates key and value.")
+@click.option("-k", "--key", help="The key of every record.")
+@click.option("-p", "--partition", type=int, help="The partition of every record.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record.")
+@click.option("--keep-partition", is_flag=True, help="With jsonl: into the partition that the line names.")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), show_default="all")
+@click.option(
+    "-z",
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    show_default="none",
+)
+@click.option(
+    "--partitioner",
+    type=click.Choice(["murmur2", "round_robin", "sticky", "murmur3"]),
+    show_default="murmur2",
+)
+@click.option("--dry-run", is_flag=True, help="Only read the lines, and check that they could be written.")
+@bootstrap_option
+def produce(
+    topic: str,
+    input_: str,
+    key_separator: str | None,
+    key: str | None,
+    partition: int | None,
+    headers: tuple[str, ...],
+    keep_partition: bool,
+    acks: str | None,
+    compression: str | None,
+    partitioner: str | None,
+    dry_run: bool,
+    bootstrap_server: str,
+    timeout: float,
+) -> None:
+    """Write the lines of stdin to TOPIC."""
+    extra: list[tuple[str, bytes | None]] = [
+        (name, value.encode()) for name, _, value in (each.partition("=") for each in headers)
+    ]
+    records = _completed(
+        _records(input_, key_separator, keep_partition), None if key is None else key.encode(), partition, extra
+    )
+    if dry_run:
+        count = ask_cluster(bootstrap_server, timeout, lambda admin: _checked(admin, topic, records))
+        note(f"{counted(count, 'record')} could be written to {topic}")
+        return
+    options = producer_options(bootstrap_server, timeout)
+    options.setdefault("delivery_timeout_ms", options["request_timeout_ms"] + options.get("linger_ms", 0))
+    options |= given(acks=acks, compression_type=compression, partitioner=partitioner)
+    count, unreadable = run(_written(options, topic, records))
+    note(f"{counted(count, 'record')} written to {topic}")
+    if unreadable is not None:
+        fail(str(unreadable))
+
+
+async def _written(
+    options: dict[str, Any], topic: str, records: AsyncIterator[InputRecord]
+) -> tuple[int, LineError | None]:
+    """How many records were delivered, and the line that is none, before which this ends. Raises the first that is refused."""
+    from kafkalite.client.producer.producer import Producer
+    from kafkalite.client.records import RecordMetadata
+
+    failures: list[Exception] = []
+    unreadable: LineError | None = None
+
+    def on_delivery(_: RecordMetadata | None, problem: Exception | None) -> None:
+        if problem is not None:
+            failures.append(problem)
+
+    async with Producer(**options) as producer:
+        count = 0
+        try:
+            async for each in records:
+                await producer.send_bytes(
+                    topic, each.value, each.key, each.partition, each.timestamp, each.headers, on_delivery
+                )
+                count += 1
+                if failures:
+                    break
+        except LineError as problem:
+            unreadable = problem
+        await producer.flush()
+        if failures:
+            raise failures[0]
+        return count, unreadable
+
+
+async def _completed(
+    records: AsyncIterator[InputRecord],
+    key: bytes | None,
+    partition: int | None,
+    headers: list[tuple[str, bytes | None]],
+) -> AsyncIterator[InputRecord]:
+    """The records with what the command line says of all of them."""
+    async for each in records:
+        yield each._replace(
+            key=each.key if key is None else key,
+            partition=each.partition if partition is None else partition,
+            headers=[*each.headers, *headers],
+        )
+
+
+async def _checked(admin: Admin, topic: str, records: AsyncIterator[InputRecord]) -> int:
+    """How many records there are. Ends the command for a line that is none, and for a partition that is not there."""
+    (described,) = await admin.describe_topics([topic])
+    known = {view.partition for view in described.partitions}
+    count = 0
+    try:
+        async for each in records:
+            if each.partition is not None and each.partition not in known:
+                fail(f"topic {topic} has no partition {each.partition}", Exit.NOT_FOUND)
+            count += 1
+    except LineError as problem:
+        fail(str(problem))
+    return count
+
+
+async def _records(input_: str, key_separator: str | None, keep_partition: bool) -> AsyncIterator[InputRecord]:
+    from kafkalite.cli.records.stdin_lines import stdin_lines
+
+    separator = None if key_separator is None else key_separator.encode()
+    number = 0
+    async for line in stdin_lines():
+        number += 1
+        try:
+            if input_ == "lines":
+                yield from_text_line(line, separator)
+            elif line.strip():
+                yield from_json_line(line, keep_partition)
+        except LineError as problem:
+            raise LineError(f"line {number}: {problem}") from None

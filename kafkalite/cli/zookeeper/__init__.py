@@ -1,0 +1,1 @@
+"""`kafkalite zk`, and how commands reach ZooKeeper."""

@@ -1,0 +1,79 @@
+"""How commands reach ZooKeeper: the option that says where it is, and what its errors become."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kafkalite.cli.calls import context_option, given_on_command_line
+from kafkalite.cli.output import Exit, fail
+
+if TYPE_CHECKING:
+    from zk.session import Session
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_CONNECT_TIMEOUT_S = 10.0
+_DEFAULT_CONNECT = "localhost:2181"
+
+
+def zookeeper_option(function: Decorated) -> Decorated:
+    """The options `--zookeeper`, passed as `zookeeper`, and `--context`; see `context_settings` for what wins over what."""
+    function = click.option(
+        "-z",
+        "--zookeeper",
+        default="",
+        callback=_resolved,
+        metavar="HOST:PORT,.../CHROOT",
+        help=f"ZooKeeper's servers.  [default: KAFKALITE_ZOOKEEPER, the context's, or {_DEFAULT_CONNECT}]",
+    )(function)
+    return context_option(function)
+
+
+def _resolved(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Where ZooKeeper is, when the option does not say it."""
+    if value or ctx.resilient_parsing:
+        return value
+    from kafkalite.cli.context.file import ContextError
+    from kafkalite.cli.context.settings import ZOOKEEPER_CONNECT, gather, working_directory
+    from kafkalite.config.keys import ConfigError
+
+    try:
+        found = gather(given_on_command_line(), os.environ, working_directory(), [ZOOKEEPER_CONNECT]).get(
+            ZOOKEEPER_CONNECT
+        )
+    except (ConfigError, ContextError) as problem:
+        fail(str(problem), Exit.USAGE)
+    return found.value if found is not None else _DEFAULT_CONNECT
+
+
+def with_session(connect: str, use: Callable[[Session], Awaitable[None]]) -> None:
+    """Run `use` with a connected session; errors end the command."""
+    import asyncio
+
+    from zk.kazoo_store import KazooStore
+    from zk.session import Session
+    from zk.store import NoNodeError, StoreError
+
+    async def call() -> None:
+        store = KazooStore(connect)
+        session = Session(store)
+        try:
+            await store.start(_CONNECT_TIMEOUT_S)
+            await use(session)
+        finally:
+            await store.close()
+
+    try:
+        asyncio.run(call())
+    except NoNodeError as problem:
+        fail(f"no znode {problem.path}", Exit.NOT_FOUND)
+    except ValueError as problem:
+        fail(str(problem), Exit.USAGE)
+    except (OSError, TimeoutError, StoreError) as problem:
+        fail(f"ZooKeeper at {connect}: {problem}", Exit.UNREACHABLE)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -1,0 +1,117 @@
+"""What all parts of `Admin` share: a cluster to ask, a bound for each call, and the book-keeping of calls over several items."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+from kafkalite.client.cluster.client import ClusterClient
+from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.errors import ErrorCode
+from kafkalite.types import TopicPartition
+
+Result = TypeVar("Result")
+Key = TypeVar("Key")
+
+
+class AdminCalls:
+    """See the module. Whoever needs one part of `Admin` alone makes it over a cluster that is connected, and closes that."""
+
+    def __init__(self, cluster: ClusterClient, request_timeout_ms: int, default_api_timeout_ms: int) -> None:
+        self._cluster = cluster
+        self._request_timeout_ms = request_timeout_ms
+        self._api_timeout_s = default_api_timeout_ms / 1000
+
+    def _timeout(self, timeout_ms: int | None) -> int:
+        return self._request_timeout_ms if timeout_ms is None else timeout_ms
+
+    async def _retrying(self, attempt: Callable[[], Awaitable[Any]], what: str) -> Any:
+        """Call `attempt` until it raises no retriable error or the time is up."""
+        return await self._cluster.retrying(attempt, what, self._api_timeout_s)
+
+    async def _ask_controller(self, request: Any) -> Any:
+        """Send a request to the controller; its response."""
+        if self._cluster.view.controller_id < 0:
+            await self._cluster.refresh()
+        controller = self._cluster.view.controller_id
+        if controller < 0:
+            raise ClientError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
+        return await self._cluster.request(controller, request)
+
+    async def _ask(self, broker: int | None, request: Any, what: str) -> Any:
+        """Send a request to one broker, or to any; its response. Tries again while the broker cannot be reached."""
+
+        async def attempt() -> Any:
+            return await (
+                self._cluster.request_any(request) if broker is None else self._cluster.request(broker, request)
+            )
+
+        return await self._retrying(attempt, what)
+
+
+class Results:
+    """Which items of a call to the controller are done and which have failed, over several attempts."""
+
+    def __init__(self) -> None:
+        self.done: dict[str, Any] = {}
+        self.failures: dict[str, ClientError] = {}
+
+    def has(self, name: str) -> bool:
+        return name in self.done or name in self.failures
+
+    def take(self, name: str, code: int, context: str, message: str | None, value: Any = None) -> None:
+        """Note an answer. Raises it when it is the answer of somebody who is not the controller any more."""
+        if not code:
+            self.done[name] = value
+            return
+        error = error_of(code, context, message)
+        if code == ErrorCode.NOT_CONTROLLER:
+            raise error
+        self.failures[name] = error
+
+    def raise_failures(self) -> None:
+        if self.failures:
+            raise AdminError(self.failures, self.done)
+
+
+async def all_of(calls: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """The results of calls that go on at once; the first error ends the others."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def each_of(keys: Iterable[Key], call: Callable[[Key], Coroutine[Any, Any, Result]]) -> dict[Key, Result]:
+    """Call for every key at once; AdminError, by the keys' text, when some fail, after all were tried."""
+    wanted = list(dict.fromkeys(keys))
+    failures: dict[Key, ClientError] = {}
+    done: dict[Key, Result] = {}
+
+    async def one(key: Key) -> None:
+        try:
+            done[key] = await call(key)
+        except ClientError as problem:
+            failures[key] = problem
+
+    await all_of(one(key) for key in wanted)
+    if failures:
+        raise AdminError({str(key): failures[key] for key in wanted if key in failures})
+    return {key: done[key] for key in wanted}
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The numbers of partitions under their topics."""
+    grouped: dict[str, list[int]] = {}
+    for each in partitions:
+        grouped.setdefault(each.topic, []).append(each.partition)
+    return grouped
+
+
+def raise_any(failures: Mapping[str, ClientError]) -> None:
+    """AdminError when there are failures."""
+    if failures:
+        raise AdminError(failures)

@@ -1,0 +1,238 @@
+"""Administration of settings: of topics, of single brokers and of all, read with their sources, changed one by one (KIP-226, KIP-339).
+
+A broker's settings are asked of that broker, everything else of any. The resource "broker" with the empty name stands for the default of
+all brokers. A part of `Admin`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from kafkalite.client.admin.calls import AdminCalls, all_of, raise_any
+from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.protocol import messages
+
+_RESOURCE_TYPES: Final[Mapping[str, int]] = {"topic": 2, "broker": 4, "broker_logger": 8}
+_CONFIG_SOURCES: Final[Mapping[int, str]] = {
+    0: "UNKNOWN",
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+}
+_OPERATIONS: Final[Mapping[str, int]] = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
+
+
+class ConfigResource(NamedTuple):
+    """What has settings: a "topic" by name, a "broker" by id, or with the empty name the default of all brokers.
+
+    The settings of a "broker_logger", by its broker's id, are the levels of its logs (KIP-412); kafkalite's brokers have none.
+    """
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}" if self.name else "all brokers"
+
+    @property
+    def broker(self) -> int | None:
+        """The broker that alone can answer; None when any can. ValueError for a broker that is no number."""
+        return int(self.name) if self.type in ("broker", "broker_logger") and self.name else None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A place that could give a setting its value; the first of a setting's synonyms does."""
+
+    name: str
+    value: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting; `value` is None when it is sensitive. `source` is Kafka's name of where it comes from."""
+
+    name: str
+    value: str | None
+    source: str
+    read_only: bool
+    is_sensitive: bool
+    documentation: str | None = None
+    synonyms: tuple[ConfigSynonym, ...] = ()
+
+    @property
+    def is_default(self) -> bool:
+        return self.source == "DEFAULT_CONFIG"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "synonyms": [dataclasses.asdict(each) for each in self.synonyms]}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One change of one setting: "set" it, "delete" its override, "append" to a list or "subtract" from it."""
+
+    name: str
+    operation: str
+    value: str | None = None
+
+
+class ConfigAdmin(AdminCalls):
+    """See the module."""
+
+    async def describe_configs(
+        self,
+        resource_type: str,
+        name: str,
+        *,
+        keys: Sequence[str] | None = None,
+        documentation: bool = False,
+        synonyms: bool = False,
+    ) -> dict[str, ConfigEntry]:
+        """The settings of one resource, all or only `keys`.
+
+        UNKNOWN_TOPIC_OR_PARTITION, BROKER_NOT_AVAILABLE; ValueError when there is no such type of resource.
+        """
+        resource = ConfigResource(resource_type, str(name))
+        try:
+            found = await self.describe_resource_configs(
+                [resource], keys=keys, documentation=documentation, synonyms=synonyms
+            )
+        except AdminError as problem:
+            raise problem.failures[str(resource)] from None
+        return found[resource]
+
+    async def describe_resource_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        keys: Sequence[str] | None = None,
+        documentation: bool = False,
+        synonyms: bool = False,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """The settings of several resources by name. AdminError, by the resources' text, for those that failed."""
+        m = messages.describe_configs_request
+        wanted = [ConfigResource(*each) for each in resources]
+        found: dict[ConfigResource, dict[str, ConfigEntry]] = {}
+
+        async def ask(broker: int | None) -> None:
+            asked = grouped[broker]
+            request = m.DescribeConfigsRequest(
+                resources=[
+                    m.DescribeConfigsResource(
+                        resource_type=_type_of(each),
+                        resource_name=each.name,
+                        configuration_keys=None if keys is None else list(keys),
+                    )
+                    for each in asked
+                ],
+                include_synonyms=synonyms,
+                include_documentation=documentation,
+            )
+            response = await self._ask(broker, request, "describing settings")
+            _raise_failures(asked, response.results, "settings of")
+            for each, answer in zip(asked, response.results, strict=True):
+                found[each] = {entry.name: _entry(entry) for entry in answer.configs}
+
+        grouped = _by_broker(wanted)
+        await self._ask_each(grouped, ask)
+        return {each: found[each] for each in wanted}
+
+    async def incremental_alter_configs(
+        self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
+    ) -> None:
+        """Change single settings of resources and leave the others; with `validate_only` only check that it could be done.
+
+        All changes of one resource are made, or none. AdminError with INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, …,
+        by the resources' text, for those that failed.
+        """
+        m = messages.incremental_alter_configs_request
+        wanted = {ConfigResource(*each): list(of_it) for each, of_it in changes.items()}
+
+        async def ask(broker: int | None) -> None:
+            asked = grouped[broker]
+            request = m.IncrementalAlterConfigsRequest(
+                resources=[
+                    m.AlterConfigsResource(
+                        resource_type=_type_of(each),
+                        resource_name=each.name,
+                        configs=[
+                            m.AlterableConfig(
+                                name=change.name, config_operation=_OPERATIONS[change.operation], value=change.value
+                            )
+                            for change in wanted[each]
+                        ],
+                    )
+                    for each in asked
+                ],
+                validate_only=validate_only,
+            )
+            response = await self._ask(broker, request, "changing settings")
+            _raise_failures(asked, response.responses, "settings of")
+
+        grouped = _by_broker(wanted)
+        await self._ask_each(grouped, ask)
+
+    async def _ask_each(
+        self,
+        grouped: Mapping[int | None, list[ConfigResource]],
+        ask: Callable[[int | None], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Ask every broker at once; what failed is told by the resources' text."""
+        failures: dict[str, ClientError] = {}
+
+        async def collecting(broker: int | None) -> None:
+            try:
+                await ask(broker)
+            except AdminError as problem:
+                failures.update(problem.failures)
+            except ClientError as problem:
+                failures.update({str(each): problem for each in grouped[broker]})
+
+        await all_of(collecting(broker) for broker in grouped)
+        raise_any(failures)
+
+
+def _type_of(resource: ConfigResource) -> int:
+    return _RESOURCE_TYPES[resource.type]
+
+
+def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+    grouped: dict[int | None, list[ConfigResource]] = {}
+    for each in resources:
+        if each.type not in _RESOURCE_TYPES:
+            raise ValueError(f"no resource type {each.type!r}; there are {', '.join(_RESOURCE_TYPES)}")
+        grouped.setdefault(each.broker, []).append(each)
+    return grouped
+
+
+def _raise_failures(asked: Iterable[ConfigResource], answers: Iterable[Any], what: str) -> None:
+    raise_any(
+        {
+            str(resource): error_of(answer.error_code, f"{what} {resource}", answer.error_message)
+            for resource, answer in zip(asked, answers, strict=True)
+            if answer.error_code
+        }
+    )
+
+
+def _entry(answer: Any) -> ConfigEntry:
+    return ConfigEntry(
+        answer.name,
+        answer.value,
+        _CONFIG_SOURCES.get(answer.config_source, "UNKNOWN"),
+        bool(answer.read_only),
+        bool(answer.is_sensitive),
+        answer.documentation,
+        tuple(
+            ConfigSynonym(each.name, each.value, _CONFIG_SOURCES.get(each.source, "UNKNOWN"))
+            for each in answer.synonyms or ()
+        ),
+    )

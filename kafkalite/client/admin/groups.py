@@ -1,0 +1,337 @@
+"""Administration of consumer groups: which there are, their members and committed offsets, and both being deleted. A part of `Admin`.
+
+Every group is its coordinator's. The coordinator is looked up for every attempt, so that a call goes on where the group has moved to;
+a coordinator that still loads its groups is waited for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kafkalite.client.admin.calls import AdminCalls, all_of, by_topic, each_of
+from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.group.consumer_protocol import (
+    NO_GENERATION,
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+)
+from kafkalite.client.offsets import OffsetAndMetadata
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+Result = TypeVar("Result")
+
+_GROUP_KEY = 0
+"""The key type of groups in FindCoordinator; 1 is for transactions."""
+_WHERE_AND_WHEN = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""Answers that say nothing of the group, only that another broker, or a later time, is the right one."""
+_NO_MEMBERS_STATES = frozenset({"Empty", "Dead"})
+_EXPLANATIONS = {
+    ErrorCode.NON_EMPTY_GROUP: "the group has members",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has members, and only they may commit",
+    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "the group has members that are subscribed to the topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "not authorized for the group",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group as its coordinator lists it; state and type are empty where the broker is too old to tell (before 2.6 and 3.8)."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    coordinator: int
+    group_type: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a group. Topics and partitions are empty for groups that are not of consumers, and while the group rebalances."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **{field: getattr(self, field) for field in ("member_id", "group_instance_id", "client_id", "client_host")},
+            "topics": list(self.topics),
+            "partitions": [each._asdict() for each in self.partitions],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group, its coordinator's broker id and its members. One that is not there has the state "Dead"."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: int
+    members: tuple[GroupMember, ...] = ()
+
+    @property
+    def has_members(self) -> bool:
+        """Also true while the coordinator shows none, but says that there are some."""
+        return bool(self.members) or self.state not in _NO_MEMBERS_STATES
+
+    def to_dict(self) -> dict[str, Any]:
+        names = ("group_id", "state", "protocol_type", "assignor", "coordinator")
+        return {
+            **{field: getattr(self, field) for field in names},
+            "members": [each.to_dict() for each in self.members],
+        }
+
+
+class GroupAdmin(AdminCalls):
+    """See the module."""
+
+    async def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
+        """The groups of all brokers, by name; with `states` only those in one of them ("Stable", "Empty", …; case does not matter).
+
+        Fails when one of the brokers does not answer, since its groups would be missing.
+        """
+        wanted = list(states)
+        await self._cluster.fetch_all_topics()
+        listed = await all_of(self._list_on(broker, wanted) for broker in self._cluster.view.brokers)
+        by_id = {each.group_id: each for broker in listed for each in broker}
+        return [by_id[group_id] for group_id in sorted(by_id)]
+
+    async def _list_on(self, broker: int, states: list[str]) -> list[GroupListing]:
+        request = messages.list_groups_request.ListGroupsRequest(states_filter=states)
+        lowered = {state.lower() for state in states}  # brokers before 2.6 know of no filter
+        what = f"listing the groups of broker {broker}"
+
+        async def attempt() -> list[GroupListing]:
+            response = await self._cluster.request(broker, request)
+            if response.error_code:
+                raise error_of(response.error_code, what)
+            return [
+                GroupListing(each.group_id, each.group_state, each.protocol_type, broker, each.group_type)
+                for each in response.groups
+                if not lowered or each.group_state.lower() in lowered
+            ]
+
+        found: list[GroupListing] = await self._retrying(attempt, what)
+        return found
+
+    async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """State and members of groups. Of one that is not there the state is "Dead".
+
+        AdminError with GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, … for those that failed.
+        """
+        return await each_of(group_ids, self._describe)
+
+    async def _describe(self, group_id: str) -> GroupDescription:
+        request = messages.describe_groups_request.DescribeGroupsRequest(groups=[group_id])
+        what = f"describing group {group_id}"
+
+        def read(response: Any, coordinator: int) -> GroupDescription:
+            (group,) = response.groups
+            if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                return GroupDescription(group_id, "Dead", "", "", coordinator)
+            _check(group.error_code, what)
+            members = tuple(_member(each, group.protocol_type) for each in group.members)
+            return GroupDescription(
+                group_id, group.group_state, group.protocol_type, group.protocol_data, coordinator, members
+            )
+
+        return await self._at_coordinator(group_id, request, read, what)
+
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What a group has committed: for all partitions that it did for, or for `partitions`, with None where there is nothing."""
+        m = messages.offset_fetch_request
+        wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
+        if wanted == []:
+            return {}
+        topics = None
+        if wanted is not None:
+            topics = [
+                m.OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
+                for name, numbers in by_topic(wanted).items()
+            ]
+        request = m.OffsetFetchRequest(groups=[m.OffsetFetchRequestGroup(group_id=group_id, topics=topics)])
+        what = f"fetching committed offsets of group {group_id}"
+
+        def read(response: Any, _: int) -> dict[TopicPartition, OffsetAndMetadata | None]:
+            (group,) = response.groups
+            _check(group.error_code, what)
+            found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted or ())
+            for topic in group.topics:
+                for each in topic.partitions:
+                    if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                        continue  # so some brokers say that nothing is committed
+                    _check(each.error_code, f"{what} for {topic.name}-{each.partition_index}")
+                    if each.committed_offset >= 0:
+                        found[TopicPartition(topic.name, each.partition_index)] = OffsetAndMetadata(
+                            each.committed_offset, each.metadata or "", each.committed_leader_epoch
+                        )
+            return found
+
+        found = await self._at_coordinator(group_id, request, read, what)
+        return found if wanted is not None else dict(sorted(found.items()))
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+    ) -> None:
+        """Commit offsets in the name of a group without members; a group that is not there comes to be.
+
+        AdminError with UNKNOWN_MEMBER_ID when the group has members, UNKNOWN_TOPIC_OR_PARTITION, … for those that failed.
+        """
+        m = messages.offset_commit_request
+        wanted = {
+            TopicPartition(*each): OffsetAndMetadata(value) if isinstance(value, int) else value
+            for each, value in offsets.items()
+        }
+        if not wanted:
+            return
+        topics = [
+            m.OffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    m.OffsetCommitRequestPartition(
+                        partition_index=each.partition,
+                        committed_offset=wanted[each].offset,
+                        committed_leader_epoch=wanted[each].leader_epoch,
+                        committed_metadata=wanted[each].metadata,
+                    )
+                    for each in (TopicPartition(name, number) for number in numbers)
+                ],
+            )
+            for name, numbers in by_topic(wanted).items()
+        ]
+        request = m.OffsetCommitRequest(group_id=group_id, generation_id_or_member_epoch=NO_GENERATION, topics=topics)
+        what = f"committing offsets of group {group_id}"
+
+        def read(response: Any, _: int) -> None:
+            _raise_failures(response.topics, what)
+
+        await self._at_coordinator(group_id, request, read, what)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget what a group has committed for partitions that nobody in it is subscribed to (KIP-496).
+
+        GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; AdminError with GROUP_SUBSCRIBED_TO_TOPIC, UNKNOWN_TOPIC_OR_PARTITION, … for those
+        that failed.
+        """
+        m = messages.offset_delete_request
+        wanted = by_topic(TopicPartition(*each) for each in partitions)
+        if not wanted:
+            return
+        topics = [
+            m.OffsetDeleteRequestTopic(
+                name=name,
+                partitions=[m.OffsetDeleteRequestPartition(partition_index=number) for number in numbers],
+            )
+            for name, numbers in wanted.items()
+        ]
+        request = m.OffsetDeleteRequest(group_id=group_id, topics=topics)
+        what = f"deleting offsets of group {group_id}"
+
+        def read(response: Any, _: int) -> None:
+            _check(response.error_code, what)
+            _raise_failures(response.topics, what)
+
+        await self._at_coordinator(group_id, request, read, what)
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Delete groups without members, and what they have committed (KIP-229).
+
+        AdminError with NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, … for those that failed.
+        """
+        await each_of(group_ids, self._delete)
+
+    async def _delete(self, group_id: str) -> None:
+        request = messages.delete_groups_request.DeleteGroupsRequest(groups_names=[group_id])
+        what = f"deleting group {group_id}"
+
+        def read(response: Any, _: int) -> None:
+            (result,) = response.results
+            _check(result.error_code, what)
+
+        await self._at_coordinator(group_id, request, read, what)
+
+    async def _at_coordinator(
+        self, group_id: str, request: Any, read: Callable[[Any, int], Result], what: str
+    ) -> Result:
+        """What `read` makes of the answer of the group's coordinator and of its broker id."""
+
+        async def attempt() -> Result:
+            coordinator = await self._find_coordinator(group_id)
+            if coordinator not in self._cluster.view.brokers:
+                await self._cluster.refresh()
+            return read(await self._cluster.request(coordinator, request), coordinator)
+
+        result: Result = await self._retrying(attempt, what)
+        return result
+
+    async def _find_coordinator(self, group_id: str) -> int:
+        m = messages.find_coordinator_request
+        request = m.FindCoordinatorRequest(key_type=_GROUP_KEY, coordinator_keys=[group_id])
+        (found,) = (await self._cluster.request_any(request)).coordinators
+        if found.error_code:
+            raise error_of(found.error_code, f"finding the coordinator of group {group_id}", found.error_message)
+        return int(found.node_id)
+
+
+def _problem(code: int, what: str) -> ClientError:
+    return error_of(code, what, explanation=_EXPLANATIONS.get(ErrorCode(code)) if code in _EXPLANATIONS else None)
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        raise _problem(code, what)
+
+
+def _raise_failures(topics: Iterable[Any], what: str) -> None:
+    """AdminError for partitions that failed; the plain error when it is one of place or time, which another attempt may cure."""
+    failures: dict[str, ClientError] = {}
+    for topic in topics:
+        for each in topic.partitions:
+            if each.error_code in _WHERE_AND_WHEN:
+                raise _problem(each.error_code, what)
+            if each.error_code:
+                name = f"{topic.name}-{each.partition_index}"
+                failures[name] = _problem(each.error_code, f"{what} for {name}")
+    if failures:
+        raise _Final(failures)
+
+
+class _Final(AdminError):
+    """Failures that are the answer, also where their code is one that Kafka calls retriable, as of a topic that is not there."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+def _member(answer: Any, protocol_type: str) -> GroupMember:
+    topics: tuple[str, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
+    if protocol_type == PROTOCOL_TYPE:
+        try:
+            topics = decode_subscription(answer.member_metadata).topics if answer.member_metadata else ()
+            partitions = tuple(sorted(decode_assignment(answer.member_assignment).partitions))
+        except ValueError:  # a group may call itself one of consumers and speak another language
+            topics, partitions = (), ()
+    return GroupMember(
+        answer.member_id, answer.group_instance_id, answer.client_id, answer.client_host, topics, partitions
+    )

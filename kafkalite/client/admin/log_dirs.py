@@ -1,0 +1,160 @@
+"""Administration of log directories: what lies where on brokers, and replicas moved between the directories of one (KIP-113).
+
+Each broker answers for itself. A part of `Admin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kafkalite.client.admin.calls import AdminCalls, by_topic, each_of, raise_any
+from kafkalite.client.errors import ClientError, error_of
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+
+class Replica(NamedTuple):
+    """One broker's copy of a partition."""
+
+    topic: str
+    partition: int
+    broker: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} on broker {self.broker}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirReplica:
+    """A replica in a directory. `offset_lag` is how far it is behind the high watermark; a future one behind the current one."""
+
+    topic_partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **self.topic_partition._asdict(),
+            "size_bytes": self.size_bytes,
+            "offset_lag": self.offset_lag,
+            "is_future": self.is_future,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A log directory of a broker; `error` is Kafka's name of what is wrong with it. -1 bytes are unknown (before KIP-827)."""
+
+    broker: int
+    path: str
+    error: str | None
+    total_bytes: int
+    usable_bytes: int
+    replicas: tuple[LogDirReplica, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "broker": self.broker,
+            "path": self.path,
+            "error": self.error,
+            "total_bytes": self.total_bytes,
+            "usable_bytes": self.usable_bytes,
+            "replicas": [each.to_dict() for each in self.replicas],
+        }
+
+
+class LogDirAdmin(AdminCalls):
+    """See the module."""
+
+    async def describe_log_dirs(
+        self, brokers: Iterable[int] | None = None, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[int, tuple[LogDir, ...]]:
+        """The log directories of brokers (default: all that live) with the replicas of `partitions` (default: all).
+
+        AdminError, by the brokers' ids, for those that failed.
+        """
+        m = messages.describe_log_dirs_request
+        if brokers is None:
+            brokers = (await self._cluster.fetch_all_topics()).brokers
+        topics = None
+        if partitions is not None:
+            wanted = by_topic(TopicPartition(*each) for each in partitions)
+            topics = [m.DescribableLogDirTopic(topic=name, partitions=numbers) for name, numbers in wanted.items()]
+        request = m.DescribeLogDirsRequest(topics=topics)
+
+        async def describe(broker: int) -> tuple[LogDir, ...]:
+            what = f"describing log directories of broker {broker}"
+            response = await self._ask(broker, request, what)
+            if response.error_code:
+                raise error_of(response.error_code, what)
+            return tuple(sorted((_log_dir(broker, each) for each in response.results), key=lambda each: each.path))
+
+        found = await each_of(brokers, describe)
+        return dict(sorted(found.items()))
+
+    async def alter_replica_log_dirs(self, targets: Mapping[Replica, str]) -> None:
+        """Begin to move replicas to other directories of their brokers, by absolute path.
+
+        The moves have begun, not ended, when this returns; `describe_log_dirs` shows them as future replicas. AdminError with
+        LOG_DIR_NOT_FOUND, REPLICA_NOT_AVAILABLE (there is no such replica yet; it will be made there), …, for those that failed.
+        """
+        m = messages.alter_replica_log_dirs_request
+        by_broker: dict[int, dict[str, list[TopicPartition]]] = {}
+        for replica, path in targets.items():
+            topic, partition, broker = replica
+            by_broker.setdefault(broker, {}).setdefault(path, []).append(TopicPartition(topic, partition))
+        failures: dict[str, ClientError] = {}
+
+        async def alter(broker: int) -> None:
+            request = m.AlterReplicaLogDirsRequest(
+                dirs=[
+                    m.AlterReplicaLogDir(
+                        path=path,
+                        topics=[
+                            m.AlterReplicaLogDirTopic(name=name, partitions=numbers)
+                            for name, numbers in by_topic(partitions).items()
+                        ],
+                    )
+                    for path, partitions in by_broker[broker].items()
+                ]
+            )
+            response = await self._ask(broker, request, f"moving replicas of broker {broker}")
+            for topic in response.results:
+                for answer in topic.partitions:
+                    replica = Replica(topic.topic_name, answer.partition_index, broker)
+                    if answer.error_code:
+                        failures[str(replica)] = error_of(answer.error_code, f"moving {replica}")
+
+        await each_of(by_broker, alter)
+        raise_any(failures)
+
+
+def _log_dir(broker: int, answer: Any) -> LogDir:
+    replicas = [
+        LogDirReplica(
+            TopicPartition(topic.name, each.partition_index),
+            each.partition_size,
+            each.offset_lag,
+            bool(each.is_future_key),
+        )
+        for topic in answer.topics or ()
+        for each in topic.partitions
+    ]
+    error = None
+    if answer.error_code:
+        try:
+            error = ErrorCode(answer.error_code).name
+        except ValueError:
+            error = str(answer.error_code)
+    return LogDir(
+        broker,
+        answer.log_dir,
+        error,
+        answer.total_bytes,
+        answer.usable_bytes,
+        tuple(sorted(replicas, key=lambda each: (each.topic_partition, each.is_future))),
+    )

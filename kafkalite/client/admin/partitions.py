@@ -1,0 +1,204 @@
+"""Administration of partitions: more of them, their leaders, and the brokers that hold them. A part of `Admin`.
+
+All of it is the controller's work. What has been done is not asked for again when the controller moves in the middle of a call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalite.client.admin.calls import AdminCalls, Results, by_topic
+from kafkalite.client.errors import error_of
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+_ELECTION_TYPES = {"preferred": 0, "unclean": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """How many partitions a topic is to have in all; `replica_assignments` are the replicas of the new ones, in order."""
+
+    total_count: int
+    replica_assignments: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReassignment:
+    """A move that is going on: all brokers that hold replicas now, those that are to come and those that are to go (KIP-455)."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        fields = dataclasses.asdict(self)
+        del fields["topic_partition"]
+        return {**self.topic_partition._asdict(), **{name: list(brokers) for name, brokers in fields.items()}}
+
+
+class PartitionAdmin(AdminCalls):
+    """See the module."""
+
+    async def create_partitions(
+        self,
+        new_partitions: Mapping[str, NewPartitions | int],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Give topics more partitions, by total number; with `validate_only` only check that it could be done.
+
+        AdminError with UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, … for topics that failed.
+        """
+        m = messages.create_partitions_request
+        wanted = {name: NewPartitions(each) if isinstance(each, int) else each for name, each in new_partitions.items()}
+        results = Results()
+
+        async def attempt() -> None:
+            request = m.CreatePartitionsRequest(
+                topics=[
+                    m.CreatePartitionsTopic(
+                        name=name,
+                        count=each.total_count,
+                        assignments=None
+                        if each.replica_assignments is None
+                        else [m.CreatePartitionsAssignment(broker_ids=list(ids)) for ids in each.replica_assignments],
+                    )
+                    for name, each in wanted.items()
+                    if not results.has(name)
+                ],
+                timeout_ms=self._timeout(timeout_ms),
+                validate_only=validate_only,
+            )
+            for answer in (await self._ask_controller(request)).results:
+                context = f"adding partitions to {answer.name}"
+                results.take(answer.name, answer.error_code, context, answer.error_message)
+
+        await self._retrying(attempt, "adding partitions")
+        results.raise_failures()
+
+    async def elect_leaders(
+        self,
+        election_type: str = "preferred",
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, bool]:
+        """Elect leaders: the "preferred" replica, or for partitions without one any replica that lives ("unclean", may lose records).
+
+        Without `partitions`: wherever an election is needed. True for partitions with a new leader, False where none was needed
+        (KIP-460). AdminError with PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, …
+        """
+        if election_type not in _ELECTION_TYPES:
+            raise ValueError(f"no election type {election_type!r}; there are {', '.join(_ELECTION_TYPES)}")
+        m = messages.elect_leaders_request
+        wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
+        if wanted == []:
+            return {}
+        results = Results()
+
+        async def attempt() -> None:
+            left = None if wanted is None else by_topic(each for each in wanted if not results.has(str(each)))
+            request = m.ElectLeadersRequest(
+                election_type=_ELECTION_TYPES[election_type],
+                topic_partitions=None
+                if left is None
+                else [m.TopicPartitions(topic=name, partitions=numbers) for name, numbers in left.items()],
+                timeout_ms=self._timeout(timeout_ms),
+            )
+            response = await self._ask_controller(request)
+            if response.error_code:
+                raise error_of(response.error_code, "electing leaders")
+            for topic in response.replica_election_results:
+                for answer in topic.partition_result:
+                    each = TopicPartition(topic.topic, answer.partition_id)
+                    if answer.error_code == ErrorCode.ELECTION_NOT_NEEDED:
+                        results.done[str(each)] = (each, False)
+                    else:
+                        context = f"electing a leader of {each}"
+                        results.take(str(each), answer.error_code, context, answer.error_message, (each, True))
+
+        await self._retrying(attempt, "electing leaders")
+        results.raise_failures()
+        return dict(results.done.values())
+
+    async def alter_partition_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: int | None = None
+    ) -> None:
+        """Begin to move partitions to other brokers, the first one being the preferred leader; None cancels a move (KIP-455).
+
+        The moves have begun, not ended, when this returns. AdminError with INVALID_REPLICA_ASSIGNMENT,
+        NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION, … for those that failed.
+        """
+        m = messages.alter_partition_reassignments_request
+        wanted = {TopicPartition(*each): target for each, target in targets.items()}
+        results = Results()
+
+        async def attempt() -> None:
+            left = by_topic(each for each in wanted if not results.has(str(each)))
+            request = m.AlterPartitionReassignmentsRequest(
+                timeout_ms=self._timeout(timeout_ms),
+                topics=[
+                    m.ReassignableTopic(
+                        name=name,
+                        partitions=[
+                            m.ReassignablePartition(
+                                partition_index=number, replicas=_list(wanted[TopicPartition(name, number)])
+                            )
+                            for number in numbers
+                        ],
+                    )
+                    for name, numbers in left.items()
+                ],
+            )
+            response = await self._ask_controller(request)
+            if response.error_code:
+                raise error_of(response.error_code, "reassigning partitions", response.error_message)
+            for topic in response.responses:
+                for answer in topic.partitions:
+                    each = TopicPartition(topic.name, answer.partition_index)
+                    results.take(str(each), answer.error_code, f"reassigning {each}", answer.error_message, each)
+
+        await self._retrying(attempt, "reassigning partitions")
+        results.raise_failures()
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """The moves that are going on, of all partitions or of some; those that do not move are not in it."""
+        m = messages.list_partition_reassignments_request
+        wanted = None if partitions is None else by_topic(TopicPartition(*each) for each in partitions)
+        request = m.ListPartitionReassignmentsRequest(
+            timeout_ms=self._timeout(timeout_ms),
+            topics=None
+            if wanted is None
+            else [
+                m.ListPartitionReassignmentsTopics(name=name, partition_indexes=numbers)
+                for name, numbers in wanted.items()
+            ],
+        )
+
+        async def attempt() -> Any:
+            response = await self._ask_controller(request)
+            if response.error_code:
+                raise error_of(response.error_code, "listing reassignments", response.error_message)
+            return response
+
+        found = {}
+        for topic in (await self._retrying(attempt, "listing reassignments")).topics:
+            for each in topic.partitions:
+                name = TopicPartition(topic.name, each.partition_index)
+                found[name] = PartitionReassignment(
+                    name, tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+                )
+        return dict(sorted(found.items()))
+
+
+def _list(brokers: Sequence[int] | None) -> list[int] | None:
+    return None if brokers is None else list(brokers)

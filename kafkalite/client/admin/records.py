@@ -1,0 +1,118 @@
+"""Administration of records: deleted up to an offset, and offsets found by name or time. Asked of the leaders. A part of `Admin`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafkalite.client.admin.calls import AdminCalls
+from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.offsets import OffsetAndTimestamp
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+_OFFSETS_BY_NAME: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
+HIGH_WATERMARK: Final = -1
+"""Where to delete records up to: all that are committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRecords:
+    """The first offset that a partition still has after `delete_records`."""
+
+    topic_partition: TopicPartition
+    low_watermark: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.topic_partition._asdict(), "low_watermark": self.low_watermark}
+
+
+class RecordAdmin(AdminCalls):
+    """See the module."""
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> list[DeletedRecords]:
+        """Delete all records before an offset of each partition; -1 stands for the high watermark.
+
+        AdminError with OFFSET_OUT_OF_RANGE, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION, … for those that failed.
+        """
+        wanted = {TopicPartition(*each): offset for each, offset in offsets.items()}
+        done: dict[TopicPartition, DeletedRecords] = {}
+        failures: dict[str, ClientError] = {}
+        await self._cluster.fetch_topics(sorted({each.topic for each in wanted}))
+        self._cluster.watch_topics({each.topic for each in wanted})
+        await self._cluster.refresh()
+
+        async def attempt() -> None:
+            left = {each: offset for each, offset in wanted.items() if each not in done and str(each) not in failures}
+            for leader, asked in self._by_leader(left).items():
+                await self._delete_on(leader, asked, done, failures)
+
+        await self._retrying(attempt, "deleting records")
+        if failures:
+            raise AdminError(failures)
+        return [done[each] for each in wanted]
+
+    def _by_leader(self, wanted: Mapping[TopicPartition, int]) -> dict[int, dict[TopicPartition, int]]:
+        grouped: dict[int, dict[TopicPartition, int]] = {}
+        for each, value in wanted.items():
+            known = self._cluster.view.partition(each)
+            if known is None:
+                raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(each))
+            if known.leader < 0:
+                raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, str(each))
+            grouped.setdefault(known.leader, {})[each] = value
+        return grouped
+
+    async def _delete_on(
+        self,
+        leader: int,
+        asked: Mapping[TopicPartition, int],
+        done: dict[TopicPartition, DeletedRecords],
+        failures: dict[str, ClientError],
+    ) -> None:
+        m = messages.delete_records_request
+        topics: dict[str, list[Any]] = {}
+        for each, offset in asked.items():
+            topics.setdefault(each.topic, []).append(
+                m.DeleteRecordsPartition(partition_index=each.partition, offset=offset)
+            )
+        request = m.DeleteRecordsRequest(
+            topics=[m.DeleteRecordsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+            timeout_ms=self._request_timeout_ms,
+        )
+        response = await self._cluster.request(leader, request)
+        again: ClientError | None = None
+        for topic in response.topics:
+            for answer in topic.partitions:
+                each = TopicPartition(topic.name, answer.partition_index)
+                if not answer.error_code:
+                    done[each] = DeletedRecords(each, answer.low_watermark)
+                    continue
+                error = error_of(answer.error_code, f"deleting records of {each}")
+                if error.retriable:
+                    again = error
+                else:
+                    failures[str(each)] = error
+        if again is not None:
+            raise again
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """For each partition the offset of "earliest", "latest", "max-timestamp", or the first at or after a time (ms).
+
+        None where no record is that young. UNKNOWN_TOPIC_OR_PARTITION when there is no such topic.
+        """
+        levels = {"read_uncommitted": 0, "read_committed": 1}
+        if isolation_level not in levels:
+            raise ValueError(f"isolation_level is {isolation_level!r}; it may be {', '.join(levels)}")
+        timestamps: dict[TopicPartition, int] = {}
+        for each, value in wanted.items():
+            if isinstance(value, str) and value not in _OFFSETS_BY_NAME:
+                raise ValueError(f"no offset {value!r}; there are {', '.join(_OFFSETS_BY_NAME)} and times in ms")
+            timestamps[TopicPartition(*each)] = _OFFSETS_BY_NAME[value] if isinstance(value, str) else value
+        await self._cluster.fetch_topics(sorted({each.topic for each in timestamps}))
+        return await list_offsets(self._cluster, timestamps, levels[isolation_level], self._api_timeout_s)

@@ -1,0 +1,213 @@
+"""Administration of topics, and what brokers tell of the cluster. A part of `Admin`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalite.client.admin.calls import AdminCalls
+from kafkalite.client.cluster.view import BrokerNode, ClusterView, PartitionView, TopicView
+from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import topic_id_to_text
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created. -1 stands for the brokers' defaults; `replica_assignments` gives the replicas of each partition."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    replica_assignments: Mapping[int, Sequence[int]] | None = None
+    topic_configs: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """What a broker tells of a topic that it created; the id is empty and numbers are -1 where it is too old to tell."""
+
+    name: str
+    topic_id: str
+    num_partitions: int
+    replication_factor: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic with its partitions in order; `topic_id` is 22 characters of base64."""
+
+    name: str
+    topic_id: str
+    is_internal: bool
+    partitions: tuple[PartitionView, ...]
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "topic_id": self.topic_id,
+            "is_internal": self.is_internal,
+            "partitions": [each.to_dict() for each in self.partitions],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster as its brokers tell; `controller_id` is -1 while there is none."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[BrokerNode, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "cluster_id": self.cluster_id,
+            "controller_id": self.controller_id,
+            "brokers": [each.to_dict() for each in self.brokers],
+        }
+
+
+class TopicAdmin(AdminCalls):
+    """See the module."""
+
+    async def create_topics(
+        self, new_topics: Iterable[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False
+    ) -> list[CreatedTopic]:
+        """Create topics; with `validate_only` only check that it could be done.
+
+        AdminError with TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, … for those that failed.
+        """
+        m = messages.create_topics_request
+        wanted = {topic.name: topic for topic in new_topics}
+        created: dict[str, CreatedTopic] = {}
+        failures: dict[str, ClientError] = {}
+
+        async def attempt() -> None:
+            left = [topic for name, topic in wanted.items() if name not in created and name not in failures]
+            request = m.CreateTopicsRequest(
+                topics=[_creatable(topic) for topic in left],
+                timeout_ms=self._timeout(timeout_ms),
+                validate_only=validate_only,
+            )
+            response = await self._ask_controller(request)
+            for answer in response.topics:
+                if not answer.error_code:
+                    created[answer.name] = CreatedTopic(
+                        answer.name,
+                        topic_id_to_text(answer.topic_id) if any(answer.topic_id) else "",
+                        answer.num_partitions,
+                        answer.replication_factor,
+                    )
+                    continue
+                error = error_of(answer.error_code, f"creating topic {answer.name}", answer.error_message)
+                if answer.error_code == ErrorCode.NOT_CONTROLLER:
+                    raise error
+                failures[answer.name] = error
+
+        await self._retrying(attempt, "creating topics")
+        if failures:
+            raise AdminError(failures, created)
+        return [created[name] for name in wanted]
+
+    async def delete_topics(self, topics: Iterable[str], *, timeout_ms: int | None = None) -> None:
+        """Delete topics by name. AdminError with UNKNOWN_TOPIC_OR_PARTITION, TOPIC_DELETION_DISABLED, … for those that failed."""
+        m = messages.delete_topics_request
+        wanted = list(dict.fromkeys(topics))
+        done: set[str] = set()
+        failures: dict[str, ClientError] = {}
+
+        async def attempt() -> None:
+            left = [name for name in wanted if name not in done and name not in failures]
+            request = m.DeleteTopicsRequest(
+                topics=[m.DeleteTopicState(name=name) for name in left],
+                timeout_ms=self._timeout(timeout_ms),
+            )
+            response = await self._ask_controller(request)
+            for answer in response.responses:
+                error = error_of(answer.error_code, f"deleting topic {answer.name}", answer.error_message)
+                if answer.error_code == ErrorCode.NOT_CONTROLLER:
+                    raise error
+                if answer.error_code:
+                    failures[answer.name] = error
+                else:
+                    done.add(answer.name)
+
+        await self._retrying(attempt, "deleting topics")
+        if failures:
+            raise AdminError(failures)
+
+    async def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        """Names of the topics that this client may see, sorted."""
+        view = await self._cluster.fetch_all_topics()
+        return sorted(name for name, topic in view.topics.items() if include_internal or not topic.is_internal)
+
+    async def describe_topics(self, topics: Iterable[str] | None = None) -> list[TopicDescription]:
+        """Topics with partitions, leaders and replicas; all of them by default. UNKNOWN_TOPIC_OR_PARTITION."""
+        if topics is None:
+            view = await self._cluster.fetch_all_topics()
+            return [_description(view.topics[name]) for name in sorted(view.topics)]
+        names = list(dict.fromkeys(topics))
+        view = await self._cluster.fetch_topics(names)
+        return [_description(view.topics[name]) for name in names]
+
+    async def describe_topics_at(self, broker: int, topics: Iterable[str]) -> dict[str, TopicDescription]:
+        """What one broker tells of topics now, by name; those that it does not know (yet, or any more) are left out."""
+        m = messages.metadata_request
+        request = m.MetadataRequest(
+            topics=[m.MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
+        )
+        view = ClusterView().updated(await self._ask(broker, request, f"asking broker {broker} for topics"))
+        return {name: _description(topic) for name, topic in view.topics.items()}
+
+    # cluster
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Brokers, controller and cluster id, as one broker sees them now."""
+        request = messages.describe_cluster_request.DescribeClusterRequest()
+        try:
+            response = await self._retrying(lambda: self._cluster.request_any(request), "describing the cluster")
+        except ClientError as problem:
+            if problem.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            view = await self._cluster.fetch_all_topics()  # brokers before 2.8 tell it with the metadata
+            return ClusterDescription(view.cluster_id, view.controller_id, tuple(view.brokers.values()))
+        if response.error_code:
+            raise error_of(response.error_code, "describing the cluster", response.error_message)
+        brokers = tuple(BrokerNode(each.broker_id, each.host, each.port, each.rack) for each in response.brokers)
+        return ClusterDescription(
+            response.cluster_id, response.controller_id, tuple(sorted(brokers, key=lambda broker: broker.id))
+        )
+
+
+def _creatable(topic: NewTopic) -> Any:
+    m = messages.create_topics_request
+    assigned = topic.replica_assignments
+    return m.CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if assigned else topic.num_partitions,
+        replication_factor=-1 if assigned else topic.replication_factor,
+        assignments=[
+            m.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+            for partition, brokers in (assigned or {}).items()
+        ],
+        configs=[m.CreatableTopicConfig(name=key, value=value) for key, value in (topic.topic_configs or {}).items()],
+    )
+
+
+def _description(topic: TopicView) -> TopicDescription:
+    return TopicDescription(
+        topic.name,
+        topic_id_to_text(topic.topic_id) if any(topic.topic_id) else "",
+        topic.is_internal,
+        tuple(topic.partitions[number] for number in topic.all_partitions),
+    )

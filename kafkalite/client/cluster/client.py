@@ -1,0 +1,467 @@
+"""One client's way to the cluster: bootstrap, metadata kept fresh, one connection per broker.
+
+Shared by producer, consumer and admin. The view of the cluster is replaced by each metadata answer; `refresh()` asks for a new one,
+and calls that meet share one round (at most one round runs and one waits). A broker that cannot be reached is left alone for a backoff
+that grows with each failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from kafkalite.client.cluster.heap import keep_freed_memory
+from kafkalite.client.cluster.retry import RetryPolicy, is_retriable
+from kafkalite.client.cluster.view import ClusterView
+from kafkalite.client.errors import (
+    ClientClosedError,
+    ClientError,
+    ClientTimeoutError,
+    NoBrokersAvailableError,
+    error_of,
+)
+from kafkalite.errors import ErrorCode
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+
+Opener = Callable[[str, int], Awaitable[Connection]]
+
+DEFAULT_PORT = 9092
+
+
+def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
+    """(host, port) pairs of "host:port,host:port" or a list of such; IPv6 in brackets. ValueError for what cannot be read."""
+    items = servers.split(",") if isinstance(servers, str) else list(servers)
+    addresses = []
+    for item in (each.strip() for each in items):
+        if not item:
+            continue
+        host, colon, port = item.rpartition(":")
+        if not colon or item.endswith("]"):
+            host, port = item, str(DEFAULT_PORT)
+        if not port.isdigit() or not 0 < int(port) < 65536 or not host:
+            raise ValueError(f"bootstrap server {item!r} is not host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise ValueError("no bootstrap server given")
+    return addresses
+
+
+class _BrokerLink:
+    """The connection to one broker, opened at need; failures are spaced by the retry policy."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.opening: asyncio.Task[Connection] | None = None
+        self.failures = 0
+        self.not_before_s = 0.0
+        self.problem = ""
+
+
+class ClusterClient:
+    """See the module. For tests and simulation: `opener` replaces the way in which connections are made, `chance` the random
+    numbers in [0, 1) that spread retries."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
+        *,
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        metadata_max_age_ms: int = 300_000,
+        retry: RetryPolicy | None = None,
+        security_protocol: str = "PLAINTEXT",
+        ssl_context: ssl.SSLContext | None = None,
+        connection_timeout_ms: int = 10_000,
+        opener: Opener | None = None,
+        chance: Callable[[], float] | None = None,
+    ) -> None:
+        self.servers = parse_servers(bootstrap_servers)
+        self.client_id = client_id
+        self.request_timeout_s = request_timeout_ms / 1000
+        self.retry = retry or RetryPolicy()
+        self.view = ClusterView()
+        self.chance = chance or random.Random().random
+        self._metadata_max_age_s = metadata_max_age_ms / 1000
+        self._connection_timeout_s = connection_timeout_ms / 1000
+        self._security_protocol = security_protocol
+        self._ssl_context = ssl_context
+        self._opener = opener or self._open
+        self._links: dict[tuple[str, int], _BrokerLink] = {}
+        self._topics: set[str] = set()
+        self._all_topics = False
+        self._auto_create = False
+        self._running_round: asyncio.Task[None] | None = None
+        self._waiting_round: asyncio.Task[None] | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._keeper: asyncio.Task[None] | None = None
+        self._nudge = asyncio.Event()
+        self._closed = False
+
+    async def connect(self, timeout: float = 10.0) -> None:
+        """Reach the cluster and learn its brokers; `timeout` in seconds.
+
+        Raises NoBrokersAvailableError, which names for each bootstrap server what went wrong, as soon as all have failed.
+        """
+        self._check_open()
+        keep_freed_memory()
+        reasons: dict[str, str] = {}
+        attempts = [asyncio.ensure_future(self._bootstrap(server, reasons)) for server in self.servers]
+        try:
+            async with asyncio.timeout(timeout):
+                for attempt in asyncio.as_completed(attempts):
+                    if await attempt:
+                        self._start_keeper()
+                        return
+        except TimeoutError:
+            for host, port in self.servers:
+                reasons.setdefault(f"{host}:{port}", f"no answer within {timeout:g} s")
+        finally:
+            for each in attempts:
+                each.cancel()
+            await asyncio.gather(*attempts, return_exceptions=True)
+        raise NoBrokersAvailableError(reasons)
+
+    async def _bootstrap(self, server: tuple[str, int], reasons: dict[str, str]) -> bool:
+        try:
+            connection = await self._connected(server)
+            await self._ask_metadata(connection)
+        except (OSError, ClientError) as problem:
+            reasons[f"{server[0]}:{server[1]}"] = str(problem)
+            return False
+        if not self.view.brokers:
+            reasons[f"{server[0]}:{server[1]}"] = "it knows of no broker yet"
+            return False
+        return True
+
+    def _start_keeper(self) -> None:
+        if self._keeper is None:
+            self._keeper = asyncio.get_running_loop().create_task(self._keep_fresh(), name="kafkalite-metadata")
+
+    async def close(self) -> None:
+        """Close all connections; calls that wait fail."""
+        self._closed = True
+        tasks = [
+            self._keeper,
+            self._running_round,
+            self._waiting_round,
+            *(link.opening for link in self._links.values()),
+        ]
+        for task in tasks:
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+        for link in self._links.values():
+            if link.connection is not None:
+                link.connection.close()
+        self._links.clear()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosedError("the client")
+
+    # connections
+
+    async def _open(self, host: str, port: int) -> Connection:
+        connection = await Connection.open(
+            host,
+            port,
+            client_id=self.client_id,
+            timeout_s=self._connection_timeout_s,
+            security_protocol=self._security_protocol,
+            ssl_context=self._ssl_context,
+        )
+        try:
+            await connection.negotiate(self._connection_timeout_s)
+        except ConnectionError as problem:
+            connection.close()
+            hint = f"is it a Kafka broker's {self._security_protocol} port?"
+            raise ConnectionError(f"{problem} before it told its API versions; {hint}") from problem
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def _connected(self, address: tuple[str, int]) -> Connection:
+        """The open connection to `address`, made if need be. ConnectionError or TimeoutError."""
+        self._check_open()
+        link = self._links.setdefault(address, _BrokerLink())
+        if link.connection is not None and not link.connection.closed:
+            return link.connection
+        if link.opening is None:
+            link.opening = asyncio.get_running_loop().create_task(self._open_link(address, link))
+        return await asyncio.shield(link.opening)
+
+    async def _open_link(self, address: tuple[str, int], link: _BrokerLink) -> Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            wait_s = link.not_before_s - loop.time()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            link.connection = await self._opener(*address)
+            link.failures, link.problem = 0, ""
+            return link.connection
+        except OSError as problem:
+            link.failures += 1
+            link.problem = str(problem)
+            link.not_before_s = loop.time() + self.retry.delay_ms(link.failures, self.chance()) / 1000
+            self._nudge.set()  # whoever was led by that broker may have moved
+            raise
+        finally:
+            link.opening = None
+            self._notify()
+
+    def open_connection(self, broker_id: int) -> Connection | None:
+        """The broker's connection when it is open now; otherwise None, and opening has begun (listeners hear of its end)."""
+        node = self.view.brokers.get(broker_id)
+        if node is None or self._closed:
+            return None
+        link = self._links.setdefault((node.host, node.port), _BrokerLink())
+        if link.connection is not None and not link.connection.closed:
+            return link.connection
+        if link.opening is None:
+            link.opening = asyncio.get_running_loop().create_task(self._open_link((node.host, node.port), link))
+            link.opening.add_done_callback(_retrieve)
+        return None
+
+    def problem_of(self, broker_id: int) -> str:
+        """Why the broker cannot be reached, as far as the last attempt to connect told; empty when it can."""
+        node = self.view.brokers.get(broker_id)
+        link = self._links.get((node.host, node.port)) if node else None
+        return link.problem if link else ""
+
+    async def open_separate(self, host: str, port: int) -> Connection:
+        """A connection that the caller owns and closes. ConnectionError, TimeoutError."""
+        self._check_open()
+        return await self._opener(host, port)
+
+    async def connection(self, broker_id: int) -> Connection:
+        """The connection to a broker. ClientError BROKER_NOT_AVAILABLE when the view lacks it, ConnectionError, TimeoutError."""
+        node = self.view.brokers.get(broker_id)
+        if node is None:
+            raise ClientError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not there")
+        return await self._connected((node.host, node.port))
+
+    def _addresses(self) -> list[tuple[str, int]]:
+        """Where metadata can be asked: brokers with an open connection first, least busy first, bootstrap servers last."""
+        known = [(node.host, node.port) for node in self.view.brokers.values()]
+        known.sort(key=self._reluctance)
+        return list(dict.fromkeys([*known, *self.servers]))
+
+    def _reluctance(self, address: tuple[str, int]) -> tuple[int, int]:
+        link = self._links.get(address)
+        if link is None:
+            return 1, 0
+        if link.connection is not None and not link.connection.closed:
+            return 0, link.connection.in_flight
+        return 1 + min(link.failures, 1), link.failures
+
+    # requests
+
+    async def request(self, broker_id: int, message: Any, *, max_version: int | None = None) -> Any:
+        """Send `message` to one broker in the highest common version, `max_version` at most."""
+        connection = await self.connection(broker_id)
+        return await self._request_on(connection, message, max_version)
+
+    async def _request_on(self, connection: Connection, message: Any, max_version: int | None = None) -> Any:
+        version = version_for(connection, message, max_version)
+        return await connection.request(message, version, self.request_timeout_s)
+
+    async def request_any(self, message: Any) -> Any:
+        """Send `message` to whichever broker answers. NoBrokersAvailableError when none does."""
+        reasons: dict[str, str] = {}
+        for address in self._addresses():
+            try:
+                return await self._request_on(await self._connected(address), message)
+            except OSError as problem:
+                reasons[f"{address[0]}:{address[1]}"] = str(problem)
+        raise NoBrokersAvailableError(reasons)
+
+    async def retrying(self, attempt: Callable[[], Awaitable[Any]], what: str, timeout_s: float) -> Any:
+        """Call `attempt` until it succeeds, fails for good, or `timeout_s` is over; metadata is refreshed in between.
+
+        ClientTimeoutError names the last problem.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        failures = 0
+        while True:
+            self._check_open()
+            try:
+                return await attempt()
+            except (OSError, ClientError) as problem:
+                if not is_retriable(problem):
+                    raise
+                failures += 1
+                delay_s = self.retry.delay_ms(failures, self.chance()) / 1000
+                if loop.time() + delay_s >= deadline_s:
+                    raise ClientTimeoutError(f"{what} did not succeed within {timeout_s:g} s: {problem}") from problem
+            await asyncio.sleep(delay_s)
+            await self.try_refresh()
+
+    # metadata
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each change of the view and after each attempt to connect."""
+        self._listeners.append(listener)
+
+    def _notify(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def watch_topics(self, topics: Iterable[str], auto_create: bool = False) -> bool:
+        """Keep these topics in the view; True when one of them is new, and a refresh is due."""
+        new = set(topics) - self._topics
+        self._topics |= new
+        self._auto_create = self._auto_create or auto_create
+        return bool(new)
+
+    def watch_all_topics(self) -> bool:
+        """Keep all topics of the cluster in the view; True when that is new, and a refresh is due."""
+        new, self._all_topics = not self._all_topics, True
+        return new
+
+    def request_refresh(self) -> None:
+        """Ask for fresh metadata without waiting for it."""
+        self._nudge.set()
+
+    async def refresh(self) -> None:
+        """Fetch metadata; returns after an answer that was asked for not earlier than this call. NoBrokersAvailableError."""
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        if self._running_round is None:
+            self._running_round = loop.create_task(self._round())
+            self._running_round.add_done_callback(_retrieve)
+            await asyncio.shield(self._running_round)
+            return
+        if self._waiting_round is None:
+            self._waiting_round = loop.create_task(self._round_after(self._running_round))
+            self._waiting_round.add_done_callback(_retrieve)
+        await asyncio.shield(self._waiting_round)
+
+    async def try_refresh(self) -> None:
+        """`refresh()`, but a cluster that cannot be reached is no error: the view stays as it is."""
+        try:
+            await self.refresh()
+        except (OSError, ClientError):
+            self._check_open()
+
+    async def _round_after(self, earlier: asyncio.Task[None]) -> None:
+        await asyncio.wait([earlier])
+        self._running_round, self._waiting_round = self._waiting_round, None
+        await self._round()
+
+    async def _round(self) -> None:
+        task = asyncio.current_task()
+        reasons: dict[str, str] = {}
+        try:
+            for address in self._addresses():
+                try:
+                    await self._ask_metadata(await self._connected(address))
+                    return
+                except (OSError, ClientError) as problem:
+                    self._check_open()
+                    reasons[f"{address[0]}:{address[1]}"] = str(problem)
+            raise NoBrokersAvailableError(reasons)
+        finally:
+            if self._running_round is task:
+                self._running_round = None
+
+    async def _ask_metadata(self, connection: Connection) -> None:
+        m = messages.metadata_request
+        everything = self._all_topics
+        topics = None if everything else [m.MetadataRequestTopic(name=name) for name in sorted(self._topics)]
+        request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=self._auto_create)
+        self._take(await self._request_on(connection, request), everything)
+
+    def _take(self, response: Any, everything: bool) -> None:
+        if response.brokers or not self.view.brokers:
+            self.view = self.view.updated(response, everything)
+            self._notify()
+
+    async def fetch_topics(self, topics: Sequence[str]) -> ClusterView:
+        """A view of these topics, asked for now; none is created. Does not change `view`.
+
+        ClientError (UNKNOWN_TOPIC_OR_PARTITION, …) for the first topic that cannot be described.
+        """
+        m = messages.metadata_request
+        request = m.MetadataRequest(
+            topics=[m.MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
+        )
+        response = await self.retrying(lambda: self.request_any(request), "describing topics", self.request_timeout_s)
+        for topic in response.topics:
+            if topic.error_code:
+                raise error_of(topic.error_code, f"topic {topic.name}")
+        return ClusterView().updated(response)
+
+    async def fetch_all_topics(self) -> ClusterView:
+        """A view of every topic of the cluster, not only the watched ones; does not change `view`."""
+        request = messages.metadata_request.MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        response = await self.retrying(lambda: self.request_any(request), "listing topics", self.request_timeout_s)
+        return ClusterView().updated(response, True)
+
+    async def _keep_fresh(self) -> None:
+        """Refresh when nudged and when the view has reached its greatest age; failures are spaced by the retry policy."""
+        failures = 0
+        while True:
+            try:
+                async with asyncio.timeout(self._metadata_max_age_s):
+                    await self._nudge.wait()
+            except TimeoutError:
+                pass
+            self._nudge.clear()
+            try:
+                await self.refresh()
+                failures = 0
+            except ClientClosedError:
+                return
+            except (OSError, ClientError):
+                failures += 1
+                self._nudge.set()
+            await asyncio.sleep(self.retry.delay_ms(max(failures, 1), self.chance()) / 1000)
+
+    async def wait_for_topic(self, topic: str, timeout_s: float, auto_create: bool = False) -> None:
+        """Wait until the view has partitions of `topic`.
+
+        ClientError UNKNOWN_TOPIC_OR_PARTITION when there is no such topic and brokers do not create it; ClientTimeoutError.
+        """
+        self.watch_topics([topic], auto_create)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        failures = 0
+        while topic not in self.view.topics:
+            await self.try_refresh()
+            if topic in self.view.topics:
+                return
+            failures += 1
+            code = self.view.topic_errors.get(topic, 0)
+            if code and not ErrorCode(code).retriable:
+                raise error_of(code, f"topic {topic}")
+            delay_s = self.retry.delay_ms(failures, self.chance()) / 1000
+            if loop.time() + delay_s >= deadline_s:
+                if code:
+                    raise error_of(code, f"topic {topic}")
+                raise ClientTimeoutError(f"no metadata of topic {topic} within {timeout_s:g} s")
+            await asyncio.sleep(delay_s)
+
+
+def version_for(connection: Connection, message: Any, max_version: int | None = None) -> int:
+    """The highest version of `message` that both sides speak. ClientError UNSUPPORTED_VERSION when there is none."""
+    try:
+        version = connection.version_of(message.API.key)
+    except ValueError as problem:
+        raise ClientError(ErrorCode.UNSUPPORTED_VERSION, str(problem)) from None
+    return version if max_version is None else min(version, max_version)
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """Nobody may be waiting for a background attempt: its failure is kept in its link, not reported as lost."""
+    if not task.cancelled():
+        task.exception()

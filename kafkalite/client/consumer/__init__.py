@@ -1,0 +1,1 @@
+"""The consumer: fetching, positions, truncation, ranges of records as columns; `sync` is the blocking twin."""

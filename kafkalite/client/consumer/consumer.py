@@ -1,0 +1,606 @@
+"""The consumer: reads assigned partitions from where it is told to.
+
+A fetcher fills a buffer ahead of the reader; `getmany`, `getone` and `async for` take from it. Which partitions are read is decided
+by the program (`assign`) or by a group (`subscribe`, `GroupSession`); reading is the same in both cases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from kafkalite.client.cluster.client import ClusterClient, Opener
+from kafkalite.client.cluster.retry import RetryPolicy
+from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
+from kafkalite.client.consumer.fetcher import Fetcher, FetcherSettings
+from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, list_offsets
+from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError
+from kafkalite.client.group.assignors import Assignor, assignors_named
+from kafkalite.client.group.membership import MembershipSettings
+from kafkalite.client.group.session import GroupSession
+from kafkalite.client.options import options_from_config
+from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from kafkalite.client.serializers import Deserializer, DeserializerChoice, check_choice, deserializer_for
+from kafkalite.errors import ErrorCode
+from kafkalite.types import TopicPartition
+
+_RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+_ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
+
+Committable = int | tuple[int, str] | OffsetAndMetadata
+"""What can be committed for a partition: the offset of the next record to read, alone or with a note."""
+OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], None]
+"""Called with what was to be committed, and the error when it was not."""
+
+
+class Consumer:
+    """Reads records. Use it as `async with Consumer(bootstrap_servers=…) as consumer`, or `connect` and `close` it.
+
+    Times are in ms, sizes in bytes, names and meanings are Kafka's; what is worth knowing:
+
+    - `auto_offset_reset`: "earliest", "latest" or "none", for partitions without a position or with one out of range.
+    - `isolation_level`: "read_uncommitted" or "read_committed".
+    - `key_deserializer`, `value_deserializer`: a name of `serializers.FORMATS`, a callable, or a mapping from topic to either.
+    - `prefetch_max_bytes` bounds what is fetched ahead of the reader, over all partitions; `max_partition_fetch_bytes` for each.
+    - `max_poll_records` is the default limit of `getmany`.
+
+    Topics given to the constructor are subscribed to at `connect`. With a `group_id`:
+
+    - `partition_assignment_strategy`: names of `assignors.ASSIGNORS`, or assignors; rebalances are cooperative when all of them are.
+    - `enable_auto_commit`: positions are committed every `auto_commit_interval_ms` when records are asked for, before partitions are
+      given up, and by `close`. Records that were handed out count as read when the program asks for more.
+    - `group_instance_id`: the member's place is kept for `session_timeout_ms` while it is away (static membership).
+    - `max_poll_interval_ms`: a program that does not ask for records for so long loses its place in the group.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        group_id: str | None = None,
+        group_instance_id: str | None = None,
+        partition_assignment_strategy: str | Assignor | Sequence[str | Assignor] = ("range", "cooperative-sticky"),
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        max_poll_interval_ms: int = 300_000,
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
+        client_id: str | None = "kafkalite-consumer",
+        auto_offset_reset: str = "latest",
+        isolation_level: str = "read_uncommitted",
+        key_deserializer: DeserializerChoice = None,
+        value_deserializer: DeserializerChoice = None,
+        fetch_min_bytes: int = 1,
+        fetch_max_wait_ms: int = 500,
+        fetch_max_bytes: int = 50 * 1024 * 1024,
+        max_partition_fetch_bytes: int = 1024 * 1024,
+        prefetch_max_bytes: int = 64 * 1024 * 1024,
+        max_poll_records: int = 500,
+        check_crcs: bool = True,
+        request_timeout_ms: int = 30_000,
+        default_api_timeout_ms: int = 60_000,
+        retry_backoff_ms: float = 100,
+        retry_backoff_max_ms: float = 1000,
+        metadata_max_age_ms: int = 300_000,
+        security_protocol: str = "PLAINTEXT",
+        ssl_context: ssl.SSLContext | None = None,
+        opener: Opener | None = None,
+        chance: Callable[[], float] | None = None,
+    ) -> None:
+        if auto_offset_reset not in _RESETS:
+            raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}; it may be {', '.join(_RESETS)}")
+        if isolation_level not in _ISOLATION_LEVELS:
+            raise ValueError(f"isolation_level is {isolation_level!r}; it may be {', '.join(_ISOLATION_LEVELS)}")
+        check_choice(key_deserializer)
+        check_choice(value_deserializer)
+        self._key_choice, self._value_choice = key_deserializer, value_deserializer
+        self._deserializers: dict[str, tuple[Deserializer | None, Deserializer | None]] = {}
+        self._max_poll_records = max_poll_records
+        self._check_crcs, self._fetch_max_wait_ms = check_crcs, fetch_max_wait_ms
+        self._api_timeout_s = default_api_timeout_ms / 1000
+        self._isolation_level = _ISOLATION_LEVELS[isolation_level]
+        self._cluster = ClusterClient(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            metadata_max_age_ms=metadata_max_age_ms,
+            retry=RetryPolicy(retry_backoff_ms, retry_backoff_max_ms),
+            security_protocol=security_protocol,
+            ssl_context=ssl_context,
+            opener=opener,
+            chance=chance,
+        )
+        self._buffer = FetchBuffer(max_partition_fetch_bytes, check_crcs, self._decoders_of)
+        settings = FetcherSettings(
+            reset_to=_RESETS[auto_offset_reset],
+            isolation_level=self._isolation_level,
+            fetch_min_bytes=fetch_min_bytes,
+            fetch_max_wait_ms=fetch_max_wait_ms,
+            fetch_max_bytes=fetch_max_bytes,
+            max_partition_fetch_bytes=max_partition_fetch_bytes,
+            prefetch_max_bytes=prefetch_max_bytes,
+            request_timeout_ms=request_timeout_ms,
+        )
+        self._data = asyncio.Event()
+        self._fetcher = Fetcher(self._cluster, self._buffer, settings, self._data.set)
+        self._fetching: asyncio.Task[None] | None = None
+        self._iterated: list[ConsumerRecord] = []
+        self._closed = False
+        self._wanted: tuple[tuple[str, ...], str | re.Pattern[str] | None, Any] | None = None
+        self._group: GroupSession | None = None
+        if group_id is not None:
+            self._group = GroupSession(
+                self._cluster,
+                self._buffer,
+                MembershipSettings(
+                    group_id,
+                    assignors_named(partition_assignment_strategy),
+                    group_instance_id,
+                    session_timeout_ms,
+                    heartbeat_interval_ms,
+                    max_poll_interval_ms,
+                    retry_backoff_ms,
+                ),
+                auto_commit_interval_ms=auto_commit_interval_ms if enable_auto_commit else None,
+                request_timeout_ms=request_timeout_ms,
+                api_timeout_ms=default_api_timeout_ms,
+                isolation_level=self._isolation_level,
+                consumed=self.consumed_offsets,
+                on_change=self._assignment_changed,
+            )
+        if topics:
+            self.subscribe(topics)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], **options: Any) -> Self:
+        """A consumer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments."""
+        return cls(**{**options_from_config(cls, config), **options})
+
+    async def connect(self, timeout: float = 10.0) -> None:
+        """Reach the cluster within `timeout` seconds. NoBrokersAvailableError names, per bootstrap server, what went wrong."""
+        self._check_open()
+        await self._cluster.connect(timeout)
+        if self._fetching is None:
+            self._fetching = asyncio.get_running_loop().create_task(self._fetcher.run(), name="kafkalite-fetcher")
+            self._begin_subscription()
+            if self._group is not None:
+                self._group.find_positions()
+
+    async def close(self, timeout: float = 30.0, *, commit: bool = True) -> None:
+        """Commit what was read (with `enable_auto_commit`, unless `commit` is False), leave the group, let go of all connections.
+
+        Leaving takes `timeout` seconds at most. Readers that wait get ClientClosedError.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._data.set()
+        if self._group is not None:
+            await self._group.close(commit and self._fetching is not None, timeout)
+        if self._fetching is not None:
+            self._fetching.cancel()
+            await asyncio.gather(self._fetching, return_exceptions=True)
+        await self._fetcher.stop()
+        await self._cluster.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.connect()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error the records in hand were perhaps not dealt with: they are read again rather than lost.
+        await self.close(commit=kind is None)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosedError("the consumer")
+
+    # assignment
+
+    def subscribe(
+        self, topics: str | Iterable[str] = (), *, pattern: str | re.Pattern[str] | None = None, listener: Any = None
+    ) -> None:
+        """Read these topics, or all whose whole name `pattern` matches, sharing their partitions with the other members of the group.
+
+        `listener` is a `RebalanceListener` or anything with its methods. Replaces an earlier subscription. ValueError without a
+        `group_id`, without topics or pattern, with both, and when partitions were assigned by hand.
+        """
+        self._check_open()
+        names = tuple(dict.fromkeys([topics] if isinstance(topics, str) else topics))
+        if self._group is None:
+            raise ValueError("subscribe needs a group_id; assign does not")
+        if bool(names) == (pattern is not None):
+            raise ValueError("subscribe needs either topics or a pattern")
+        if self._buffer.states and not self._group.subscribed:
+            raise ValueError("partitions are assigned by hand; unsubscribe first")
+        self._wanted = (names, pattern, listener)
+        if self._fetching is not None:
+            self._begin_subscription()
+
+    def _begin_subscription(self) -> None:
+        if self._group is not None and self._wanted is not None:
+            wanted, self._wanted = self._wanted, None
+            self._group.subscribe(*wanted)
+
+    def unsubscribe(self) -> None:
+        """Read nothing: leave the group, in the background, or drop the assignment."""
+        self._check_open()
+        self._wanted = None
+        if self._group is not None and self._group.subscribed:
+            self._group.unsubscribe()
+        else:
+            self._buffer.assign(())
+            self._assignment_changed()
+
+    def subscription(self) -> set[str]:
+        """The topics that this member reads; for a pattern those that match now."""
+        if self._wanted is not None:
+            return set(self._wanted[0])
+        return self._group.subscription if self._group is not None else set()
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Read these partitions and no others; those that stay keep their position. ValueError after `subscribe`.
+
+        With a `group_id` they begin where the group committed.
+        """
+        self._check_open()
+        if self._wanted is not None or (self._group is not None and self._group.subscribed):
+            raise ValueError("the group decides the assignment; unsubscribe first")
+        wanted = [TopicPartition(*each) for each in partitions]
+        self._buffer.assign(wanted, awaits_committed=self._group is not None)
+        self._assignment_changed()
+        if self._cluster.watch_topics({each.topic for each in wanted}):
+            self._cluster.request_refresh()
+        if self._group is not None and self._fetching is not None:
+            self._group.find_positions()
+
+    def _assignment_changed(self) -> None:
+        self._iterated = [record for record in self._iterated if record.topic_partition in self._buffer.states]
+        self._data.set()
+        self._fetcher.wake()
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self._buffer.states)
+
+    def _state(self, topic_partition: TopicPartition | tuple[str, int]) -> PartitionState:
+        state = self._buffer.states.get(TopicPartition(*topic_partition))
+        if state is None:
+            raise ValueError(f"{TopicPartition(*topic_partition)} is not assigned to this consumer")
+        return state
+
+    def _chosen(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        return [self._state(each).topic_partition for each in partitions] or list(self._buffer.states)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until `resume`."""
+        for each in partitions:
+            state = self._state(each)
+            state.paused = True
+            unread = [r.offset for r in self._iterated if r.topic_partition == state.topic_partition]
+            if unread:
+                self.seek(state.topic_partition, min(unread))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        for each in partitions:
+            self._state(each).paused = False
+        self._data.set()
+        self._fetcher.wake()
+
+    def paused(self) -> set[TopicPartition]:
+        return {each for each, state in self._buffer.states.items() if state.paused}
+
+    # positions
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on from `offset`. ValueError when it is negative or the partition is not assigned."""
+        if offset < 0:
+            raise ValueError(f"offset {offset} is negative")
+        moved = self._state(partition).topic_partition
+        self._buffer.seek(moved, offset)
+        self._moved({moved})
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Read on from the first records; all assigned partitions by default. Takes effect before the next record."""
+        self._seek_all(dict.fromkeys(self._chosen(partitions), EARLIEST))
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Read on behind the last records; all assigned partitions by default. The end is looked up now."""
+        ends = await self.end_offsets(self._chosen(partitions))
+        for each, offset in ends.items():
+            self.seek(each, offset)
+
+    async def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+        """Read on from the first record at or after a time (ms since 1970 UTC), the end where there is none."""
+        self._seek_all(dict.fromkeys(self._chosen(partitions), timestamp_ms))
+
+    def _seek_all(self, wanted: Mapping[TopicPartition, int]) -> None:
+        for each, timestamp in wanted.items():
+            self._buffer.seek_to_time(each, timestamp)
+        self._moved(wanted)
+
+    def _moved(self, partitions: Collection[TopicPartition]) -> None:
+        """Records that `async for` has not given yet are of the old position."""
+        self._iterated = [record for record in self._iterated if record.topic_partition not in partitions]
+        self._fetcher.wake()
+
+    async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
+        """The offset of the next record. ClientTimeoutError when it is not known in `timeout` seconds (default_api_timeout_ms)."""
+        timeout = self._api_timeout_s if timeout is None else timeout
+        state = self._state(partition)
+        try:
+            async with asyncio.timeout(timeout):
+                while state.position is None:
+                    if state.error is not None:
+                        raise state.error
+                    await self._news()
+        except TimeoutError:
+            code = self._cluster.view.topic_errors.get(state.topic_partition.topic)
+            why = f": {ErrorCode(code).name}" if code else ""
+            raise ClientTimeoutError(f"no position of {state.topic_partition} within {timeout:g} s{why}") from None
+        unread = [r.offset for r in self._iterated if r.topic_partition == state.topic_partition]
+        return min(unread, default=state.position)
+
+    # commits
+
+    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The position of each assigned partition that has one, as it would be committed now."""
+        found = {}
+        unread = {
+            record.topic_partition: record.offset for record in self._iterated
+        }  # the last given is the first to read
+        for each, state in self._buffer.states.items():
+            if each in unread:
+                found[each] = OffsetAndMetadata(unread[each])
+            elif state.position is not None:
+                found[each] = OffsetAndMetadata(state.position, "", state.position_epoch)
+        return found
+
+    def _session(self) -> GroupSession:
+        self._check_open()
+        if self._group is None:
+            raise ValueError("commits need a group_id")
+        return self._group
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committable] | None = None) -> None:
+        """Commit `offsets`, by default the positions of all assigned partitions, and wait for the answer.
+
+        CommitFailedError when the partitions are another member's by now; ClientTimeoutError, ClientError. ValueError without a group.
+        """
+        session = self._session()
+        await self._ensure_connected()
+        await session.commit(None if offsets is None else committable(offsets))
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, Committable] | None = None, callback: OnCommit | None = None
+    ) -> asyncio.Task[None]:
+        """`commit` in the background; the task, or `callback`, tells the outcome."""
+        session = self._session()
+        chosen = self.consumed_offsets() if offsets is None else committable(offsets)
+        task = asyncio.get_running_loop().create_task(session.commit(chosen))
+        task.add_done_callback(lambda done: _tell(done, chosen, callback))
+        return task
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """The offset that the group committed for a partition; None for nothing."""
+        found = (await self.committed_offsets([partition]))[TopicPartition(*partition)]
+        return None if found is None else found.offset
+
+    async def committed_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group committed for each partition, with notes."""
+        session = self._session()
+        await self._ensure_connected()
+        return await session.committed([TopicPartition(*each) for each in partitions])
+
+    # offsets
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset that each partition still has."""
+        return await self._offsets_at(EARLIEST, partitions)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last record that this consumer's isolation level may see."""
+        return await self._offsets_at(LATEST, partitions)
+
+    async def _offsets_at(self, timestamp: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        wanted = {TopicPartition(*each): timestamp for each in partitions}
+        found = await list_offsets(self._cluster, wanted, self._isolation_level, self._api_timeout_s)
+        return {each: answer.offset for each, answer in found.items() if answer is not None}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """For each partition the first record at or after a time (ms since 1970 UTC); None where there is none."""
+        wanted = {TopicPartition(*each): timestamp for each, timestamp in timestamps.items()}
+        return await list_offsets(self._cluster, wanted, self._isolation_level, self._api_timeout_s)
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """The high watermark that the last fetch told; None before the first."""
+        return self._state(partition).high_watermark
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the position is behind the end that this consumer may see, as the last fetch told; None before it."""
+        state = self._state(partition)
+        end = state.last_stable_offset if self._isolation_level else state.high_watermark
+        position = self.consumed_offsets().get(state.topic_partition)
+        return None if end is None or position is None else max(end - position.offset, 0)
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        return self._state(partition).last_stable_offset
+
+    async def partitions_for_topic(self, topic: str) -> set[int]:
+        """The partitions of a topic. ClientError UNKNOWN_TOPIC_OR_PARTITION when there is no such topic."""
+        view = await self._cluster.fetch_topics([topic])
+        return set(view.topics[topic].partitions)
+
+    async def topics(self) -> set[str]:
+        """All topics that this client may see."""
+        return set((await self._cluster.fetch_all_topics()).topics)
+
+    # reading
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """The next records by partition, of all assigned ones by default; {} when none came within `timeout_ms`.
+
+        Raises RecordDeserializationError (the position stays before the record: seek past it), NoOffsetForPartitionError and
+        ClientError of a partition that cannot be read; records before the trouble are returned first.
+        """
+        limit = self._max_poll_records if max_records is None else max_records
+        if limit < 1:
+            raise ValueError(f"max_records is {limit}; it must be at least 1")
+        await self._ensure_connected()
+        group = self._group
+        if group is None:
+            return await self._getmany(partitions, timeout_ms, limit)
+        await group.begin_poll()
+        try:
+            return await self._getmany(partitions, timeout_ms, limit)
+        finally:
+            group.end_poll()
+
+    async def _getmany(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float, limit: int
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        only = {self._state(each).topic_partition for each in partitions} or None
+        found = self._take(limit, only)
+        if not found and timeout_ms > 0:
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    while not found:
+                        await self._news()
+                        found = self._take(limit, only)
+            except TimeoutError:
+                pass
+        elif not found:
+            await asyncio.sleep(0)  # a caller that polls must not keep the fetcher from running
+        return found
+
+    async def poll(
+        self, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """`getmany` over all assigned partitions, by the name that kafka-python gives it."""
+        return await self.getmany(timeout_ms=timeout_ms, max_records=max_records)
+
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+        """The next record, however long it takes."""
+        while True:
+            found = await self.getmany(*partitions, timeout_ms=60_000, max_records=1)
+            for records in found.values():
+                return records[0]
+
+    def read_range(
+        self,
+        topic_partition: TopicPartition | tuple[str, int],
+        start: int,
+        end: int,
+        *,
+        columns: Collection[str] | None = None,
+        batch_rows: int = 65_536,
+    ) -> AsyncIterator[Any]:
+        """The records from offset `start` to before `end` as `pyarrow.RecordBatch`es of about `batch_rows` rows (`range_reader`).
+
+        Independent of assignment and positions. Columns: key, value, partition, offset, timestamp, timestamp_type, headers, or those
+        of them that are in `columns`. Waits for offsets that are not written yet, `default_api_timeout_ms` at most without news.
+        ClientError OFFSET_OUT_OF_RANGE, ClientTimeoutError; ImportError without pyarrow and numpy.
+        """
+        from kafkalite.client.consumer.range_reader import ALL_COLUMNS, RangeReader, RangeSettings
+
+        self._check_open()
+        settings = RangeSettings(
+            self._isolation_level,
+            self._check_crcs,
+            self._fetch_max_wait_ms,
+            self._api_timeout_s,
+            batch_rows=batch_rows,
+            columns=ALL_COLUMNS if columns is None else columns,
+        )
+        return RangeReader(self._cluster, TopicPartition(*topic_partition), settings).read(start, end)
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        if not self._iterated:
+            found: dict[TopicPartition, list[ConsumerRecord]] = {}
+            while not found:
+                found = await self.getmany(timeout_ms=60_000)
+            self._iterated = [record for records in reversed(found.values()) for record in reversed(records)]
+        return self._iterated.pop()
+
+    async def _ensure_connected(self) -> None:
+        self._check_open()
+        if self._fetching is None:
+            await self.connect()
+
+    async def _news(self) -> None:
+        await self._data.wait()
+        self._data.clear()
+        self._check_open()
+        if self._group is not None:
+            await self._group.settled()
+            self._check_open()
+
+    def _take(self, limit: int, only: set[TopicPartition] | None) -> dict[TopicPartition, list[ConsumerRecord]]:
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        try:
+            while limit > 0:
+                taken = self._buffer.take(limit, only)
+                if taken is None:
+                    break
+                state, records = taken
+                limit -= len(records)
+                found.setdefault(state.topic_partition, []).extend(records)
+        except ClientError:
+            if not found:
+                raise
+        self._fetcher.wake()
+        return found
+
+    def _decoders_of(self, topic: str) -> tuple[Deserializer | None, Deserializer | None]:
+        found = self._deserializers.get(topic)
+        if found is None:
+            found = deserializer_for(self._key_choice, topic), deserializer_for(self._value_choice, topic)
+            self._deserializers[topic] = found
+        return found
+
+    def statistics(self) -> dict[str, int]:
+        """What is buffered now, and the number of Fetch requests so far."""
+        return {
+            "buffered_bytes": self._buffer.buffered_bytes,
+            "fetch_requests": self._fetcher.requests,
+            "assigned_partitions": len(self._buffer.states),
+        }
+
+
+def committable(offsets: Mapping[TopicPartition, Committable]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets with notes, from what programs give: an offset, a pair of offset and note, or both as `OffsetAndMetadata`."""
+    found = {}
+    for each, given in offsets.items():
+        if isinstance(given, int):
+            found[TopicPartition(*each)] = OffsetAndMetadata(given)
+        elif isinstance(given, tuple):
+            found[TopicPartition(*each)] = OffsetAndMetadata(*given)
+        else:
+            found[TopicPartition(*each)] = given
+    return found
+
+
+def _tell(
+    done: asyncio.Task[None], offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None
+) -> None:
+    problem = ClientClosedError("the consumer") if done.cancelled() else done.exception()
+    if callback is not None:
+        callback(offsets, problem if isinstance(problem, Exception) else None)

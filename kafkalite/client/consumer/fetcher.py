@@ -1,0 +1,436 @@
+"""The task that keeps the fetch buffer filled: finds positions, fetches from the leaders, follows them when they change.
+
+One Fetch request per leader is in flight, with all partitions of that leader that want data. Memory is bounded by
+`prefetch_max_bytes` over buffered data and what the requests in flight may bring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kafkalite.client.cluster.client import ClusterClient, version_for
+from kafkalite.client.cluster.retry import is_retriable, is_retriable_code, is_stale_metadata
+from kafkalite.client.cluster.view import BrokerNode
+from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
+from kafkalite.client.consumer.fetch_session import ConsumerFetchSession, FetchPosition
+from kafkalite.client.consumer.offset_lookup import EARLIEST, list_offsets
+from kafkalite.client.consumer.truncation import EpochEnd, end_of_epoch
+from kafkalite.client.errors import (
+    ClientError,
+    ClientTimeoutError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    error_of,
+)
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.protocol.fetch_session_handler import SESSION_IS_OVER
+from kafkalite.types import NO_TOPIC_ID, TopicPartition
+
+log = logging.getLogger(__name__)
+
+_NEWEST_FETCH_BY_NAME = 12
+"""From version 13 on topics go by id (KIP-516)."""
+
+_SHORT_WAIT_MS = 20
+"""A leader's long poll is cut to this while one of its partitions waits for room: it must not wait for idle ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    """The part of the consumer's options that rules fetching; `reset_to` is a timestamp for ListOffsets, None for no reset."""
+
+    reset_to: int | None
+    isolation_level: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    prefetch_max_bytes: int
+    request_timeout_ms: int
+
+
+class Fetcher:
+    """See the module. `wake()` after every change; `run()` is the task's body; `on_data` is called when there is news to read."""
+
+    def __init__(
+        self, cluster: ClusterClient, buffer: FetchBuffer, settings: FetcherSettings, on_data: Callable[[], None]
+    ) -> None:
+        self._cluster = cluster
+        self._buffer = buffer
+        self._settings = settings
+        self._on_data = on_data
+        self._wake = asyncio.Event()
+        self._fetches: dict[int, asyncio.Task[None]] = {}
+        self._reserved_bytes = 0
+        self._stopped = False
+        self._begun: dict[int, int] = {}
+        self._resetting: asyncio.Task[None] | None = None
+        self._sessions: dict[int, ConsumerFetchSession] = {}
+        self._checks: set[asyncio.Task[None]] = set()
+        self.requests = 0
+        cluster.add_listener(self.wake)
+
+    def wake(self) -> None:
+        """Look again at what can be fetched."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._wake.clear()
+            self._begin_resets()
+            self._begin_checks(loop.time())
+            self._begin_fetches(loop.time())
+            try:
+                async with asyncio.timeout(self._until_next_retry_s(loop.time())):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def stop(self) -> None:
+        self._stopped = True
+        tasks = [*self._fetches.values(), *self._checks, *([self._resetting] if self._resetting else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _until_next_retry_s(self, now_s: float) -> float | None:
+        moments = [state.not_before_s for state in self._buffer.states.values() if state.not_before_s > now_s]
+        return max(min(moments) - now_s, 0.001) if moments else None
+
+    # positions
+
+    def _begin_resets(self) -> None:
+        if self._resetting is not None:
+            return
+        wanted: dict[PartitionState, int] = {}
+        for state in self._buffer.states.values():
+            if state.position is None and state.error is None and not state.awaits_committed:
+                if state.reset_to is None:
+                    state.reset_to = self._settings.reset_to
+                if state.reset_to is None:
+                    self._fail(state, NoOffsetForPartitionError(state.topic_partition, None))
+                else:
+                    wanted[state] = state.reset_to
+        if wanted:
+            self._resetting = asyncio.get_running_loop().create_task(self._reset(wanted))
+
+    async def _reset(self, wanted: dict[PartitionState, int]) -> None:
+        generations = {state: state.generation for state in wanted}
+        questions = {state.topic_partition: timestamp for state, timestamp in wanted.items()}
+        timeout_s = self._settings.request_timeout_ms / 1000
+        try:
+            found = await list_offsets(self._cluster, questions, self._settings.isolation_level, timeout_s)
+            nothing = [each for each, offset in found.items() if offset is None]
+            ends = (
+                await list_offsets(self._cluster, dict.fromkeys(nothing, -1), self._settings.isolation_level, timeout_s)
+                if nothing
+                else {}
+            )
+            for state, generation in generations.items():
+                offset = found[state.topic_partition] or ends[state.topic_partition]
+                if state.generation == generation and state.position is None and offset is not None:
+                    state.position = state.fetch_offset = offset.offset
+                    state.reset_to = None
+            self._on_data()
+        except ClientTimeoutError as problem:
+            log.warning("positions are not known yet: %s", problem)
+        except ClientError as problem:
+            for state in wanted:
+                self._fail(state, problem)
+        finally:
+            self._resetting = None
+            self.wake()
+
+    # truncation
+
+    def _begin_checks(self, now_s: float) -> None:
+        """A new leader may have another log (`truncation`): nothing is fetched from it before it was asked."""
+        for state in self._buffer.states.values():
+            known = self._cluster.view.partition(state.topic_partition)
+            if (
+                state.fetch_epoch < 0
+                or known is None
+                or known.leader_epoch <= max(state.fetch_epoch, state.checked_epoch)
+                or not self._buffer.wants_fetch(state, now_s)
+            ):
+                continue
+            state.checking = True
+            task = asyncio.get_running_loop().create_task(self._check(state, known.leader_epoch))
+            self._checks.add(task)
+            task.add_done_callback(self._checks.discard)
+
+    async def _check(self, state: PartitionState, leader_epoch: int) -> None:
+        generation, fetch_offset = state.generation, state.fetch_offset
+        try:
+            end = await end_of_epoch(self._cluster, state.topic_partition, state.fetch_epoch)
+            if generation == state.generation:
+                state.checked_epoch = leader_epoch
+                if end.end_offset < fetch_offset:
+                    self._truncated(state, end)
+        except (OSError, ClientError) as problem:
+            if isinstance(problem, ClientError) and problem.code == ErrorCode.UNSUPPORTED_VERSION:
+                state.checked_epoch = leader_epoch  # a broker that cannot tell is believed
+            elif is_retriable(problem):
+                self._later(state)
+            else:
+                self._fail(state, problem)
+        finally:
+            state.checking = False
+            self.wake()
+
+    def _truncated(self, state: PartitionState, end: EpochEnd) -> None:
+        """Go back to where the logs part. Records that the program has seen and that are gone are an error without a reset policy."""
+        if state.position is not None and 0 <= state.position <= end.end_offset:
+            self._buffer.seek(state.topic_partition, state.position, state.position_epoch)
+            return
+        problem = LogTruncationError(state.topic_partition, state.position, end.end_offset)
+        if self._settings.reset_to is None:
+            self._fail(state, problem)
+            return
+        log.warning("%s", problem)
+        if end.end_offset < 0:
+            self._buffer.seek_to_time(state.topic_partition, self._settings.reset_to)
+        else:
+            self._buffer.seek(state.topic_partition, end.end_offset, end.leader_epoch)
+
+    # fetching
+
+    def _begin_fetches(self, now_s: float) -> None:
+        if self._stopped:
+            return
+        view = self._cluster.view
+        by_leader: dict[int, list[PartitionState]] = {}
+        waits_for_room: set[int] = set()
+        for state in self._buffer.states.values():
+            leader = view.leader_of(state.topic_partition)
+            if state.buffered_bytes >= self._buffer.partition_bytes:
+                waits_for_room.add(leader)
+            if not self._buffer.wants_fetch(state, now_s) or self._begin_anew_if_made_anew(state):
+                continue
+            if leader in view.brokers:
+                by_leader.setdefault(leader, []).append(state)
+            else:
+                self._cluster.request_refresh()
+        # A fetch may take all the room there is: the leader that had it last is asked last.
+        for leader, states in sorted(by_leader.items(), key=lambda each: self._begun.get(each[0], 0)):
+            if leader in self._fetches:
+                continue
+            room_bytes = self._settings.prefetch_max_bytes - self._buffer.buffered_bytes - self._reserved_bytes
+            if room_bytes < self._settings.max_partition_fetch_bytes and (
+                self._buffer.buffered_bytes or self._reserved_bytes
+            ):
+                break
+            connection = self._cluster.open_connection(leader)
+            if connection is not None:
+                max_bytes = max(1, min(self._settings.fetch_max_bytes, room_bytes))
+                self._begin_fetch(leader, connection, states, max_bytes, leader in waits_for_room)
+
+    def _begin_anew_if_made_anew(self, state: PartitionState) -> bool:
+        """Whether the topic was deleted and made again (KIP-516): then it is read from its beginning once all of the old one was read.
+
+        Whatever auto_offset_reset says: the new topic's records are later than those read. NoOffsetForPartitionError without a policy.
+        """
+        topic = self._cluster.view.topics.get(state.topic_partition.topic)
+        if topic is None or topic.topic_id == NO_TOPIC_ID or topic.topic_id == state.topic_id:
+            return False
+        if state.topic_id == NO_TOPIC_ID:
+            state.topic_id = topic.topic_id
+            return False
+        if state.chunks:
+            return True
+        if self._settings.reset_to is None:
+            self._fail(state, NoOffsetForPartitionError(state.topic_partition, state.fetch_offset))
+        else:
+            log.info("topic %s was made anew; %s is read from its beginning", topic.name, state.topic_partition)
+            self._buffer.seek_to_time(state.topic_partition, EARLIEST)
+            self.wake()
+        return True
+
+    def _begin_fetch(
+        self, leader: int, connection: Connection, states: list[PartitionState], max_bytes: int, short: bool
+    ) -> None:
+        """Send the request at once: a reader that finds data does not let other tasks run, and the broker can work meanwhile."""
+        asked = {state.topic_partition: (state, state.generation, state.fetch_offset) for state in states}
+        wait_ms = min(_SHORT_WAIT_MS, self._settings.fetch_max_wait_ms) if short else self._settings.fetch_max_wait_ms
+        session = self._sessions.setdefault(leader, ConsumerFetchSession())
+        ids = self._topic_ids(states)
+        newest = _NEWEST_FETCH_BY_NAME if NO_TOPIC_ID in ids.values() else None
+        request = self._request(session, states, ids, max_bytes, wait_ms)
+        try:
+            version = version_for(connection, request, newest)
+            future = connection.send(request, version)
+        except (OSError, ClientError) as problem:
+            session.handler.reset()
+            self._not_fetched(states, problem)
+            return
+        self.requests += 1
+        self._begun[leader] = self.requests
+        self._reserved_bytes += max_bytes
+        for state in states:
+            state.fetching = True
+        timeout_s = (self._settings.request_timeout_ms + wait_ms) / 1000
+        answer = partial(connection.answer_to, request, future, timeout_s)
+        names = {topic_id: name for name, topic_id in ids.items()} if version > _NEWEST_FETCH_BY_NAME else None
+        task = self._fetch(leader, session, answer, names, asked, max_bytes)
+        self._fetches[leader] = asyncio.get_running_loop().create_task(task)
+
+    async def _fetch(
+        self,
+        leader: int,
+        session: ConsumerFetchSession,
+        answer: Callable[[], Awaitable[Any]],
+        names: dict[bytes, str] | None,
+        asked: dict[TopicPartition, tuple[PartitionState, int, int]],
+        max_bytes: int,
+    ) -> None:
+        states = [state for state, _, _ in asked.values()]
+        try:
+            response = await answer()
+            if response.error_code in SESSION_IS_OVER:
+                session.handler.reset(is_lost=True)
+                return
+            self._take_response(response, names, asked)
+            session.handler.answered(0 if names is None else response.session_id)
+        except (OSError, ClientError) as problem:
+            session.handler.reset()
+            self._not_fetched(states, problem)
+        finally:
+            self._reserved_bytes -= max_bytes
+            for state in states:
+                state.fetching = False
+            del self._fetches[leader]
+            self._begin_fetches(asyncio.get_running_loop().time())
+            self.wake()
+
+    def _not_fetched(self, states: list[PartitionState], problem: Exception) -> None:
+        self._cluster.request_refresh()
+        for state in states:
+            self._later(state)
+            if not is_retriable(problem):
+                self._fail(state, problem)
+
+    def _topic_ids(self, states: list[PartitionState]) -> dict[str, bytes]:
+        topics = self._cluster.view.topics
+        return {state.topic_partition.topic: topics[state.topic_partition.topic].topic_id for state in states}
+
+    def _request(
+        self,
+        session: ConsumerFetchSession,
+        states: list[PartitionState],
+        ids: dict[str, bytes],
+        max_bytes: int,
+        wait_ms: int,
+    ) -> Any:
+        m = messages.fetch_request
+        wanted = {}
+        for state in states:
+            known = self._cluster.view.partition(state.topic_partition)
+            epoch = known.leader_epoch if known else -1
+            wanted[state.topic_partition] = FetchPosition(ids[state.topic_partition.topic], state.fetch_offset, epoch)
+        part = session.request(wanted)
+        topics: dict[str, list[Any]] = {}
+        for each in part.named:
+            position = wanted[each]
+            topics.setdefault(each.topic, []).append(
+                m.FetchPartition(
+                    partition=each.partition,
+                    current_leader_epoch=position.leader_epoch,
+                    fetch_offset=position.fetch_offset,
+                    partition_max_bytes=self._settings.max_partition_fetch_bytes,
+                )
+            )
+        forgotten: dict[tuple[str, bytes], list[int]] = {}
+        for each, topic_id in part.forgotten:
+            forgotten.setdefault((each.topic, topic_id), []).append(each.partition)
+        return m.FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=self._settings.fetch_min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=self._settings.isolation_level,
+            session_id=part.session_id,
+            session_epoch=part.session_epoch,
+            topics=[
+                m.FetchTopic(topic=name, topic_id=ids[name], partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+            forgotten_topics_data=[
+                m.ForgottenTopic(topic=name, topic_id=topic_id, partitions=partitions)
+                for (name, topic_id), partitions in forgotten.items()
+            ],
+        )
+
+    def _take_response(
+        self,
+        response: Any,
+        names: dict[bytes, str] | None,
+        asked: dict[TopicPartition, tuple[PartitionState, int, int]],
+    ) -> None:
+        if response.error_code:
+            raise error_of(response.error_code, "fetching")
+        if response.node_endpoints:
+            nodes = [BrokerNode(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
+            self._cluster.view = self._cluster.view.with_brokers(nodes)
+        news = False
+        for topic in response.responses:
+            name = topic.topic if names is None else names.get(topic.topic_id)
+            for answer in topic.partitions:
+                question = asked.get(TopicPartition(name or "", answer.partition_index))
+                if question is not None:
+                    news = self._take_answer(*question, answer) or news
+        if news:
+            self._on_data()
+
+    def _take_answer(self, state: PartitionState, generation: int, fetch_offset: int, answer: Any) -> bool:
+        """Buffer what came, or deal with the error; is there something new to read?"""
+        code = answer.error_code
+        if code == ErrorCode.NONE:
+            try:
+                return self._buffer.add(state, generation, answer)
+            except KafkaError as problem:
+                context = f"fetching {state.topic_partition}"
+                self._fail(state, error_of(problem.code, context, problem.message))
+                return False
+        if generation != state.generation:
+            return False
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range(state, fetch_offset)
+        elif is_stale_metadata(code):
+            if answer.current_leader is not None:
+                view, leader = self._cluster.view, answer.current_leader
+                self._cluster.view = view.with_leader(state.topic_partition, leader.leader_id, leader.leader_epoch)
+            self._cluster.request_refresh()
+            self._later(state)
+        elif is_retriable_code(code):
+            self._later(state)
+        else:
+            self._fail(state, error_of(code, f"fetching {state.topic_partition}"))
+        return False
+
+    def _out_of_range(self, state: PartitionState, fetch_offset: int) -> None:
+        """Records below were deleted, or those above were lost: begin anew as the policy says, after what is buffered."""
+        if state.chunks:
+            self._later(state)
+        elif self._settings.reset_to is None:
+            self._fail(state, NoOffsetForPartitionError(state.topic_partition, fetch_offset))
+        else:
+            log.info("offset %d of %s is out of range; the position is reset", fetch_offset, state.topic_partition)
+            self._buffer.seek_to_time(state.topic_partition, self._settings.reset_to)
+
+    def _later(self, state: PartitionState) -> None:
+        state.failures += 1
+        delay_ms = self._cluster.retry.delay_ms(state.failures, self._cluster.chance())
+        state.not_before_s = asyncio.get_running_loop().time() + delay_ms / 1000
+
+    def _fail(self, state: PartitionState, problem: Exception) -> None:
+        """Keep an error for the reader, who gets it in place of records until a seek."""
+        state.error = problem
+        self._on_data()

@@ -1,0 +1,127 @@
+"""Offsets by time: earliest, latest, or the first at or after a timestamp, asked of the leaders (ListOffsets)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from kafkalite.client.cluster.client import ClusterClient
+from kafkalite.client.cluster.retry import is_retriable
+from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of
+from kafkalite.client.offsets import OffsetAndTimestamp
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+"""The record with the largest timestamp (KIP-734)."""
+
+_CONSUMER_REPLICA_ID = -1
+
+
+async def list_offsets(
+    cluster: ClusterClient, wanted: Mapping[TopicPartition, int], isolation_level: int, timeout_s: float
+) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    """For each partition the offset that its timestamp in `wanted` (ms, or LATEST, EARLIEST, MAX_TIMESTAMP) stands for.
+
+    None where no record is that young. Waits for leaders up to `timeout_s`, then raises ClientTimeoutError with the last
+    problem; an answer that no retry can change raises its ClientError at once.
+    """
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+    found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+    problem: Exception | None = None
+    failures = 0
+    cluster.watch_topics({each.topic for each in wanted})
+    if any(cluster.view.partition(each) is None for each in wanted):
+        await cluster.try_refresh()
+    while True:
+        missing = {each: timestamp for each, timestamp in wanted.items() if each not in found}
+        if not missing:
+            return found
+        round_problem = await _one_round(cluster, missing, isolation_level, found)
+        if round_problem is None:
+            continue
+        problem = round_problem
+        failures += 1
+        delay_s = cluster.retry.delay_ms(failures, cluster.chance()) / 1000
+        if loop.time() + delay_s >= deadline_s:
+            if isinstance(problem, ClientError) and problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise problem
+            raise ClientTimeoutError(f"no offsets within {timeout_s:g} s: {problem}") from problem
+        await asyncio.sleep(delay_s)
+        await cluster.try_refresh()
+
+
+async def _one_round(
+    cluster: ClusterClient,
+    missing: Mapping[TopicPartition, int],
+    isolation_level: int,
+    found: dict[TopicPartition, OffsetAndTimestamp | None],
+) -> Exception | None:
+    """Ask every leader once; fills `found`. The last problem that a retry may cure, or None; others are raised."""
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    for topic_partition, timestamp in missing.items():
+        by_leader.setdefault(cluster.view.leader_of(topic_partition), {})[topic_partition] = timestamp
+    problem: Exception | None = None
+    leaderless = by_leader.pop(-1, None)
+    if leaderless:
+        problem = _why_leaderless(cluster, next(iter(leaderless)))
+    questions = [_ask(cluster, leader, asked, isolation_level, found) for leader, asked in by_leader.items()]
+    for outcome in await asyncio.gather(*questions, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            if not isinstance(outcome, Exception) or not is_retriable(outcome):
+                raise outcome
+            problem = outcome
+        elif outcome is not None:
+            problem = outcome
+    return problem
+
+
+def _why_leaderless(cluster: ClusterClient, topic_partition: TopicPartition) -> ClientError:
+    code = cluster.view.topic_errors.get(topic_partition.topic, 0)
+    if not code and cluster.view.partition(topic_partition) is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return error_of(code or ErrorCode.LEADER_NOT_AVAILABLE, str(topic_partition))
+
+
+async def _ask(
+    cluster: ClusterClient,
+    leader: int,
+    asked: Mapping[TopicPartition, int],
+    isolation_level: int,
+    found: dict[TopicPartition, OffsetAndTimestamp | None],
+) -> Exception | None:
+    m = messages.list_offsets_request
+    topics: dict[str, list[Any]] = {}
+    for topic_partition, timestamp in asked.items():
+        known = cluster.view.partition(topic_partition)
+        epoch = known.leader_epoch if known else -1
+        topics.setdefault(topic_partition.topic, []).append(
+            m.ListOffsetsPartition(
+                partition_index=topic_partition.partition, current_leader_epoch=epoch, timestamp=timestamp
+            )
+        )
+    request = m.ListOffsetsRequest(
+        replica_id=_CONSUMER_REPLICA_ID,
+        isolation_level=isolation_level,
+        topics=[m.ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
+    )
+    response = await cluster.request(leader, request)
+    problem: Exception | None = None
+    for topic in response.topics:
+        for answer in topic.partitions:
+            topic_partition = TopicPartition(topic.name, answer.partition_index)
+            if answer.error_code:
+                error = error_of(answer.error_code, f"offsets of {topic_partition}")
+                if not error.retriable:
+                    raise error
+                problem = error
+            elif answer.offset < 0:
+                found[topic_partition] = None
+            else:
+                found[topic_partition] = OffsetAndTimestamp(answer.offset, answer.timestamp, answer.leader_epoch)
+    return problem

@@ -1,0 +1,151 @@
+"""Offsets `start` to `end` of one partition as Arrow record batches, without a consumer's assignment or position.
+
+Columns: key and value (binary), partition (int32), offset (int64), timestamp (milliseconds, UTC), timestamp_type (int32: 0 create time,
+1 log append time), headers (list of key and value). The next fetch is under way while a batch is decoded (`record_columns`). numpy and
+pyarrow are imported at the first call (extra `spark`).
+
+Gaps (compaction), control batches and aborted transactions leave no rows. Offsets that the log does not have any more are an error,
+never silently left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.client.cluster.client import ClusterClient
+from kafkalite.client.consumer.fetch_buffer import Chunk
+from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of
+from kafkalite.client.record_codec import BatchRecords
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import NO_TOPIC_ID, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow  # type: ignore[import-untyped]
+
+_NEWEST_FETCH_BY_NAME = 12
+
+ALL_COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestamp_type", "headers")
+
+
+@dataclass(frozen=True, slots=True)
+class RangeSettings:
+    """`fetch_bytes` is asked for at once; a record batch has about `batch_rows` rows, or fewer with `batch_bytes`.
+
+    Batches that fit into the processor's cache halve the time for a record of 100 B, measured with 2 MiB and 8 MiB.
+    """
+
+    isolation_level: int
+    check_crcs: bool
+    fetch_max_wait_ms: int
+    timeout_s: float
+    fetch_bytes: int = 8 * 1024 * 1024
+    batch_rows: int = 65_536
+    batch_bytes: int = 2 * 1024 * 1024
+    columns: Collection[str] = ALL_COLUMNS
+
+
+class RangeReader:
+    """See the module."""
+
+    def __init__(self, cluster: ClusterClient, topic_partition: TopicPartition, settings: RangeSettings) -> None:
+        self._cluster = cluster
+        self._topic_partition = topic_partition
+        self._settings = settings
+        self._what = f"reading {topic_partition}"
+
+    async def read(self, start: int, end: int) -> AsyncIterator[pyarrow.RecordBatch]:
+        """The records from `start` to before `end`, in order.
+
+        ClientError OFFSET_OUT_OF_RANGE when the log does not reach from `start`, ClientTimeoutError when no more comes within the
+        timeout, CORRUPT_MESSAGE and others as for consumers.
+        """
+        from kafkalite.client.consumer.record_columns import record_batch, schema_of
+
+        settings, schema = self._settings, schema_of(self._settings.columns)
+        gathered: list[BatchRecords] = []
+        rows = size_bytes = 0
+        position = start
+        fetching = self._begin(position) if position < end else None
+        try:
+            while fetching is not None:
+                chunk = await fetching
+                following = max(position, chunk.next_offset)
+                fetching = self._begin(following) if following < end else None
+                for batch in chunk.take_batches(position, settings.check_crcs):
+                    gathered.append(batch)
+                    rows += batch.header.records_count
+                    size_bytes += batch.header.size
+                    if rows >= settings.batch_rows or size_bytes >= settings.batch_bytes:
+                        if len(found := record_batch(gathered, start, end, schema)):
+                            yield found
+                        gathered, rows, size_bytes = [], 0, 0
+                position = following
+            if gathered and len(found := record_batch(gathered, start, end, schema)):
+                yield found
+        finally:
+            if fetching is not None:
+                fetching.cancel()
+                await asyncio.gather(fetching, return_exceptions=True)
+
+    def _begin(self, offset: int) -> asyncio.Task[Chunk]:
+        return asyncio.get_running_loop().create_task(self._fetch(offset))
+
+    async def _fetch(self, offset: int) -> Chunk:
+        """The next chunk with something from `offset` on; it waits for records that are not there yet."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._settings.timeout_s
+        size_bytes = self._settings.fetch_bytes
+        while True:
+            answer = await self._cluster.retrying(
+                lambda: self._fetch_once(offset, size_bytes), self._what, self._settings.timeout_s
+            )
+            if len(answer.records or b""):
+                aborted = [(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()]
+                chunk = Chunk(self._topic_partition, answer.records, aborted)
+                if chunk.headers and chunk.next_offset > offset:
+                    return chunk
+                raise ClientError(
+                    ErrorCode.MESSAGE_TOO_LARGE, f"{self._what}: the batch at {offset} does not fit into a fetch"
+                )
+            if loop.time() >= deadline_s:
+                raise ClientTimeoutError(
+                    f"{self._what}: nothing at offset {offset} within {self._settings.timeout_s:g} s; "
+                    f"the high watermark is {answer.high_watermark}"
+                )
+
+    async def _fetch_once(self, offset: int, size_bytes: int) -> Any:
+        m = messages.fetch_request
+        topic, partition = self._topic_partition
+        if self._cluster.watch_topics([topic]) or topic not in self._cluster.view.topics:
+            await self._cluster.wait_for_topic(topic, self._settings.timeout_s)
+        known = self._cluster.view.partition(self._topic_partition)
+        if known is None:
+            raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._what)
+        if known.leader < 0:
+            raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, self._what)
+        topic_id = self._cluster.view.topics[topic].topic_id
+        question = m.FetchPartition(
+            partition=partition,
+            current_leader_epoch=known.leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=size_bytes,
+        )
+        request = m.FetchRequest(
+            max_wait_ms=self._settings.fetch_max_wait_ms,
+            min_bytes=1,
+            max_bytes=size_bytes,
+            isolation_level=self._settings.isolation_level,
+            topics=[m.FetchTopic(topic=topic, topic_id=topic_id, partitions=[question])],
+        )
+        newest = _NEWEST_FETCH_BY_NAME if topic_id == NO_TOPIC_ID else None
+        response = await self._cluster.request(known.leader, request, max_version=newest)
+        answers = list(chain.from_iterable(each.partitions for each in response.responses))
+        code = response.error_code or (answers[0].error_code if answers else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if code:
+            raise error_of(code, f"{self._what} at offset {offset}")
+        return answers[0]

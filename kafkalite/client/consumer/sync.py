@@ -1,0 +1,214 @@
+"""`Consumer` for programs without asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from kafkalite.client.blocking.face import SyncFace
+from kafkalite.client.consumer.consumer import Committable, Consumer, OnCommit
+from kafkalite.client.options import options_from_config
+from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from kafkalite.types import TopicPartition
+
+
+class _ThreadedListener:
+    """A rebalance listener that may call the consumer: its methods run beside the loop."""
+
+    def __init__(self, listener: Any) -> None:
+        self._listener = listener
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._listener, name)
+
+        async def beside_the_loop(partitions: set[TopicPartition]) -> None:
+            await asyncio.get_running_loop().run_in_executor(None, method, partitions)
+
+        return beside_the_loop
+
+
+class SyncConsumer(SyncFace):
+    """`Consumer` for programs without asyncio; takes the same options. `for record in consumer` reads on and on."""
+
+    _core: Consumer
+
+    def __init__(self, *topics: str, **options: Any) -> None:
+        super().__init__(Consumer(*topics, **options))
+        self._iterated: deque[ConsumerRecord] = deque()
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], **options: Any) -> Self:
+        """A consumer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments."""
+        return cls(**{**options_from_config(Consumer, config), **options})
+
+    def _now(self, function: Callable[[], Any]) -> Any:
+        return self._running().call_function(function)
+
+    def subscribe(
+        self, topics: str | Iterable[str] = (), *, pattern: str | re.Pattern[str] | None = None, listener: Any = None
+    ) -> None:
+        """As `Consumer.subscribe`. The listener's methods run on a thread of their own, and may commit and seek."""
+        names = [topics] if isinstance(topics, str) else list(topics)
+        heard = None if listener is None else _ThreadedListener(listener)
+        self._now(lambda: self._core.subscribe(names, pattern=pattern, listener=heard))
+
+    def unsubscribe(self) -> None:
+        self._now(self._core.unsubscribe)
+
+    def subscription(self) -> set[str]:
+        return self._core.subscription()
+
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Positions without the records that `for` has not given yet."""
+        offsets: dict[TopicPartition, OffsetAndMetadata] = self._now(self._core.consumed_offsets)
+        for record in reversed(self._iterated):
+            if record.topic_partition in offsets:
+                offsets[record.topic_partition] = OffsetAndMetadata(record.offset)
+        return offsets
+
+    def commit(self, offsets: Mapping[TopicPartition, Committable] | None = None) -> None:
+        self._running().call(self._core.commit(self._consumed() if offsets is None else offsets))
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, Committable] | None = None, callback: OnCommit | None = None
+    ) -> None:
+        """`commit` without waiting; `callback` is called on the loop's thread."""
+        chosen = self._consumed() if offsets is None else offsets
+        self._now(lambda: self._core.commit_async(chosen, callback))
+
+    def committed(self, partition: TopicPartition) -> int | None:
+        return self._running().call(self._core.committed(partition))
+
+    def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return self._running().call(self._core.committed_offsets(partitions))
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        return self._core.lag(partition)
+
+    def close(self, timeout: float = 30.0, *, commit: bool = True) -> None:
+        """As `Consumer.close`; records that `for` has not given are not committed."""
+        if self._thread is not None and self._iterated:
+            self._unread(())
+        self._end(self._core.close(timeout, commit=commit))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(commit=kind is None)
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        wanted = list(partitions)
+        self._now(lambda: self._core.assign(wanted))
+        assigned = self._core.assignment()
+        self._iterated = deque(each for each in self._iterated if each.topic_partition in assigned)
+
+    def assignment(self) -> set[TopicPartition]:
+        return self._core.assignment()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self._unread(partitions)
+        self._now(lambda: self._core.pause(*partitions))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._now(lambda: self._core.resume(*partitions))
+
+    def paused(self) -> set[TopicPartition]:
+        return self._core.paused()
+
+    def _unread(self, partitions: Sequence[TopicPartition]) -> None:
+        """Records that `for` has not given yet are read again later."""
+        for each in {TopicPartition(*each) for each in partitions} or self.assignment():
+            offsets = [record.offset for record in self._iterated if record.topic_partition == each]
+            if offsets:
+                self._now(partial(self._core.seek, each, min(offsets)))
+                self._iterated = deque(record for record in self._iterated if record.topic_partition != each)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._unread([partition])
+        self._now(lambda: self._core.seek(partition, offset))
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        self._unread(partitions)
+        self._running().call(self._core.seek_to_beginning(*partitions))
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        self._unread(partitions)
+        self._running().call(self._core.seek_to_end(*partitions))
+
+    def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+        self._unread(partitions)
+        self._running().call(self._core.seek_to_time(timestamp_ms, *partitions))
+
+    def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
+        offsets = [record.offset for record in self._iterated if record.topic_partition == partition]
+        return min(offsets) if offsets else self._running().call(self._core.position(partition, timeout))
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._running().call(self._core.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._running().call(self._core.end_offsets(partitions))
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        return self._running().call(self._core.offsets_for_times(timestamps))
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        return self._core.highwater(partition)
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        return self._core.last_stable_offset(partition)
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        return self._running().call(self._core.partitions_for_topic(topic))
+
+    def topics(self) -> set[str]:
+        return self._running().call(self._core.topics())
+
+    def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        thread = self._running()
+        return thread.call(self._core.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records))
+
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[ConsumerRecord]]:
+        return self.getmany(timeout_ms=timeout_ms, max_records=max_records)
+
+    def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+        return self._running().call(self._core.getone(*partitions))
+
+    def read_range(
+        self,
+        topic_partition: TopicPartition | tuple[str, int],
+        start: int,
+        end: int,
+        *,
+        columns: Collection[str] | None = None,
+        batch_rows: int = 65_536,
+    ) -> Iterator[Any]:
+        """As `Consumer.read_range`; one hop between threads for each record batch."""
+        batches = self._core.read_range(topic_partition, start, end, columns=columns, batch_rows=batch_rows)
+
+        async def following() -> Any:
+            return await anext(batches, None)
+
+        while (batch := self._running().call(following())) is not None:
+            yield batch
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        while not self._iterated:
+            for records in self.getmany(timeout_ms=60_000).values():
+                self._iterated += records
+        return self._iterated.popleft()
+
+    def statistics(self) -> dict[str, int]:
+        return self._core.statistics()

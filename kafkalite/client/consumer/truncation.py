@@ -1,0 +1,49 @@
+"""Whether the log still has what was read: the end of a leader epoch, asked of the present leader (OffsetForLeaderEpoch, KIP-320).
+
+After an unclean election the new leader's log may lack records that this consumer has seen, and have others at their offsets. A leader that
+knows the epoch of the last record read tells where that epoch ends in its log: below the position, the log was truncated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalite.client.cluster.client import ClusterClient
+from kafkalite.client.cluster.retry import is_stale_metadata
+from kafkalite.client.errors import error_of
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+_CONSUMER_REPLICA_ID = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """The largest leader epoch up to the one asked for, and the offset behind it; -1 for both when the leader has none."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+async def end_of_epoch(cluster: ClusterClient, topic_partition: TopicPartition, leader_epoch: int) -> EpochEnd:
+    """Ask the leader. ClientError (retriable ones with a refresh of the metadata under way), ConnectionError, TimeoutError."""
+    m = messages.offset_for_leader_epoch_request
+    known = cluster.view.partition(topic_partition)
+    if known is None or known.leader not in cluster.view.brokers:
+        cluster.request_refresh()
+        raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"checking the position in {topic_partition}")
+    question = m.OffsetForLeaderPartition(
+        partition=topic_partition.partition, current_leader_epoch=known.leader_epoch, leader_epoch=leader_epoch
+    )
+    request = m.OffsetForLeaderEpochRequest(
+        replica_id=_CONSUMER_REPLICA_ID,
+        topics=[m.OffsetForLeaderTopic(topic=topic_partition.topic, partitions=[question])],
+    )
+    response = await cluster.request(known.leader, request)
+    answer = response.topics[0].partitions[0]
+    if answer.error_code:
+        if is_stale_metadata(answer.error_code):
+            cluster.request_refresh()
+        raise error_of(answer.error_code, f"checking the position in {topic_partition}")
+    return EpochEnd(answer.leader_epoch, answer.end_offset)

@@ -1,0 +1,1 @@
+"""Membership in a consumer group: its protocol, assignors, session and committed offsets."""

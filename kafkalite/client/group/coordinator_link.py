@@ -1,0 +1,97 @@
+"""The way to a group's coordinator: finding it, and connections that no other request waits on.
+
+Brokers answer the requests of a connection one after another, and a JoinGroup may take minutes. So membership, heartbeats with
+commits, and everything else of the client each have a connection of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from typing import Any
+
+from kafkalite.client.cluster.client import ClusterClient, version_for
+from kafkalite.client.errors import ClientClosedError, error_of
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+
+_GROUP = 0
+"""The key type of groups in FindCoordinator; 1 is for transactions."""
+
+
+class Lane(Enum):
+    """Which of the connections a request takes."""
+
+    MEMBERSHIP = "membership"
+    OFFSETS = "offsets"
+
+
+class CoordinatorLink:
+    """See the module. `forget()` after an answer that says that the coordinator is another broker."""
+
+    def __init__(self, cluster: ClusterClient, group_id: str) -> None:
+        self.group_id = group_id
+        self._cluster = cluster
+        self._address: tuple[str, int] | None = None
+        self._finding: asyncio.Task[tuple[str, int]] | None = None
+        self._connections: dict[Lane, Connection] = {}
+        self._opening: dict[Lane, asyncio.Lock] = {lane: asyncio.Lock() for lane in Lane}
+        self._closed = False
+
+    async def request(self, message: Any, lane: Lane, timeout_s: float) -> Any:
+        """Send `message` to the coordinator. ConnectionError, TimeoutError, ClientError; all but refusals forget the coordinator."""
+        try:
+            connection = await self._connection(lane)
+            return await connection.request(message, version_for(connection, message), timeout_s)
+        except OSError:
+            self.forget()
+            raise
+
+    def forget(self) -> None:
+        """Look the coordinator up again before the next request; requests in flight stay where they are."""
+        self._address = None
+
+    def close(self) -> None:
+        self._closed = True
+        if self._finding is not None:
+            self._finding.cancel()
+        for connection in self._connections.values():
+            connection.close()
+
+    async def _connection(self, lane: Lane) -> Connection:
+        async with self._opening[lane]:
+            address = await self._coordinator()
+            connection = self._connections.get(lane)
+            if connection is not None and not connection.closed and (connection.host, connection.port) == address:
+                return connection
+            if connection is not None:
+                connection.close()
+            connection = self._connections[lane] = await self._cluster.open_separate(*address)
+            if self._closed:
+                connection.close()
+                raise ClientClosedError("the consumer")
+            return connection
+
+    async def _coordinator(self) -> tuple[str, int]:
+        if self._closed:
+            raise ClientClosedError("the consumer")
+        if self._address is None:
+            if self._finding is None:
+                self._finding = asyncio.get_running_loop().create_task(self._find())
+            await asyncio.shield(self._finding)
+        if self._address is None:
+            raise ConnectionError(f"the coordinator of group {self.group_id} has just changed")
+        return self._address
+
+    async def _find(self) -> tuple[str, int]:
+        m = messages.find_coordinator_request
+        try:
+            request = m.FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[self.group_id])
+            found = (await self._cluster.request_any(request)).coordinators[0]
+            if found.error_code:
+                context = f"finding the coordinator of group {self.group_id}"
+                raise error_of(found.error_code, context, found.error_message)
+            self._address = found.host, found.port
+            return self._address
+        finally:
+            self._finding = None

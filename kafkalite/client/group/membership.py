@@ -1,0 +1,542 @@
+"""A member of a consumer group, as a state machine: answers and time in, requests and orders out. Pure.
+
+The life of a member (KIP-62, KIP-345, KIP-394, KIP-429):
+
+    out → joining → [leading →] syncing → stable → joining again when the group rebalances
+
+Two callers drive it. One carries out steps, one at a time: `next_step(now_ms)` says what is to be done, and the caller reports back by
+the method that the step names. The other sends heartbeats: `next_heartbeat(now_ms)`. Both go on while the program is busy.
+
+Invariants:
+- What the member owns changes only by `revoked`, `lost` and a step `Assign`; between a step `Revoke` or `Lose` and its report the
+  machine asks for nothing else but heartbeats.
+- Eager members own nothing while they join. Cooperative ones keep what they own, and join once more after giving something up.
+- An answer that belongs to another generation or member id than the present one changes nothing.
+- A member that was fenced (FENCED_INSTANCE_ID) or refused for good stops: `failure` has the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from kafkalite.client.errors import ClientError, error_of
+from kafkalite.client.group.assignors import Assignor
+from kafkalite.client.group.consumer_protocol import (
+    NO_GENERATION,
+    PROTOCOL_TYPE,
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kafkalite.errors import ErrorCode, ensure
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+NO_MEMBER = ""
+
+
+class MemberState(Enum):
+    """Where a member is in its life."""
+
+    OUT = "out"
+    JOINING = "joining"
+    LEADING = "leading"
+    SYNCING = "syncing"
+    STABLE = "stable"
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipSettings:
+    """The part of the consumer's options that rules membership; `max_poll_interval_ms` is also the rebalance timeout."""
+
+    group_id: str
+    assignors: Sequence[Assignor]
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    retry_backoff_ms: float = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send `message` to the coordinator; report by `answered` or `unanswered`."""
+
+    message: Any
+    timeout_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Find the number of partitions of `topics`; report by `lead`."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Stop reading `partitions` after committing; report by `revoked`."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """`partitions` belong to somebody else by now, nothing can be committed; report by `lost`."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Begin to read `added`, beside what is owned already; nothing to report."""
+
+    added: tuple[TopicPartition, ...]
+
+
+Step = Send | Lead | Revoke | Lose | Assign
+
+_COORDINATOR_GONE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+_GENERATION_GONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_JOIN_MARGIN_MS = 5_000
+"""How much longer than the rebalance timeout a JoinGroup may take."""
+
+
+class Membership:
+    """See the module. `member_id` and `generation` are what the coordinator gave.
+
+    `tenures` has the partitions that are read now, each with the assignment that brought it: whoever gave a partition up, or lost it,
+    and has it again, has another tenure. The mapping is never changed, only replaced, so it can be kept as a picture of a moment.
+    """
+
+    def __init__(self, settings: MembershipSettings, request_timeout_ms: float = 30_000) -> None:
+        self.settings = settings
+        self.cooperative = all(each.cooperative for each in settings.assignors)
+        self.state = MemberState.OUT
+        self.member_id = NO_MEMBER
+        self.generation = NO_GENERATION
+        self.protocol_name: str | None = None
+        self.topics: tuple[str, ...] = ()
+        self.tenures: Mapping[TopicPartition, int] = {}
+        self.is_leader = False
+        self.group_topics: frozenset[str] = frozenset()
+        self.coordinator_lost = False
+        self.failure: ClientError | None = None
+        self.stalled = False
+        self.rejoins = 0
+        self._request_timeout_ms = request_timeout_ms
+        self._last_assignment: tuple[TopicPartition, ...] = ()
+        self._last_generation = NO_GENERATION
+        self._rejoin_reason: str | None = None
+        self._prepared = False
+        self._waits_for_report = False
+        self._in_flight: Any = None
+        self._to_lose: tuple[TopicPartition, ...] = ()
+        self._to_assign: tuple[TopicPartition, ...] | None = None
+        self._to_revoke: tuple[TopicPartition, ...] = ()
+        self._members: dict[str, Subscription] = {}
+        self._assignments: dict[str, list[TopicPartition]] = {}
+        self._not_before_ms = 0.0
+        self._last_poll_ms = 0.0
+        self._heartbeat_in_flight = False
+        self._next_heartbeat_ms = 0.0
+        self._session_ends_ms = 0.0
+
+    # what the program wants
+
+    def subscribe(self, topics: Sequence[str], now_ms: float) -> None:
+        """Be a member that reads `topics`; none: give up everything and leave."""
+        if not self.topics:
+            self._last_poll_ms = now_ms
+        if set(topics) != set(self.topics):
+            self.topics = tuple(topics)
+            self.rejoin("the subscription changed")
+
+    def rejoin(self, reason: str) -> None:
+        """Let the group rebalance: topics or partitions are there that were not."""
+        self._rejoin_reason = reason
+
+    def polled(self, now_ms: float) -> None:
+        """The program asked for records: it is alive, for `max_poll_interval_ms` from now."""
+        self._last_poll_ms = now_ms
+        if self.stalled:
+            self.stalled = False
+            self.rejoin("the program polls again")
+
+    @property
+    def is_stable(self) -> bool:
+        """Is the present assignment the group's, as far as is known?"""
+        return self.state is MemberState.STABLE and self._rejoin_reason is None and self._to_assign is None
+
+    @property
+    def is_member(self) -> bool:
+        """Does the coordinator know this member, in a generation?"""
+        return self.generation != NO_GENERATION and self.member_id != NO_MEMBER
+
+    @property
+    def owned(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are read now, in the order in which they came."""
+        return tuple(self.tenures)
+
+    def still_in(self, tenures: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]) -> bool:
+        """Has none of `partitions` that was read at the time of `tenures` been given up since?"""
+        return all(each not in tenures or self.tenures.get(each) == tenures[each] for each in partitions)
+
+    # steps
+
+    def next_step(self, now_ms: float) -> Step | None:
+        """What is to be done now; None while there is nothing, or a report is awaited."""
+        if self._waits_for_report:
+            return None
+        if self._to_lose:
+            return self._reported(Lose(self._to_lose))
+        if self.failure is not None or self.stalled or now_ms < self._not_before_ms:
+            return None
+        if not self.topics:
+            return self._step_out()
+        if self.state is MemberState.STABLE and self._to_revoke:
+            return self._reported(Revoke(self._to_revoke))
+        if self.state is MemberState.STABLE and self._to_assign is not None:
+            added, self._to_assign = self._to_assign, None
+            self.tenures = {**self.tenures, **dict.fromkeys(added, self.rejoins)}
+            return Assign(added)
+        if self.state is MemberState.OUT or (self.state is MemberState.STABLE and self._rejoin_reason is not None):
+            return self._step_join()
+        if self.state is MemberState.LEADING:
+            return self._reported(Lead(self.group_topics))
+        if self.state is MemberState.SYNCING:
+            return self._sent(self._sync_request(), self._request_timeout_ms + self.settings.max_poll_interval_ms)
+        return None
+
+    def next_event_ms(self) -> float:
+        """When `next_step` may have something new without a report."""
+        return self._not_before_ms
+
+    def _reported(self, step: Step) -> Step:
+        self._waits_for_report = True
+        return step
+
+    def _sent(self, message: Any, timeout_ms: float) -> Send:
+        self._in_flight = message
+        self._waits_for_report = True
+        return Send(message, timeout_ms)
+
+    def _step_out(self) -> Step | None:
+        if self.owned:
+            self._to_revoke = self.owned
+            return self._reported(Revoke(self.owned))
+        if self.member_id != NO_MEMBER:
+            message = self.leave_request("the consumer unsubscribed")
+            self._reset(forget_member=True)
+            self._rejoin_reason = None
+            if message is not None:
+                return self._sent(message, self._request_timeout_ms)
+        return None
+
+    def _step_join(self) -> Step:
+        if not self._prepared:
+            self._prepared = True
+            kept = set(self.topics)
+            gone = self.owned if not self.cooperative else tuple(p for p in self.owned if p.topic not in kept)
+            if gone:
+                self._to_revoke = gone
+                return self._reported(Revoke(gone))
+        self.state = MemberState.JOINING
+        timeout_ms = max(self._request_timeout_ms, self.settings.max_poll_interval_ms + _JOIN_MARGIN_MS)
+        message = self._join_request()
+        self._rejoin_reason = None
+        return self._sent(message, timeout_ms)
+
+    def revoked(self) -> None:
+        """The step `Revoke` is done."""
+        self._waits_for_report = False
+        gone, self._to_revoke = self._to_revoke, ()
+        self._without(gone)
+
+    def lost(self) -> None:
+        """The step `Lose` is done."""
+        self._waits_for_report = False
+        gone, self._to_lose = self._to_lose, ()
+        self._without(gone)
+
+    def _without(self, gone: Iterable[TopicPartition]) -> None:
+        ended = set(gone)
+        self.tenures = {each: tenure for each, tenure in self.tenures.items() if each not in ended}
+
+    def lead(self, partition_counts: Mapping[str, int]) -> None:
+        """The step `Lead` is done: assign the partitions of the topics that exist."""
+        self._waits_for_report = False
+        if self.state is not MemberState.LEADING:
+            return
+        assignor = self._assignor(self.protocol_name)
+        counts = {topic: count for topic, count in partition_counts.items() if topic in self.group_topics and count}
+        self._assignments = assignor.assign(counts, self._members)
+        self.state = MemberState.SYNCING
+
+    def answered(self, response: Any, now_ms: float) -> None:
+        """The answer to the request of the last `Send`."""
+        message, self._in_flight = self._in_flight, None
+        self._waits_for_report = False
+        if isinstance(message, messages.join_group_request.JoinGroupRequest):
+            self._joined(message, response, now_ms)
+        elif isinstance(message, messages.sync_group_request.SyncGroupRequest):
+            self._synced(message, response, now_ms)
+
+    def unanswered(self, now_ms: float) -> None:
+        """The request of the last `Send` got no answer: the coordinator may be another one by now."""
+        self._in_flight = None
+        self._waits_for_report = False
+        self._coordinator_gone(now_ms)
+
+    # joining
+
+    def _join_request(self) -> Any:
+        m = messages.join_group_request
+        return m.JoinGroupRequest(
+            group_id=self.settings.group_id,
+            session_timeout_ms=self.settings.session_timeout_ms,
+            rebalance_timeout_ms=self.settings.max_poll_interval_ms,
+            member_id=self.member_id,
+            group_instance_id=self.settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                m.JoinGroupRequestProtocol(name=each.name, metadata=encode_subscription(self._subscription(each)))
+                for each in self.settings.assignors
+            ],
+            reason=self._rejoin_reason,
+        )
+
+    def _subscription(self, assignor: Assignor) -> Subscription:
+        user_data = assignor.user_data(self._last_assignment, self._last_generation)
+        return Subscription(tuple(sorted(self.topics)), user_data, self.owned, self.generation)
+
+    def _joined(self, request: Any, response: Any, now_ms: float) -> None:
+        if self.state is not MemberState.JOINING or request.member_id != self.member_id:
+            return
+        code = response.error_code
+        self.state = MemberState.OUT
+        if code == ErrorCode.NONE:
+            self._enter_generation(response, now_ms)
+            return
+        self.rejoin(f"joining failed: {_name(code)}")
+        if code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
+        elif code in _GENERATION_GONE:
+            self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
+        elif code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._wait(now_ms)
+        else:
+            self._refused(code, "joining", now_ms)
+
+    def _enter_generation(self, response: Any, now_ms: float) -> None:
+        self.member_id, self.generation = response.member_id, response.generation_id
+        self.protocol_name = response.protocol_name
+        self.is_leader = response.leader == response.member_id
+        self._prepared = False
+        self._heard(now_ms)
+        self._assignments, self._members = {}, {}
+        self.state = MemberState.SYNCING
+        if not self.is_leader:
+            self.group_topics = frozenset(self.topics)
+            return
+        try:
+            self._members = {
+                each.member_id: decode_subscription(each.metadata, each.group_instance_id) for each in response.members
+            }
+        except ValueError as problem:
+            self._fail(ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"a member's subscription: {problem}"))
+            return
+        self.group_topics = frozenset(topic for each in self._members.values() for topic in each.topics)
+        if not response.skip_assignment:
+            self.state = MemberState.LEADING
+
+    def _assignor(self, name: str | None) -> Assignor:
+        found = next((each for each in self.settings.assignors if each.name == name), None)
+        ensure(found is not None, f"the coordinator chose {name}, which this member did not offer")
+        return found  # type: ignore[return-value]
+
+    # syncing
+
+    def _sync_request(self) -> Any:
+        m = messages.sync_group_request
+        return m.SyncGroupRequest(
+            group_id=self.settings.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self.protocol_name,
+            assignments=[
+                m.SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(Assignment(tuple(given))))
+                for member, given in self._assignments.items()
+            ],
+        )
+
+    def _synced(self, request: Any, response: Any, now_ms: float) -> None:
+        present = (self.generation, self.member_id)
+        if self.state is not MemberState.SYNCING or (request.generation_id, request.member_id) != present:
+            return
+        code = response.error_code
+        if code == ErrorCode.NONE:
+            self._take_assignment(response.assignment, now_ms)
+            return
+        self.state = MemberState.OUT
+        self.rejoin(f"synchronizing failed: {_name(code)}")
+        if code in _GENERATION_GONE:
+            self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
+        elif code != ErrorCode.REBALANCE_IN_PROGRESS:
+            self._refused(code, "synchronizing", now_ms)
+
+    def _take_assignment(self, data: bytes, now_ms: float) -> None:
+        try:
+            given = decode_assignment(data).partitions
+        except ValueError as problem:
+            self._fail(ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the assignment cannot be read: {problem}"))
+            return
+        self.state = MemberState.STABLE
+        self.rejoins += 1
+        self._heard(now_ms)
+        self._last_assignment, self._last_generation = given, self.generation
+        owned, new = set(self.owned), set(given)
+        self._to_revoke = tuple(each for each in self.owned if each not in new)
+        self._to_assign = tuple(each for each in given if each not in owned)
+        if self._to_revoke:
+            self.rejoin("partitions were given up for others")
+
+    # heartbeats
+
+    def next_heartbeat(self, now_ms: float) -> Any:
+        """The Heartbeat that is due, a LeaveGroup when the program did not poll for too long, or None."""
+        if self._heartbeat_in_flight or not self.is_member or self.failure is not None or self.stalled:
+            return None
+        if now_ms - self._last_poll_ms > self.settings.max_poll_interval_ms:
+            return self._stall()
+        if self.state not in (MemberState.STABLE, MemberState.LEADING, MemberState.SYNCING):
+            return None
+        if now_ms >= self._session_ends_ms:
+            self.coordinator_lost = True
+            self._session_ends_ms = now_ms + self.settings.session_timeout_ms
+        if now_ms < self._next_heartbeat_ms:
+            return None
+        self._heartbeat_in_flight = True
+        return messages.heartbeat_request.HeartbeatRequest(
+            group_id=self.settings.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.settings.group_instance_id,
+        )
+
+    def next_heartbeat_ms(self) -> float:
+        """When to ask `next_heartbeat` again."""
+        return min(self._next_heartbeat_ms, self._last_poll_ms + self.settings.max_poll_interval_ms + 1)
+
+    def heartbeat_answered(self, request: Any, response: Any, now_ms: float) -> None:
+        """The answer to a message of `next_heartbeat`; None for one that got none."""
+        if not isinstance(request, messages.heartbeat_request.HeartbeatRequest):
+            return
+        self._heartbeat_in_flight = False
+        if response is None:
+            self.coordinator_lost = True
+            self._next_heartbeat_ms = now_ms + self.settings.retry_backoff_ms
+            return
+        self._next_heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
+        if (request.generation_id, request.member_id) != (self.generation, self.member_id):
+            return
+        code = response.error_code
+        if code == ErrorCode.NONE:
+            self._heard(now_ms)
+        elif code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._heard(now_ms)
+            if self.state is MemberState.STABLE:
+                self.rejoin("the group rebalances")
+        elif code in _GENERATION_GONE:
+            self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
+            self.rejoin(f"heartbeat failed: {_name(code)}")
+        elif code in _COORDINATOR_GONE:
+            self.coordinator_lost = True
+            self._next_heartbeat_ms = now_ms + self.settings.retry_backoff_ms
+        elif code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            self._next_heartbeat_ms = now_ms + self.settings.retry_backoff_ms
+        else:
+            self._refused(code, "heartbeat", now_ms)
+
+    def _heard(self, now_ms: float) -> None:
+        self._next_heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
+        self._session_ends_ms = now_ms + self.settings.session_timeout_ms
+
+    def _stall(self) -> Any:
+        message = self.leave_request("the program did not poll within max_poll_interval_ms")
+        self.stalled = True
+        self._out(forget_member=self.settings.group_instance_id is None)
+        return message
+
+    def leave_request(self, reason: str) -> Any:
+        """The LeaveGroup of this member; None for static members, whose place is kept for them (KIP-345), and non-members."""
+        if self.settings.group_instance_id is not None or self.member_id == NO_MEMBER:
+            return None
+        m = messages.leave_group_request
+        member = m.MemberIdentity(member_id=self.member_id, reason=reason)
+        return m.LeaveGroupRequest(group_id=self.settings.group_id, members=[member])
+
+    # what goes wrong
+
+    def commit_refused(self, code: int, generation: int, member_id: str) -> None:
+        """A commit was answered with an error of membership."""
+        if (generation, member_id) != (self.generation, self.member_id) or not self.is_member:
+            return
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            if self.state is MemberState.STABLE:
+                self.rejoin("the group rebalances")
+        elif code in _GENERATION_GONE:
+            self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
+            self.rejoin(f"committing failed: {_name(code)}")
+        elif code == ErrorCode.FENCED_INSTANCE_ID:
+            self._fail(error_of(code, f"group {self.settings.group_id}, committing"))
+
+    def _refused(self, code: int, doing: str, now_ms: float) -> None:
+        if code in _COORDINATOR_GONE:
+            self._coordinator_gone(now_ms)
+        elif code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            self._wait(now_ms)
+        else:
+            self._fail(error_of(code, f"group {self.settings.group_id}, {doing}"))
+
+    def _coordinator_gone(self, now_ms: float) -> None:
+        self.coordinator_lost = True
+        if self.state is MemberState.JOINING:
+            self.state = MemberState.OUT
+        self._wait(now_ms)
+
+    def _wait(self, now_ms: float) -> None:
+        self._not_before_ms = now_ms + self.settings.retry_backoff_ms
+
+    def _out(self, forget_member: bool) -> None:
+        """The group went on without this member: what it owned is lost."""
+        self._to_lose = self.owned
+        self._reset(forget_member)
+
+    def _reset(self, forget_member: bool) -> None:
+        self.state = MemberState.OUT
+        self.generation = NO_GENERATION
+        self.is_leader = False
+        self._prepared = False
+        self._to_assign, self._to_revoke = None, ()
+        if forget_member:
+            self.member_id = NO_MEMBER
+
+    def _fail(self, problem: ClientError) -> None:
+        self._out(forget_member=False)
+        self.failure = problem
+
+
+def _name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -1,0 +1,185 @@
+"""Committed offsets: OffsetCommit and OffsetFetch at the group's coordinator, tried again while that can help."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from kafkalite.client.cluster.client import ClusterClient
+from kafkalite.client.errors import ClientError, CommitFailedError, error_of
+from kafkalite.client.group.consumer_protocol import NO_GENERATION
+from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
+from kafkalite.client.group.membership import Membership
+from kafkalite.client.records import OffsetAndMetadata
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+_COORDINATOR_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+_MEMBERSHIP = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+_WORTH_ANOTHER_TRY = frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+WaitForGroup = Callable[[Iterable[TopicPartition]], Awaitable[bool]]
+"""Wait until the group is stable again; are all the partitions still this member's?"""
+
+
+class GroupOffsets:
+    """See the module. `membership` is None for a consumer whose partitions were assigned by hand."""
+
+    def __init__(
+        self, cluster: ClusterClient, link: CoordinatorLink, request_timeout_s: float, isolation_level: int
+    ) -> None:
+        self.membership: Membership | None = None
+        self._cluster = cluster
+        self._link = link
+        self._request_timeout_s = request_timeout_s
+        self._require_stable = isolation_level == 1
+        self._commits_in_order = asyncio.Lock()
+
+    # commit
+
+    async def commit(
+        self,
+        offsets: Offsets,
+        timeout_s: float,
+        wait_for_group: WaitForGroup | None = None,
+        tenures: Mapping[TopicPartition, int] | None = None,
+        *,
+        without_deleted: bool = False,
+    ) -> None:
+        """Commit `offsets`. CommitFailedError when the partitions are another member's by now, ClientTimeoutError, ClientError.
+
+        While the group rebalances, `wait_for_group` decides whether it is worth waiting; without it that is a CommitFailedError.
+        `tenures` is the membership's at the time of reading, by default now: what was given up since is not committed, because another
+        member may have had it meanwhile, and the group's offset would go back. The coordinator cannot see that: to it this is
+        a member of the present generation. `without_deleted` leaves out topics that metadata does not know: an offset there is of no use,
+        and the coordinator's UNKNOWN_TOPIC_OR_PARTITION, which may mean that it has not heard of a new topic yet, would be tried again
+        until the time is over.
+        """
+        if not offsets:
+            return
+
+        member = self.membership
+        if tenures is None:
+            tenures = member.tenures if member is not None else {}
+
+        async def attempt() -> None:
+            while True:
+                if member is not None and not member.still_in(tenures, offsets):
+                    raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._link.group_id)
+                code = await self._commit_once(self._of_topics_that_are(offsets) if without_deleted else offsets)
+                if code != ErrorCode.REBALANCE_IN_PROGRESS:
+                    break
+                if wait_for_group is None or not await wait_for_group(offsets):
+                    raise CommitFailedError(ErrorCode.REBALANCE_IN_PROGRESS, self._link.group_id)
+            if code:
+                self._refuse(code, f"committing offsets of group {self._link.group_id}")
+
+        # In the order of the calls: of two under way, the older might succeed last, after another try, and the offset would go back.
+        async with self._commits_in_order:
+            await self._cluster.retrying(attempt, f"committing offsets of group {self._link.group_id}", timeout_s)
+
+    def _of_topics_that_are(self, offsets: Offsets) -> Offsets:
+        known = self._cluster.view.topics
+        return {each: offset for each, offset in offsets.items() if each.topic in known}
+
+    async def _commit_once(self, offsets: Offsets) -> int:
+        """The first error code of the answer, 0 for none."""
+        if not offsets:
+            return 0
+        m = messages.offset_commit_request
+        member = self.membership
+        grouped = member is not None and bool(member.topics)
+        generation = member.generation if member is not None and grouped else NO_GENERATION
+        member_id = member.member_id if member is not None and grouped else ""
+        if grouped and generation == NO_GENERATION:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        topics: dict[str, list[Any]] = {}
+        for (topic, partition), offset in offsets.items():
+            topics.setdefault(topic, []).append(
+                m.OffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        request = m.OffsetCommitRequest(
+            group_id=self._link.group_id,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=member.settings.group_instance_id if member is not None and grouped else None,
+            topics=[m.OffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+        )
+        response = await self._link.request(request, Lane.OFFSETS, self._request_timeout_s)
+        codes = (each.error_code for topic in response.topics for each in topic.partitions)
+        code: int = next((each for each in codes if each), 0)
+        if member is not None and code in _MEMBERSHIP:
+            member.commit_refused(code, generation, member_id)
+        return code
+
+    def _refuse(self, code: int, doing: str) -> None:
+        if code in _COORDINATOR_MOVED:
+            self._link.forget()
+        if code in _MEMBERSHIP:
+            raise CommitFailedError(ErrorCode(code), self._link.group_id)
+        raise error_of(code, doing)
+
+    # fetch
+
+    async def fetch(
+        self, partitions: Iterable[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group committed for each partition, None for nothing. ClientTimeoutError, ClientError."""
+        wanted = list(partitions)
+        if not wanted:
+            return {}
+        topics: dict[str, list[int]] = {}
+        for topic, partition in wanted:
+            topics.setdefault(topic, []).append(partition)
+        what = f"fetching committed offsets of group {self._link.group_id}"
+
+        async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
+            return await self._fetch_once(topics, what)
+
+        found = await self._cluster.retrying(attempt, what, timeout_s)
+        return {each: found.get(each) for each in wanted}
+
+    async def _fetch_once(
+        self, topics: Mapping[str, list[int]], what: str
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        m = messages.offset_fetch_request
+        group = m.OffsetFetchRequestGroup(
+            group_id=self._link.group_id,
+            topics=[m.OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in topics.items()],
+        )
+        request = m.OffsetFetchRequest(groups=[group], require_stable=self._require_stable)
+        response = await self._link.request(request, Lane.OFFSETS, self._request_timeout_s)
+        (answer,) = response.groups
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        codes = [answer.error_code]
+        for topic in answer.topics:
+            for each in topic.partitions:
+                codes.append(each.error_code)
+                committed = OffsetAndMetadata(each.committed_offset, each.metadata or "", each.committed_leader_epoch)
+                found[TopicPartition(topic.name, each.partition_index)] = (
+                    committed if each.committed_offset >= 0 else None
+                )
+        for code in codes:
+            if code in _COORDINATOR_MOVED:
+                self._link.forget()
+            if code in _WORTH_ANOTHER_TRY:
+                raise ClientError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{what}: {ErrorCode(code).name}")
+            if code:
+                raise error_of(code, what)
+        return found

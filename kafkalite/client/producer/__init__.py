@@ -1,0 +1,1 @@
+"""The producer: partitioner, accumulator, sender, the fate of records; `sync` is the blocking twin."""

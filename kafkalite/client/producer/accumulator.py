@@ -1,0 +1,388 @@
+"""Records on their way to brokers: batches per partition, by size and linger, within a bound of memory. Pure; time comes as `now_ms`.
+
+The life of a batch: open (records are appended) → sealed (full, lingered long enough, or flushed) → in flight → done, or back in its
+queue to be sent again. Invariants:
+- A partition's queue holds its batches in the order in which they were opened; only the last may be open.
+- Batches in flight are never in the queue; a batch that comes back goes before all that were opened later, and is sent again
+  only when nothing of its partition is in flight.
+- `used_bytes` is the sum over all batches that are not done, and passes `buffer_memory` by at most one record.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+
+from kafkalite.client.producer.state import SEQUENCES
+from kafkalite.client.record_codec import BatchWriter, read_records
+from kafkalite.client.records import ConsumerRecord, Header
+from kafkalite.errors import ensure
+from kafkalite.protocol.records import HEADER_SIZE, BatchHeader
+from kafkalite.types import Buffer, TopicPartition
+
+DeliveryCallback = Callable[["Batch", int], None]
+
+
+class BatchState(Enum):
+    """Where a batch is in its life."""
+
+    OPEN = "open"
+    SEALED = "sealed"
+    IN_FLIGHT = "in flight"
+    DONE = "done"
+
+
+_OPEN = BatchState.OPEN
+_ORDINAL_GAP = 1.0
+"""Between the ordinals of two batches; the second half of a split batch gets one in between."""
+
+
+class Batch:
+    """Records of one partition that travel together.
+
+    After success `base_offset` and `log_append_time` (ms, -1 when the broker keeps the producer's timestamps) are set, after failure
+    `error`. `size_bytes`, which counts against the memory bound, is without compression. `base_sequence` is -1 until the batch is first
+    sent idempotently; `ordinal` orders the batches of a partition.
+    """
+
+    __slots__ = (
+        "add_record",
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "callbacks",
+        "created_ms",
+        "encoded",
+        "error",
+        "log_append_time",
+        "not_before_ms",
+        "on_done",
+        "ordinal",
+        "parts",
+        "producer_epoch",
+        "producer_id",
+        "size_bytes",
+        "state",
+        "timestamps",
+        "topic_partition",
+        "writer",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, ordinal: float, target_bytes: int, now_ms: float) -> None:
+        self.topic_partition = topic_partition
+        self.ordinal = ordinal
+        self.writer = BatchWriter(target_bytes)
+        self.add_record = self.writer.add_record
+        self.size_bytes = HEADER_SIZE
+        self.created_ms = now_ms
+        self.not_before_ms = 0.0
+        self.state = BatchState.OPEN
+        self.attempts = 0
+        self.encoded: Buffer | None = None
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+        self.base_offset = -1
+        self.log_append_time = -1
+        self.error: Exception | None = None
+        self.timestamps: list[int] = []
+        self.callbacks: list[tuple[int, DeliveryCallback]] = []
+        self.on_done: list[Callable[[], None]] = []
+        self.parts: tuple[Batch, Batch] | None = None
+
+    def __repr__(self) -> str:
+        return f"Batch({self.topic_partition} #{self.ordinal}, {self.record_count} records, {self.state.value})"
+
+    @property
+    def record_count(self) -> int:
+        return len(self.timestamps)
+
+    def part_of(self, index: int) -> tuple[Batch, int]:
+        """The batch in which record `index` travelled, and its place there: itself, or a part after a split."""
+        if self.parts is None:
+            return self, index
+        first, second = self.parts
+        return first.part_of(index) if index < first.record_count else second.part_of(index - first.record_count)
+
+    def finish(self, error: Exception | None, base_offset: int = -1, log_append_time: int = -1) -> None:
+        """Make the outcome known: set it, then run the callbacks in the order of the records."""
+        ensure(self.state is not BatchState.DONE, f"{self} is finished twice")
+        self.state = BatchState.DONE
+        self.error, self.base_offset, self.log_append_time = error, base_offset, log_append_time
+        for index, callback in self.callbacks:
+            callback(self, index)
+        for each in self.on_done:
+            each()
+
+
+class PartitionQueue:
+    """The batches of one partition that wait, oldest first, and those in flight, oldest first."""
+
+    __slots__ = ("in_flight", "next_ordinal", "topic_partition", "waiting")
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.waiting: deque[Batch] = deque()
+        self.in_flight: list[Batch] = []
+        self.next_ordinal = 0
+
+
+class Accumulator:
+    """See the module. `batch_size` and `buffer_memory` in bytes, `linger_ms` in ms.
+
+    `max_in_flight_per_partition` is 1 where order could not be kept otherwise (no idempotence, KIP-98), since of two requests in
+    flight the first may fail and be sent again after the second.
+    """
+
+    def __init__(
+        self, *, batch_size: int, linger_ms: float, buffer_memory: int, max_in_flight_per_partition: int = 1
+    ) -> None:
+        self.batch_size = batch_size
+        self.linger_ms = linger_ms
+        self.buffer_memory = buffer_memory
+        self.max_in_flight_per_partition = max_in_flight_per_partition
+        self.used_bytes = 0
+        self.unfinished = 0
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._active: dict[TopicPartition, PartitionQueue] = {}
+        self._flushing = 0
+
+    @property
+    def has_room(self) -> bool:
+        """May a record be appended now? Then `buffer_memory` is passed by that one record at most."""
+        return self.used_bytes < self.buffer_memory
+
+    def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
+        """The queue of a partition, for `append_to`; it is the same one for ever."""
+        queue = self._queues.get(topic_partition)
+        if queue is None:
+            queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
+        return queue
+
+    def append(
+        self,
+        topic_partition: TopicPartition,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        now_ms: float,
+    ) -> tuple[Batch, bool]:
+        """Put a record at the end of its partition: (its batch, was another batch filled by this?).
+
+        The record is the last one of the batch. The caller asks `has_room` first.
+        """
+        queue = self.queue(topic_partition)
+        batch = self.append_to(queue, timestamp, key, value, headers)
+        if batch is not None:
+            return batch, False
+        filled = bool(queue.waiting) and queue.waiting[-1].state is BatchState.OPEN
+        return self.append_to_new(queue, timestamp, key, value, headers, now_ms), filled
+
+    def append_to(
+        self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+    ) -> Batch | None:
+        """Put a record into the queue's open batch; None when there is none, or the record does not fit into it any more."""
+        waiting = queue.waiting
+        if not waiting:
+            return None
+        batch = waiting[-1]
+        if batch.state is not _OPEN:
+            return None
+        timestamps = batch.timestamps
+        added = batch.add_record(len(timestamps), timestamp, key, value, headers)
+        if added is None:
+            return None
+        timestamps.append(timestamp)
+        size = added.size
+        batch.size_bytes += size
+        self.used_bytes += size
+        return batch
+
+    def append_to_new(
+        self,
+        queue: PartitionQueue,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        now_ms: float,
+    ) -> Batch:
+        """Put a record into a new batch, after `append_to` gave None; an open batch is complete with that."""
+        if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
+            queue.waiting[-1].state = BatchState.SEALED
+        batch = self._opened(queue, now_ms)
+        batch.size_bytes += batch.add_record(0, timestamp, key, value, headers).size
+        batch.timestamps.append(timestamp)
+        self.used_bytes += batch.size_bytes
+        return batch
+
+    def _opened(self, queue: PartitionQueue, now_ms: float) -> Batch:
+        batch = Batch(queue.topic_partition, queue.next_ordinal, self.batch_size, now_ms)
+        queue.next_ordinal += 1
+        queue.waiting.append(batch)
+        self._active[queue.topic_partition] = queue
+        self.unfinished += 1
+        return batch
+
+    # what can be sent
+
+    def _sendable(self, queue: PartitionQueue, now_ms: float) -> bool:
+        if not queue.waiting or len(queue.in_flight) >= self.max_in_flight_per_partition:
+            return False
+        batch = queue.waiting[0]
+        if now_ms < batch.not_before_ms or (batch.attempts and queue.in_flight):
+            return False
+        return self._ripe_at_ms(batch) <= now_ms
+
+    def _ripe_at_ms(self, batch: Batch) -> float:
+        """When an open batch has lingered long enough; sealed ones, flushes and full memory do not linger."""
+        if batch.state is not BatchState.OPEN or self._flushing or self.used_bytes >= self.buffer_memory // 2:
+            return 0.0
+        return batch.created_ms + self.linger_ms
+
+    def ready(self, now_ms: float) -> list[TopicPartition]:
+        """Partitions whose first batch can be sent now."""
+        return [tp for tp, queue in self._active.items() if self._sendable(queue, now_ms)]
+
+    def next_event_ms(self, now_ms: float, delivery_timeout_ms: float) -> float | None:
+        """The earliest moment after `now_ms` at which a waiting batch becomes ripe, ends its backoff or expires; None without one."""
+        moments = []
+        for queue in self._active.values():
+            if queue.waiting:
+                batch = queue.waiting[0]
+                moments.append(max(self._ripe_at_ms(batch), batch.not_before_ms))
+                moments.append(batch.created_ms + delivery_timeout_ms)
+        return min((moment for moment in moments if moment > now_ms), default=None)
+
+    def first(self, topic_partition: TopicPartition) -> Batch:
+        """The batch that `take` would give."""
+        return self._queues[topic_partition].waiting[0]
+
+    def take(self, topic_partition: TopicPartition) -> Batch:
+        """Move the partition's first batch from waiting to in flight."""
+        queue = self._queues[topic_partition]
+        batch = queue.waiting.popleft()
+        batch.state = BatchState.IN_FLIGHT
+        batch.attempts += 1
+        queue.in_flight.append(batch)
+        self._active[topic_partition] = self._active.pop(topic_partition)  # the next request begins with another one
+        return batch
+
+    def in_flight(self, topic_partition: TopicPartition) -> list[Batch]:
+        """The partition's batches in flight, oldest first."""
+        queue = self._queues.get(topic_partition)
+        return list(queue.in_flight) if queue else []
+
+    # what came back
+
+    def give_back(self, batch: Batch, not_before_ms: float) -> None:
+        """A batch in flight failed and is to be sent again, before all that were opened later."""
+        queue = self._queues[batch.topic_partition]
+        queue.in_flight.remove(batch)
+        batch.state = BatchState.SEALED
+        batch.not_before_ms = not_before_ms
+        position = bisect.bisect_left([each.ordinal for each in queue.waiting], batch.ordinal)
+        queue.waiting.insert(position, batch)
+
+    def finish(self, batch: Batch, error: Exception | None, base_offset: int = -1, log_append_time: int = -1) -> None:
+        """A batch is delivered, or given up; its memory is free."""
+        queue = self._queues[batch.topic_partition]
+        if batch.state is BatchState.IN_FLIGHT:
+            queue.in_flight.remove(batch)
+        else:
+            queue.waiting.remove(batch)
+        self.used_bytes -= batch.size_bytes
+        self.unfinished -= 1
+        if not queue.waiting and not queue.in_flight:
+            self._active.pop(batch.topic_partition, None)
+        batch.finish(error, base_offset, log_append_time)
+
+    def split(self, batch: Batch) -> None:
+        """A batch in flight is too large for the broker: its halves take its place, with its sequence numbers.
+
+        The batch is done when both are; its records' fates are those of the halves.
+        """
+        ensure(batch.encoded is not None and batch.record_count > 1, f"{batch} cannot be split")
+        records = read_records(batch.encoded, BatchHeader.read(batch.encoded), *batch.topic_partition, 0)  # type: ignore[arg-type]
+        middle = len(records) // 2
+        gap = _ORDINAL_GAP / 2 ** (batch.attempts + 1)
+        first = self._part(batch, records[:middle], batch.ordinal, 0)
+        second = self._part(batch, records[middle:], batch.ordinal + gap, middle)
+        queue = self._queues[batch.topic_partition]
+        queue.in_flight.remove(batch)
+        position = bisect.bisect_left([each.ordinal for each in queue.waiting], batch.ordinal)
+        queue.waiting.insert(position, first)
+        queue.waiting.insert(position + 1, second)
+        self.used_bytes += first.size_bytes + second.size_bytes - batch.size_bytes
+        self.unfinished += 1
+        batch.parts = (first, second)
+
+        def part_done() -> None:
+            if first.state is second.state is BatchState.DONE:
+                batch.finish(first.error or second.error, first.base_offset, first.log_append_time)
+
+        first.on_done.append(part_done)
+        second.on_done.append(part_done)
+
+    def _part(self, batch: Batch, records: Sequence[ConsumerRecord], ordinal: float, skipped: int) -> Batch:
+        part = Batch(batch.topic_partition, ordinal, batch.size_bytes, batch.created_ms)
+        for number, record in enumerate(records):
+            part.size_bytes += part.add_record(
+                number, record.timestamp, record.key, record.value, list(record.headers)
+            ).size
+            part.timestamps.append(record.timestamp)
+        part.state = BatchState.SEALED
+        part.attempts = batch.attempts
+        if batch.base_sequence >= 0:
+            part.producer_id, part.producer_epoch = batch.producer_id, batch.producer_epoch
+            part.base_sequence = (batch.base_sequence + skipped) % SEQUENCES
+        return part
+
+    def expired(self, now_ms: float, delivery_timeout_ms: float) -> list[Batch]:
+        """Waiting batches whose time for delivery is over, oldest first in each partition."""
+        limit_ms = now_ms - delivery_timeout_ms
+        found = []
+        for queue in self._active.values():
+            for batch in queue.waiting:
+                if batch.created_ms > limit_ms:
+                    break
+                found.append(batch)
+        return found
+
+    def has_earlier(self, batch: Batch) -> bool:
+        """Is a batch of the same partition that was opened before this one still not done?"""
+        queue = self._queues[batch.topic_partition]
+        return any(each.ordinal < batch.ordinal for each in (*queue.in_flight, *queue.waiting))
+
+    def waiting(self, topic_partition: TopicPartition) -> list[Batch]:
+        """The partition's batches that wait, oldest first."""
+        queue = self._queues.get(topic_partition)
+        return list(queue.waiting) if queue else []
+
+    def batches(self) -> Iterator[Batch]:
+        """All batches that are not done."""
+        for queue in list(self._active.values()):
+            yield from list(queue.in_flight)
+            yield from list(queue.waiting)
+
+    # flush
+
+    def begin_flush(self) -> list[Batch]:
+        """Let nothing linger until `end_flush`; the batches that the flush waits for."""
+        self._flushing += 1
+        pending = list(self.batches())
+        self.seal(pending)
+        return pending
+
+    def end_flush(self) -> None:
+        self._flushing -= 1
+
+    @staticmethod
+    def seal(batches: Iterable[Batch]) -> None:
+        """Close open batches; later records go into new ones."""
+        for batch in batches:
+            if batch.state is BatchState.OPEN:
+                batch.state = BatchState.SEALED

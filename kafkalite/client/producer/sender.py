@@ -1,0 +1,386 @@
+"""The task that takes batches from the accumulator to the leaders and brings their fate back.
+
+Order within a partition is kept: idempotently, up to five requests travel at once and the broker refuses what arrives out of sequence
+(KIP-98, KIP-679); otherwise one batch of a partition at a time. A batch that fails in a way that may pass is sent again with the same
+sequence, so that the broker recognises it, until `delivery_timeout_ms` after its creation.
+
+A batch that the broker finds too large is sent again in halves; only a record that is too large alone fails.
+
+What is done when a sequence number is refused (OUT_OF_ORDER_SEQUENCE_NUMBER): with an earlier batch still undelivered, wait for it;
+else the broker has lost the producer's state or a batch was given up, and the partition starts afresh under another producer id, once
+nothing of it is in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalite.client.cluster.client import ClusterClient, version_for
+from kafkalite.client.cluster.retry import is_retriable_code, is_stale_metadata
+from kafkalite.client.cluster.view import BrokerNode
+from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of
+from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState
+from kafkalite.client.producer.state import ProducerIdentity, ProducerState
+from kafkalite.client.record_codec import with_producer_state
+from kafkalite.errors import ErrorCode
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_SEQUENCE_LOST = frozenset(
+    {ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+)
+_OLDEST_PRODUCE_VERSION_WITH_ZSTD = 7
+_ZSTD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SenderSettings:
+    """The part of the producer's options that rules sending; `codec` is the number of the compression type, 0 for none."""
+
+    acks: int
+    codec: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    max_request_size: int
+    max_in_flight_requests: int
+    retries: int
+
+
+class Sender:
+    """See the module. `wake()` after every change; `run()` is the task's body; `on_progress` is called when memory becomes free."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        accumulator: Accumulator,
+        settings: SenderSettings,
+        state: ProducerState | None,
+        on_progress: Callable[[], None],
+    ) -> None:
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._settings = settings
+        self._state = state
+        self._on_progress = on_progress
+        self._wake = asyncio.Event()
+        self._in_flight: defaultdict[int, int] = defaultdict(int)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._identity_task: asyncio.Task[None] | None = None
+        self._restarting: set[TopicPartition] = set()
+        self._draining: set[Connection] = set()
+        self.failed_records = 0
+        self.delivered_records = 0
+        self.requests = 0
+        self.fatal: ClientError | None = None
+        cluster.add_listener(self.wake)
+
+    def wake(self) -> None:
+        """Look again at what can be sent."""
+        self._wake.set()
+
+    def _now_ms(self) -> float:
+        return asyncio.get_running_loop().time() * 1000
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            self._wake.clear()
+            now_ms = self._now_ms()
+            for batch in self._accumulator.expired(now_ms, self._settings.delivery_timeout_ms):
+                self._give_up(batch, self._too_late(batch))
+            self._send_ready(now_ms)
+            next_ms = self._accumulator.next_event_ms(now_ms, self._settings.delivery_timeout_ms)
+            try:
+                async with asyncio.timeout(None if next_ms is None else max(next_ms - now_ms, 0.5) / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def stop(self, reason: ClientError) -> None:
+        """End all requests; whatever is not delivered fails with `reason`."""
+        tasks = [*self._tasks, *([self._identity_task] if self._identity_task else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for batch in list(self._accumulator.batches()):
+            self._give_up(batch, reason)
+
+    # sending
+
+    def _send_ready(self, now_ms: float) -> None:
+        view = self._cluster.view
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for topic_partition in self._accumulator.ready(now_ms):
+            leader = view.leader_of(topic_partition)
+            if leader not in view.brokers:
+                self._cluster.request_refresh()
+            elif self._may_be_numbered(topic_partition):
+                by_leader.setdefault(leader, []).append(topic_partition)
+        for leader, partitions in by_leader.items():
+            while partitions and self._in_flight[leader] < self._settings.max_in_flight_requests:
+                connection = self._cluster.open_connection(leader)
+                if connection is None:
+                    break
+                if connection.writing_paused:
+                    self._send_after_draining(connection)
+                    break
+                partitions = self._send_some(leader, connection, partitions)
+
+    def _send_after_draining(self, connection: Connection) -> None:
+        """The broker takes requests too slowly: batches wait in the accumulator, whose bound holds the program back."""
+        if connection not in self._draining:
+
+            async def drained() -> None:
+                try:
+                    await connection.drained()
+                finally:
+                    self._draining.discard(connection)
+                    self.wake()
+
+            self._draining.add(connection)
+            task = asyncio.get_running_loop().create_task(drained())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _may_be_numbered(self, topic_partition: TopicPartition) -> bool:
+        """Without idempotence always; else once there is a producer id, and after a lost sequence once nothing is in flight."""
+        if self._state is None:
+            return True
+        if topic_partition in self._restarting:
+            if self._accumulator.in_flight(topic_partition):
+                return False
+            self._restarting.discard(topic_partition)
+        if self._state.has_identity(topic_partition):
+            return True
+        if self._identity_task is None:
+            self._identity_task = asyncio.get_running_loop().create_task(self._acquire_identity())
+        return False
+
+    def _send_some(self, leader: int, connection: Connection, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """One request with the first batch of as many partitions as it may carry; the partitions that are left."""
+        batches: list[Batch] = []
+        size = 0
+        while partitions:
+            first = self._accumulator.first(partitions[0])
+            if batches and size + first.size_bytes > self._settings.max_request_size:
+                break
+            batch = self._accumulator.take(partitions.pop(0))
+            batches.append(batch)
+            size += batch.size_bytes
+            self._encode(batch)
+        try:
+            self._send(leader, connection, batches)
+        except ClientError as problem:
+            for batch in batches:
+                self._give_up(batch, problem)
+        except ConnectionError as problem:
+            for batch in batches:
+                self._again(batch, problem)
+        return partitions
+
+    def _encode(self, batch: Batch) -> None:
+        if self._state is not None and batch.base_sequence < 0:
+            identity, batch.base_sequence = self._state.number(batch.topic_partition, batch.record_count)
+            batch.producer_id, batch.producer_epoch = identity.producer_id, identity.producer_epoch
+            if batch.encoded is not None:
+                batch.encoded = with_producer_state(
+                    batch.encoded, batch.producer_id, batch.producer_epoch, batch.base_sequence
+                )
+        if batch.encoded is None:
+            batch.encoded = batch.writer.build(
+                self._settings.codec, batch.producer_id, batch.producer_epoch, batch.base_sequence
+            )
+
+    def _send(self, leader: int, connection: Connection, batches: list[Batch]) -> None:
+        message = self._message(batches)
+        version = version_for(connection, message)
+        if self._settings.codec == _ZSTD and version < _OLDEST_PRODUCE_VERSION_WITH_ZSTD:
+            raise ClientError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"broker {leader} does not know zstd yet")
+        self.requests += 1
+        if self._settings.acks == 0:
+            connection.send_without_answer(message, version)
+            for batch in batches:
+                self._delivered(batch, -1, -1)
+            self.wake()  # no answer will: the next batch of the partition may go
+            return
+        future = connection.send(message, version)
+        self._in_flight[leader] += 1
+        task = asyncio.get_running_loop().create_task(self._answered(leader, connection, future, batches))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _message(self, batches: list[Batch]) -> Any:
+        m = messages.produce_request
+        topics: dict[str, list[Any]] = {}
+        for batch in batches:
+            name, index = batch.topic_partition
+            topics.setdefault(name, []).append(m.PartitionProduceData(index=index, records=batch.encoded))
+        return m.ProduceRequest(
+            acks=self._settings.acks,
+            timeout_ms=self._settings.request_timeout_ms,
+            topic_data=[m.TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
+        )
+
+    # what came back
+
+    async def _answered(
+        self, leader: int, connection: Connection, future: asyncio.Future[Any], batches: list[Batch]
+    ) -> None:
+        timeout_s = self._settings.request_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                response = await future
+        except TimeoutError:
+            connection.close()
+            problem = ClientTimeoutError(f"broker {leader} did not answer Produce within {timeout_s:g} s")
+            self._all_again(batches, problem)
+        except ConnectionError as problem:
+            self._all_again(batches, problem)
+        else:
+            self._take_response(response, batches)
+        finally:
+            self._in_flight[leader] -= 1
+            self.wake()
+
+    def _all_again(self, batches: list[Batch], problem: Exception) -> None:
+        self._cluster.request_refresh()
+        for batch in batches:
+            self._again(batch, problem)
+
+    def _take_response(self, response: Any, batches: list[Batch]) -> None:
+        answers = {
+            TopicPartition(topic.name, each.index): each
+            for topic in response.responses
+            for each in topic.partition_responses
+        }
+        if response.node_endpoints:
+            nodes = [BrokerNode(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
+            self._cluster.view = self._cluster.view.with_brokers(nodes)
+        for batch in batches:
+            if batch.state is not BatchState.IN_FLIGHT:
+                continue
+            answer = answers.get(batch.topic_partition)
+            if answer is None:
+                self._give_up(batch, error_of(-1, f"producing to {batch.topic_partition}", "the answer lacks it"))
+            else:
+                self._take_answer(batch, answer)
+
+    def _take_answer(self, batch: Batch, answer: Any) -> None:
+        code = answer.error_code
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._delivered(batch, answer.base_offset if code == 0 else -1, answer.log_append_time_ms)
+            return
+        problem = error_of(code, f"producing to {batch.topic_partition}", answer.error_message)
+        if is_stale_metadata(code):
+            self._learn_leader(batch.topic_partition, answer.current_leader)
+            self._cluster.request_refresh()
+        if self._state is not None and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            if not self._accumulator.has_earlier(batch):
+                self._restart_sequence(batch.topic_partition)
+            self._again(batch, problem)
+        elif self._state is not None and code in _SEQUENCE_LOST:
+            self._restart_sequence(batch.topic_partition)
+            self._again(batch, problem)
+        elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+            log.info("%s: splitting a batch of %d records", problem, batch.record_count)
+            self._accumulator.split(batch)
+        elif is_retriable_code(code):
+            self._again(batch, problem)
+        else:
+            self._give_up(batch, problem)
+
+    def _learn_leader(self, topic_partition: TopicPartition, current_leader: Any) -> None:
+        """Newer brokers name the new leader in the same answer (KIP-951)."""
+        if current_leader is not None:
+            view = self._cluster.view
+            self._cluster.view = view.with_leader(
+                topic_partition, current_leader.leader_id, current_leader.leader_epoch
+            )
+
+    def _restart_sequence(self, topic_partition: TopicPartition) -> None:
+        if self._state is None or topic_partition in self._restarting:
+            return
+        log.info("the sequence of %s is lost; it goes on under a fresh producer id", topic_partition)
+        self._state.reset(topic_partition)
+        self._restarting.add(topic_partition)
+        for batch in self._accumulator.waiting(topic_partition):
+            batch.base_sequence = -1
+
+    def _again(self, batch: Batch, problem: Exception) -> None:
+        """Send the batch once more after a backoff, unless its time or its retries are over."""
+        now_ms = self._now_ms()
+        if batch.attempts > self._settings.retries:
+            self._give_up(batch, problem)
+            return
+        delay_ms = self._cluster.retry.delay_ms(batch.attempts, self._cluster.chance())
+        if now_ms + delay_ms >= batch.created_ms + self._settings.delivery_timeout_ms:
+            self._give_up(batch, self._too_late(batch, problem))
+            return
+        batch.error = problem
+        self._accumulator.give_back(batch, now_ms + delay_ms)
+        if batch.topic_partition in self._restarting:
+            batch.base_sequence = -1
+
+    def _too_late(self, batch: Batch, problem: Exception | None = None) -> ClientTimeoutError:
+        problem = problem or batch.error
+        why = str(problem) if problem else self._why_not_sent(batch.topic_partition)
+        return ClientTimeoutError(
+            f"{batch.topic_partition}: {batch.record_count} records were not delivered within "
+            f"{self._settings.delivery_timeout_ms} ms: {why}"
+        )
+
+    def _why_not_sent(self, topic_partition: TopicPartition) -> str:
+        leader = self._cluster.view.leader_of(topic_partition)
+        if leader < 0:
+            return "the partition has no leader"
+        return self._cluster.problem_of(leader) or f"broker {leader} takes records too slowly"
+
+    def _delivered(self, batch: Batch, base_offset: int, log_append_time: int) -> None:
+        self.delivered_records += batch.record_count
+        self._accumulator.finish(batch, None, base_offset, log_append_time)
+        self._on_progress()
+
+    def _give_up(self, batch: Batch, problem: Exception) -> None:
+        self.failed_records += batch.record_count
+        if not isinstance(problem, ClientClosedError):
+            log.warning("%d records were not delivered: %s", batch.record_count, problem)
+        self._accumulator.finish(batch, problem)
+        self._on_progress()
+
+    # identity
+
+    async def _acquire_identity(self) -> None:
+        """Ask any broker for a producer id until one gives it; a refusal for good fails all that waits."""
+        request = messages.init_producer_id_request.InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=2**31 - 1
+        )
+
+        async def attempt() -> ProducerIdentity:
+            response = await self._cluster.request_any(request)
+            if response.error_code:
+                raise error_of(response.error_code, "asking for a producer id")
+            return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+        try:
+            timeout_s = self._settings.delivery_timeout_ms / 1000
+            identity = await self._cluster.retrying(attempt, "asking for a producer id", timeout_s)
+            if self._state is not None:
+                self._state.identity = identity
+        except ClientTimeoutError as problem:
+            log.warning("%s", problem)
+        except ClientError as problem:
+            self.fatal = problem
+            for batch in list(self._accumulator.batches()):
+                if batch.state is not BatchState.IN_FLIGHT:
+                    self._give_up(batch, problem)
+        finally:
+            self._identity_task = None
+            self.wake()

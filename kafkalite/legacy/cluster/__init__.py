@@ -1,0 +1,1 @@
+"""How the tools reach a cluster: brokers by the admin client, or with `--zookeeper` its znodes."""

@@ -1,0 +1,149 @@
+"""The tools' way to a cluster: our admin client, its errors in the words of Kafka's, and a cluster that is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from kafkalite.errors import ErrorCode
+from kafkalite.legacy.cluster.servers import check_servers
+from kafkalite.legacy.command_line.failures import BrokerFailure, ToolError
+
+if TYPE_CHECKING:
+    from kafkalite.client.cluster.client import ClusterClient
+    from kafkalite.client.errors import AdminError, ClientError
+    from kafkalite.legacy.cluster.admin_parts import AdminParts
+
+Result = TypeVar("Result")
+
+_CLIENT_ID: Final = "kafkalite-admin"
+_DEFAULT_API_TIMEOUT_MS: Final = 60_000
+_REQUEST_TIMEOUT_MS: Final = 30_000
+_FIRST_BACKOFF_S: Final = 0.05
+_LONGEST_BACKOFF_S: Final = 1.0
+
+
+def read_properties_file(path: str) -> dict[str, str]:
+    """The settings of a file that was named on the command line."""
+    from kafkalite.config.properties import parse_properties
+
+    try:
+        with open(path, "rb") as file:
+            return parse_properties(file.read().decode("utf-8"))
+    except FileNotFoundError:
+        raise ToolError(path, "java.nio.file.NoSuchFileException") from None
+
+
+def admin_properties(path: str | None, servers: str, **defaults: str) -> dict[str, str]:
+    """The settings of the file, if one was named, for these servers; `defaults` (with underscores) where it has none. ToolError."""
+    found = {name.replace("_", "."): value for name, value in defaults.items()}
+    if path is not None:
+        found.update(read_properties_file(path))
+    check_servers(servers)
+    return {**found, "bootstrap.servers": servers}
+
+
+class AdminSession:
+    """One way to the cluster, made when it is first needed.
+
+    `properties` are those of Kafka's admin client; what ours has no use for is ignored.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
+        self._cluster: ClusterClient | None = None
+        self._request_timeout_ms = int(properties.get("request.timeout.ms", _REQUEST_TIMEOUT_MS))
+        self._api_timeout_ms = int(properties.get("default.api.timeout.ms", _DEFAULT_API_TIMEOUT_MS))
+
+    async def call(
+        self, name: str, work: Callable[[AdminParts], Awaitable[Result]], timeout_ms: int | None = None
+    ) -> Result:
+        """What `work` gives. `name` is that of the call in Kafka's client, for its message that no broker could be asked.
+
+        BrokerFailure, with what Kafka's client would say.
+        """
+        from kafkalite.client.errors import AdminError, ClientError, ClientTimeoutError, NoBrokersAvailableError
+
+        try:
+            async with asyncio.timeout((self._api_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
+                return await work(await self._connected())
+        except (NoBrokersAvailableError, ClientTimeoutError, OSError, TimeoutError):
+            raise _unassigned(name) from None
+        except AdminError as problem:
+            raise _failure_of_items(problem, name) from None
+        except ClientError as problem:
+            raise _failure_of(problem, name) from None
+
+    async def _connected(self) -> AdminParts:
+        """Tries until the cluster answers; `call` bounds the time."""
+        from kafkalite.client.errors import NoBrokersAvailableError
+        from kafkalite.legacy.cluster.admin_parts import AdminParts
+
+        backoff_s = _FIRST_BACKOFF_S
+        while self._cluster is None:
+            cluster = self._new_cluster()
+            try:
+                await cluster.connect(self._api_timeout_ms / 1000)
+                self._cluster = cluster
+            except NoBrokersAvailableError:
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(backoff_s * 2, _LONGEST_BACKOFF_S)
+            finally:
+                if self._cluster is None:
+                    await cluster.close()
+        return AdminParts(self._cluster, self._request_timeout_ms, self._api_timeout_ms)
+
+    def _new_cluster(self) -> ClusterClient:
+        from kafkalite.client.cluster.client import ClusterClient
+        from kafkalite.client.cluster.retry import RetryPolicy
+
+        backoff_ms = self._properties.get("retry.backoff.ms")
+        return ClusterClient(
+            self._properties["bootstrap.servers"],
+            client_id=self._properties.get("client.id", _CLIENT_ID),
+            request_timeout_ms=self._request_timeout_ms,
+            retry=RetryPolicy() if backoff_ms is None else RetryPolicy(float(backoff_ms)),
+            security_protocol=self._properties.get("security.protocol", "PLAINTEXT"),
+        )
+
+    async def close(self) -> None:
+        if self._cluster is not None:
+            await self._cluster.close()
+
+
+def _failure_of_items(problem: AdminError, call: str) -> BrokerFailure:
+    """The first failure stands for the call, as in Java."""
+    failures = {name: _failure_of(each, call) for name, each in problem.failures.items()}
+    first = next(iter(failures.values()))
+    return BrokerFailure(first.code, first.message or "", first.java_class.rpartition(".")[2], failures, problem.done)
+
+
+def _failure_of(problem: ClientError, call: str) -> BrokerFailure:
+    """An error of our client as Kafka's. A broker that is not there is waited for in Kafka, until the time is up."""
+    from kafkalite.legacy.java.errors import JAVA_ERRORS
+
+    if problem.code is ErrorCode.BROKER_NOT_AVAILABLE:
+        return _unassigned(call)
+    java_class, default = JAVA_ERRORS.get(problem.code, JAVA_ERRORS[-1])
+    message = default if problem.broker_message is None else problem.broker_message
+    return BrokerFailure(int(problem.code), message, java_class)
+
+
+def _unassigned(name: str) -> BrokerFailure:
+    return BrokerFailure(
+        ErrorCode.REQUEST_TIMED_OUT, f"Timed out waiting for a node assignment. Call: {name}", "TimeoutException"
+    )
+
+
+def with_admin(properties: Mapping[str, str], work: Callable[[AdminSession], Coroutine[Any, Any, Result]]) -> Result:
+    """Run a tool's coroutine with a session that is closed after it."""
+
+    async def run() -> Result:
+        session = AdminSession(properties)
+        try:
+            return await work(session)
+        finally:
+            await session.close()
+
+    return asyncio.run(run())

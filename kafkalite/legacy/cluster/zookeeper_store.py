@@ -1,0 +1,83 @@
+"""The way of `--zookeeper` to a cluster's state, as the tools of 2.8 had it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from kafkalite.legacy.command_line.failures import ToolError
+
+if TYPE_CHECKING:
+    from zk.kazoo_store import KazooStore
+    from zk.store import Store
+
+Result = TypeVar("Result")
+
+CONNECT_TIMEOUT_S: Final = 30.0
+
+
+def with_store(connect: str, work: Callable[[KazooStore], Coroutine[Any, Any, Result]]) -> Result:
+    """Run a tool's coroutine with a connected store. ToolError when there is no ensemble."""
+    from zk.kazoo_store import KazooStore
+    from zk.store import StoreError
+
+    async def run() -> Result:
+        store = KazooStore(connect)
+        try:
+            await store.start(CONNECT_TIMEOUT_S)
+            return await work(store)
+        except (OSError, TimeoutError):
+            raise ToolError(
+                "Timed out waiting for connection while in state: CONNECTING",
+                "kafka.zookeeper.ZooKeeperClientTimeoutException",
+            ) from None
+        except StoreError as problem:
+            raise ToolError(str(problem), "org.apache.zookeeper.KeeperException") from None
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+async def live_brokers(store: Store) -> dict[int, str | None]:
+    """Racks of the brokers that are registered, by id."""
+    from zk import paths
+    from zk.store import NoNodeError
+    from zk.znodes.brokers import BrokerRegistration
+
+    found: dict[int, str | None] = {}
+    for name in sorted(await store.children(paths.BROKER_IDS), key=int):
+        try:
+            data, _ = await store.read(paths.broker(int(name)))
+        except NoNodeError:
+            continue  # it went away meanwhile
+        found[int(name)] = BrokerRegistration.decode(data).rack
+    return found
+
+
+async def read_config(store: Store, entity_path: str) -> dict[str, str]:
+    """The overrides of an entity, by its path below /config; none when there is no znode."""
+    from zk import paths
+    from zk.store import NoNodeError
+    from zk.znodes.configs import ConfigEntity
+
+    try:
+        data, _ = await store.read(paths.config(entity_path))
+    except NoNodeError:
+        return {}
+    return dict(ConfigEntity.decode(data).config)
+
+
+async def write_config(store: Store, entity_path: str, overrides: dict[str, str]) -> None:
+    """Replace the overrides of an entity, and tell the brokers."""
+    from zk import paths
+    from zk.store import NodeExistsError
+    from zk.znodes.configs import ConfigChange, ConfigEntity
+
+    path, data = paths.config(entity_path), ConfigEntity(overrides).encode()
+    try:
+        await store.create(path, data, parents=True)
+    except NodeExistsError:
+        await store.write(path, data)
+    await store.create(paths.CONFIG_CHANGE_PREFIX, ConfigChange(entity_path).encode(), sequence=True, parents=True)

@@ -1,0 +1,1 @@
+"""`kafka-configs`; `tool` is its start."""

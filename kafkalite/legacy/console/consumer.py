@@ -1,0 +1,77 @@
+"""`kafka-console-consumer`: records of topics to stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.legacy.cluster.client_settings import key_values, properties_of
+from kafkalite.legacy.command_line.entry import log, run_tool
+from kafkalite.legacy.command_line.failures import ToolError, UsageError
+from kafkalite.legacy.command_line.option_parser import Options
+from kafkalite.legacy.console.consumer_options import (
+    FORMATTER,
+    FORMATTER_CONFIG,
+    KEY_DESERIALIZER,
+    LOGGER,
+    OPTIONS,
+    PROPERTY,
+    VALUE_DESERIALIZER,
+    check,
+    consumer_settings,
+    start_offset,
+)
+
+if TYPE_CHECKING:
+    from kafkalite.legacy.console.message_formatters import Formatter
+
+TOOL: Final = "kafka-console-consumer"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_tool(_run, arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = _read(arguments)
+    settings = consumer_settings(options)
+    start = start_offset(options)
+    formatter = _formatter(options)
+    from kafkalite.legacy.cluster.servers import check_servers
+
+    try:
+        check_servers(settings["bootstrap.servers"], "Failed to construct kafka consumer")
+    except ToolError as problem:
+        log("ERROR", "Unknown error when running consumer: ", LOGGER, f"{problem}\nCaused by: {problem.cause}")
+        return 1
+    import asyncio
+
+    from kafkalite.legacy.console.reading import Reading
+
+    return asyncio.run(Reading(options, formatter).run(settings, start))
+
+
+def _read(arguments: Sequence[str]) -> Options:
+    try:
+        options = Options(TOOL, OPTIONS, arguments)
+    except UsageError as problem:
+        Options(TOOL, OPTIONS, []).refuse(problem.message or "")
+        raise
+    check(options)
+    return options
+
+
+def _formatter(options: Options) -> Formatter:
+    from kafkalite.legacy.console.message_formatters import formatter_named
+
+    properties = properties_of(options.value(FORMATTER_CONFIG))
+    for option, name in ((KEY_DESERIALIZER, "key.deserializer"), (VALUE_DESERIALIZER, "value.deserializer")):
+        if options.value(option):
+            properties[name] = options.value(option)
+    properties.update(key_values(options.values(PROPERTY)))
+    name = options.value(FORMATTER)
+    found = formatter_named(name, properties)
+    if found is None:
+        options.refuse(name)  # as Java's ClassNotFoundException says it
+        raise SystemExit(1)
+    return found

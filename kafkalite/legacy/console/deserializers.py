@@ -1,0 +1,64 @@
+"""Texts of keys, values and headers by Kafka's deserializer classes, as `kafka-console-consumer` prints them. Pure."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from kafkalite.legacy.command_line.failures import ToolError
+from kafkalite.legacy.java.text import double, single
+
+Deserializer = Callable[[bytes], bytes]
+"""The UTF-8 text of what the bytes stand for. ToolError when they cannot."""
+
+_PACKAGE: Final = "org.apache.kafka.common.serialization."
+_SERIALIZATION_EXCEPTION: Final = "org.apache.kafka.common.errors.SerializationException"
+
+
+def deserializer_named(name: str) -> Deserializer | None:
+    """None when there is no such class here."""
+    return _BY_NAME.get(name.removeprefix(_PACKAGE)) if name.startswith(_PACKAGE) else None
+
+
+def _number(form: str, java_name: str, show: Callable[[float], str]) -> Deserializer:
+    size = struct.calcsize(form)
+
+    def deserialize(data: bytes) -> bytes:
+        if len(data) != size:
+            raise ToolError(f"Size of data received by {java_name}Deserializer is not {size}", _SERIALIZATION_EXCEPTION)
+        return show(struct.unpack(form, data)[0]).encode()
+
+    return deserialize
+
+
+def _uuid(data: bytes) -> bytes:
+    try:
+        return str(uuid.UUID(data.decode())).encode()
+    except ValueError:
+        raise ToolError("Error parsing data into UUID", _SERIALIZATION_EXCEPTION) from None
+
+
+def _boolean(data: bytes) -> bytes:
+    if data not in (b"\0", b"\1"):
+        raise ToolError("Unexpected byte received by BooleanDeserializer", _SERIALIZATION_EXCEPTION)
+    return b"true" if data == b"\1" else b"false"
+
+
+def _unchanged(data: bytes) -> bytes:
+    return data
+
+
+_BY_NAME: Final[dict[str, Deserializer]] = {
+    "StringDeserializer": lambda data: data.decode(errors="replace").encode(),
+    "ByteArrayDeserializer": _unchanged,
+    "BytesDeserializer": _unchanged,
+    "LongDeserializer": _number(">q", "Long", lambda value: str(value)),
+    "IntegerDeserializer": _number(">i", "Integer", lambda value: str(value)),
+    "ShortDeserializer": _number(">h", "Short", lambda value: str(value)),
+    "DoubleDeserializer": _number(">d", "Double", double),
+    "FloatDeserializer": _number(">f", "Float", single),
+    "UUIDDeserializer": _uuid,
+    "BooleanDeserializer": _boolean,
+}

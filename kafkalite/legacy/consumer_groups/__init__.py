@@ -1,0 +1,1 @@
+"""`kafka-consumer-groups`; `tool` is its start."""

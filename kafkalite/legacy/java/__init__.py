@@ -1,0 +1,1 @@
+"""What the tools print as Java prints it: values, exceptions, JSON."""

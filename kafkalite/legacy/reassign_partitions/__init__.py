@@ -1,0 +1,1 @@
+"""`kafka-reassign-partitions`; `tool` is its start."""

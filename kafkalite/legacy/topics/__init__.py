@@ -1,0 +1,1 @@
+"""`kafka-topics`; `tool` is its start."""

@@ -1,0 +1,213 @@
+"""`kafka-topics --zookeeper`, as 2.8 had it: topics read from and written to ZooKeeper, where the controller sees them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.errors import ErrorCode
+from kafkalite.legacy.cluster.zookeeper_store import live_brokers, read_config, with_store, write_config
+from kafkalite.legacy.command_line.entry import log
+from kafkalite.legacy.command_line.failures import ToolError, operation_error
+from kafkalite.legacy.topics import options as tool
+from kafkalite.types import INTERNAL_TOPICS, NO_BROKER
+from zk import paths
+from zk.store import NodeExistsError, NoNodeError, Store
+from zk.znodes.topics import PartitionState, TopicAssignment
+
+if TYPE_CHECKING:
+    from kafkalite.controller.admin_writes import AdminWrites
+    from kafkalite.legacy.command_line.option_parser import Options
+
+_MOVED_TO_CONFIGS: Final = (
+    "WARNING: Altering topic configuration from this script has been deprecated and may be removed in future releases.\n"
+    "         Going forward, please use kafka-configs.sh for this functionality"
+)
+
+
+def run(options: Options) -> int:
+    """The exit status of the command."""
+    if options.has(tool.CREATE) and not options.has(tool.REPLICA_ASSIGNMENT):
+        options.require(tool.PARTITIONS, tool.REPLICATION_FACTOR)
+    for each in (tool.UNDER_MIN_ISR, tool.AT_MIN_ISR):
+        options.forbid_with(each, [tool.ZOOKEEPER])
+    action = next(action for option, action in _ACTIONS.items() if options.has(option))
+    try:
+        with_store(options.value(tool.ZOOKEEPER), lambda store: action(options, store))
+    except ToolError as problem:
+        print(f"Error while executing topic command : {problem.message}")
+        log("ERROR", str(problem), "kafka.admin.TopicCommand$")
+        return 1
+    return 0
+
+
+async def _topics(options: Options, store: Store) -> list[str]:
+    found = tool.selected(options, sorted(await store.children(paths.TOPICS)))
+    named = options.value(tool.TOPIC)
+    if named is not None and not found and not options.has(tool.LIST) and not options.has(tool.IF_EXISTS):
+        raise ToolError(f"Topic '{named}' does not exist as expected")
+    return found
+
+
+def _writes(store: Store) -> AdminWrites:
+    """The rules and writes of a controller, with a broker's default settings."""
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.controller.admin_writes import AdminWrites
+
+    config = BrokerConfig.from_properties({"broker.id": "0", "zookeeper.connect": "unused"})
+    return AdminWrites(store, config, random.Random())
+
+
+def _check(answer: Any) -> None:
+    if answer.error_code:
+        raise ToolError(answer.error_message, "org.apache.kafka.common.errors.ApiException")
+
+
+async def _create(options: Options, store: Store) -> None:
+    from kafkalite.protocol import messages
+
+    name = options.value(tool.TOPIC)
+    tool.warn_of_collisions(name)
+    assignment = tool.replica_assignment(options)
+    if not assignment:
+        tool.check_counts(options)
+    m = messages.create_topics_request
+    topic = m.CreatableTopic(
+        name=name,
+        num_partitions=-1 if assignment else options.value(tool.PARTITIONS),
+        replication_factor=-1 if assignment else options.value(tool.REPLICATION_FACTOR),
+        assignments=[
+            m.CreatableReplicaAssignment(partition_index=number, broker_ids=brokers)
+            for number, brokers in assignment.items()
+        ],
+        configs=[m.CreatableTopicConfig(name=key, value=value) for key, value in tool.topic_configs(options).items()],
+    )
+    brokers = await live_brokers(store)
+    if options.has(tool.DISABLE_RACK_AWARE):
+        brokers = dict.fromkeys(brokers)
+    response = await _writes(store).create_topics(m.CreateTopicsRequest(topics=[topic], timeout_ms=0), brokers)
+    (answer,) = response.topics
+    if answer.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and options.has(tool.IF_NOT_EXISTS):
+        return
+    _check(answer)
+    print(f"Created topic {name}.")
+
+
+async def _list(options: Options, store: Store) -> None:
+    for topic in await _topics(options, store):
+        marked = await store.exists(paths.delete_topic(topic)) is not None
+        print(f"{topic} - marked for deletion" if marked else topic)
+
+
+async def _alter(options: Options, store: Store) -> None:
+    added, removed = tool.topic_configs(options), options.values(tool.DELETE_CONFIG)
+    for topic in await _topics(options, store):
+        if added or removed:
+            print(_MOVED_TO_CONFIGS)
+            configs = {**await read_config(store, f"topics/{topic}"), **added}
+            await write_config(store, f"topics/{topic}", {key: configs[key] for key in configs if key not in removed})
+            print(f"Updated config for topic {topic}.")
+        if options.has(tool.PARTITIONS):
+            await _add_partitions(options, store, topic)
+
+
+async def _add_partitions(options: Options, store: Store, topic: str) -> None:
+    from kafkalite.protocol import messages
+
+    if topic in INTERNAL_TOPICS:
+        raise ToolError(f"The number of partitions for the internal topic {topic} cannot be changed.")
+    print(
+        "WARNING: If partitions are increased for a topic that has a key, "
+        "the partition logic or ordering of the messages will be affected"
+    )
+    data, _ = await store.read(paths.topic(topic))
+    present = len(TopicAssignment.decode(data).partitions)
+    new = list(tool.replica_assignment(options).values())[present:]
+    m = messages.create_partitions_request
+    wanted = m.CreatePartitionsTopic(
+        name=topic,
+        count=options.value(tool.PARTITIONS),
+        assignments=[m.CreatePartitionsAssignment(broker_ids=each) for each in new] or None,
+    )
+    response = await _writes(store).create_partitions(
+        m.CreatePartitionsRequest(topics=[wanted], timeout_ms=0), await live_brokers(store)
+    )
+    _check(response.results[0])
+    print("Adding partitions succeeded!")
+
+
+async def _delete(options: Options, store: Store) -> None:
+    for topic in await _topics(options, store):
+        if topic in INTERNAL_TOPICS:
+            raise operation_error(
+                f"Topic {topic} is a kafka internal topic and is not allowed to be marked for deletion."
+            )
+        try:
+            await store.create(paths.delete_topic(topic), parents=True)
+        except NodeExistsError:
+            print(f"Topic {topic} is already marked for deletion.")
+            continue
+        print(f"Topic {topic} is marked for deletion.")
+        print("Note: This will have no impact if delete.topic.enable is not set to true.")
+
+
+async def _describe(options: Options, store: Store) -> None:
+    live = set(await live_brokers(store))
+    for topic in await _topics(options, store):
+        try:
+            assignment = TopicAssignment.decode((await store.read(paths.topic(topic)))[0])
+        except NoNodeError:
+            print(f"Topic {topic} doesn't exist!")
+            continue
+        marked = "\tMarkedForDeletion: true" if await store.exists(paths.delete_topic(topic)) else ""
+        configs = await read_config(store, f"topics/{topic}")
+        if not any(options.has(each) for each in tool.REPORTS) and (configs or not options.has(tool.WITH_OVERRIDES)):
+            print(_headline(topic, assignment, configs) + marked)
+        for number, replicas in sorted(assignment.partitions.items()) if not options.has(tool.WITH_OVERRIDES) else ():
+            leader, isr = await _leader_and_isr(store, topic, number)
+            if _is_shown(options, replicas, leader, isr, live):
+                print(_partition_line(topic, number, replicas, leader, isr) + marked)
+
+
+def _headline(topic: str, assignment: TopicAssignment, configs: dict[str, str]) -> str:
+    identity = "" if assignment.topic_id is None else f"\tTopicId: {assignment.topic_id}"
+    factor = len(next(iter(assignment.partitions.values()), ()))
+    shown = ",".join(f"{key}={value}" for key, value in configs.items())
+    return (
+        f"Topic: {topic}{identity}\tPartitionCount: {len(assignment.partitions)}\t"
+        f"ReplicationFactor: {factor}\tConfigs: {shown}"
+    )
+
+
+async def _leader_and_isr(store: Store, topic: str, number: int) -> tuple[int, tuple[int, ...]]:
+    try:
+        data, _ = await store.read(paths.partition_state(topic, number))
+    except NoNodeError:
+        return NO_BROKER, ()
+    state = PartitionState.decode(data)
+    return state.leader, state.isr
+
+
+def _is_shown(options: Options, replicas: Sequence[int], leader: int, isr: Sequence[int], live: set[int]) -> bool:
+    if not any(options.has(each) for each in tool.REPORTS):
+        return True
+    return (options.has(tool.UNDER_REPLICATED) and len(isr) < len(replicas)) or (
+        options.has(tool.UNAVAILABLE) and leader not in live
+    )
+
+
+def _partition_line(topic: str, number: int, replicas: Sequence[int], leader: int, isr: Sequence[int]) -> str:
+    return (
+        f"\tTopic: {topic}\tPartition: {number}\tLeader: {'none' if leader == NO_BROKER else leader}\t"
+        f"Replicas: {','.join(map(str, replicas))}\tIsr: {','.join(map(str, isr))}"
+    )
+
+
+_ACTIONS: Final = {
+    tool.CREATE: _create,
+    tool.ALTER: _alter,
+    tool.LIST: _list,
+    tool.DESCRIBE: _describe,
+    tool.DELETE: _delete,
+}

@@ -1,0 +1,192 @@
+"""One broker as a process of its own: started from a properties file, watched through its log, stopped by signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from kafkalite.local.ports import ReservedPort
+from zk.ensemble import HOST, end_with_parent
+
+BROKER_COMMAND: Final = (sys.executable, "-m", "kafkalite", "broker", "--config")
+"""Runs a broker when the path of its properties file is appended."""
+
+POLL_S: Final = 0.02
+
+
+class BrokerDied(Exception):
+    """A broker process ended when it should have run; the message ends with its last log lines."""
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> None:
+    """Return as soon as `condition()` holds. Raises TimeoutError that says what was waited for."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {timeout_s:g} s")
+        time.sleep(POLL_S)
+
+
+class BrokerProcess:
+    """A broker that keeps its id, port and log directory over restarts.
+
+    `directory` receives `broker-<id>.properties`, `broker-<id>.log` (all output) and the log directory `broker-<id>`.
+    Without `port` one is reserved; metrics and the status page are at `http_port`, without one there are none. The broker is killed when
+    the thread that started it ends, so that no orphan keeps a port.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        directory: Path,
+        properties: Mapping[str, str],
+        command: Sequence[str] = BROKER_COMMAND,
+        port: int | None = None,
+        http_port: int | None = None,
+    ) -> None:
+        self.id = broker_id
+        self._reserved = ReservedPort() if port is None else None
+        self.host: Final = HOST
+        self.port: Final = port or (self._reserved.number if self._reserved else 0)
+        self._command = command
+        self.log_path = directory / f"broker-{broker_id}.log"
+        self.properties_path = directory / f"broker-{broker_id}.properties"
+        self.properties = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://{self.host}:{self.port}",
+            "log.dirs": str(directory / f"broker-{broker_id}"),
+        } | dict(properties)
+        self.http_port: Final = http_port
+        if http_port is not None:
+            self.properties["kafkalite.http.listener"] = f"{self.host}:{http_port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def http_url(self) -> str | None:
+        """Where its status page is; None without one."""
+        return None if self.http_port is None else f"http://{self.host}:{self.http_port}/"
+
+    @property
+    def log_dir(self) -> Path:
+        return Path(self.properties["log.dirs"].split(",")[0])
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id of a running broker. Raises BrokerDied when there is none."""
+        if self._process is None or self._process.poll() is not None:
+            raise BrokerDied(f"broker {self.id} does not run")
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """Of a broker that was started and has ended, negative for the signal that killed it; None otherwise."""
+        return None if self._process is None else self._process.poll()
+
+    def check_running(self) -> None:
+        """Raises BrokerDied, with its last log lines, when it does not run."""
+        if not self.running:
+            raise BrokerDied(f"broker {self.id} ended with status {self.exit_status}:\n{self.log_tail()}")
+
+    def start(self) -> None:
+        """Start the process; `wait_started` tells when it serves. Does nothing while it runs."""
+        if self.running:
+            return
+        self.properties_path.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()))
+        with self.log_path.open("ab") as log:
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                [*self._command, str(self.properties_path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # an interrupt at the terminal is for the parent, which then stops the brokers
+                preexec_fn=end_with_parent(),
+            )
+
+    def started(self) -> bool:
+        """Has it said that it serves? Raises BrokerDied, with its last log lines, when it has ended."""
+        ended = not self.running  # before the log is read, so that its last words are seen
+        if f"[KafkaServer id={self.id}] started".encode() in self._output():
+            return True
+        if ended:
+            raise BrokerDied(
+                f"broker {self.id} ended with status {self.exit_status} before it had started:\n{self.log_tail()}"
+            )
+        return False
+
+    def wait_started(self, timeout_s: float = 60) -> None:
+        """Until the broker says that it serves. Raises BrokerDied or TimeoutError, with its last log lines."""
+        try:
+            wait_until(self.started, f"start of broker {self.id}", timeout_s)
+        except TimeoutError as problem:
+            raise TimeoutError(f"{problem}\n{self.log_tail()}") from None
+
+    def stop(self, timeout_s: float = 40) -> int:
+        """Clean stop (SIGTERM): the broker hands over its leaderships first. The exit status; TimeoutError."""
+        process = self._process
+        if process is None:
+            return 0
+        self.ask_to_stop()
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"broker {self.id} did not stop within {timeout_s:g} s\n{self.log_tail()}") from None
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM, without waiting; a paused broker is resumed so that it can obey."""
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Death without warning (SIGKILL); returns when the process is gone."""
+        self._signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait(30)
+
+    def pause(self) -> None:
+        """Freeze the process (SIGSTOP), as a long garbage collection or a suspended machine would."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def resident_bytes(self) -> int:
+        """Memory of the process that is in RAM (VmRSS). Raises BrokerDied."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def log_tail(self, lines: int = 60) -> str:
+        if not self.log_path.exists():
+            return ""
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+
+    def close(self) -> None:
+        """Kill what still runs and give up the port."""
+        self.kill()
+        if self._reserved is not None:
+            self._reserved.release()
+
+    def _output(self) -> bytes:
+        """What the broker printed since its latest start."""
+        with self.log_path.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)

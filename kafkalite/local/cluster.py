@@ -1,0 +1,326 @@
+"""A whole cluster on this machine: real ZooKeeper servers and broker processes, for tests, demonstrations and benchmarks.
+
+    >>> from kafkalite.client import SyncProducer
+    >>> from kafkalite.local.cluster import LocalCluster
+    >>> with LocalCluster(brokers=3, properties={"default.replication.factor": "3"}) as cluster:
+    ...     with SyncProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+    ...         metadata = producer.send_and_wait("orders", b"one", partition=0)
+    ...     leader = cluster.leader_of("orders", 0)
+    ...     cluster.kill(leader)
+    ...     cluster.restart(leader)
+    ...     sorted(cluster.await_isr("orders", 0, size=3))
+    [1, 2, 3]
+
+Every process that a cluster started ends with it: at the end of the `with` block, at the end of the interpreter, and on Linux when
+the thread that started it ends. All methods block and none needs an event loop; in a coroutine call `start` and `close` through
+`asyncio.to_thread`.
+
+Below the directory: `zookeeper/` is the ensemble's, and each broker has `broker-<id>.properties`, `broker-<id>.log` (all that it
+prints) and its log directory `broker-<id>/`. A second start over the same directory continues the same cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import shutil
+import tempfile
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess
+from kafkalite.local.contract import LIVE_CLUSTERS, AskedThroughZooKeeper, Node, broker_settings, nodes, rack_of
+from kafkalite.local.ports import ReservedPort
+from kafkalite.local.readiness import find_controller, until_ready
+from kafkalite.local.switchboard import Switchboard
+from kafkalite.types import NO_BROKER
+from zk.ensemble import HOST, Ensemble, check_size
+
+__all__ = ["LIVE_CLUSTERS", "LocalCluster"]
+
+ZOOKEEPER_PORT_OFFSET: Final = 100
+"""With a base port, ZooKeeper's client ports begin this far behind it."""
+
+HTTP_PORT_OFFSET: Final = 200
+"""With a base port, the ports of the status pages begin this far behind it."""
+
+_STOP_TIMEOUT_S: Final = 10.0
+"""For all brokers together; who does not obey is killed then."""
+
+
+class LocalCluster(AskedThroughZooKeeper):
+    """Brokers `first_broker_id`, `first_broker_id` + 1, ... on one ensemble, with settings fit for tests.
+
+    `properties` are settings of every broker and win over the cluster's own choices. `zookeeper_connect` names an ensemble
+    that runs already; then none is started. `directory` receives logs and data and is kept; without one everything lives
+    in a temporary directory that goes with the cluster. `command` runs a broker when a properties file's path is appended.
+    `base_port` is the first broker's, the others' and ZooKeeper's follow; without it ports are reserved. ValueError for
+    numbers of servers or ports that cannot be. With `http` every broker has metrics and a status page, see `BrokerProcess.http_url`.
+
+    `racks` are given out to the brokers in turn, or by broker id. `partitionable` puts proxies between the servers, so that
+    `partition` can cut them from each other (on Linux).
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 3,
+        zookeepers: int = 1,
+        properties: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        zookeeper_connect: str | None = None,
+        first_broker_id: int = 1,
+        command: Sequence[str] = BROKER_COMMAND,
+        start_timeout_s: float = 60,
+        base_port: int | None = None,
+        http: bool = False,
+        racks: Mapping[int, str] | Sequence[str] | None = None,
+        partitionable: bool = False,
+    ) -> None:
+        check_size(zookeepers)
+        if base_port is not None and brokers > ZOOKEEPER_PORT_OFFSET:
+            raise ValueError(
+                f"more than {ZOOKEEPER_PORT_OFFSET} brokers leave no place for ZooKeeper behind a base port"
+            )
+        self._broker_ids = range(first_broker_id, first_broker_id + brokers)
+        self._properties = dict(properties or {})
+        self._zookeepers = zookeepers
+        self._given_directory = directory
+        self._given_connect = zookeeper_connect
+        self._command = command
+        self._start_timeout_s = start_timeout_s
+        self._base_port = base_port
+        self._http = http
+        self._racks = racks
+        self._partitionable = partitionable
+        self._switchboard: Switchboard | None = None
+        self._brokers_connect = ""
+        self._side_ports: list[ReservedPort] = []
+        """Of ZooKeeper and of status pages."""
+        self.ensemble: Ensemble | None = None
+        self.brokers: dict[int, BrokerProcess] = {}
+        self.directory = Path()
+
+    def __enter__(self) -> LocalCluster:
+        self.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start everything at once and wait until every broker knows all of them and a controller.
+
+        TimeoutError, BrokerDied or EnsembleError; nothing is left running then.
+        """
+        if self._given_directory is not None:
+            self._given_directory.mkdir(parents=True, exist_ok=True)
+        self.directory = self._given_directory or Path(tempfile.mkdtemp(prefix="kafkalite-"))
+        LIVE_CLUSTERS.add(self)
+        atexit.register(self.close)
+        if self._partitionable:
+            self._switchboard = Switchboard(self._process_ids)
+        try:
+            asyncio.run(self._start())
+        except BaseException:
+            self.close()
+            raise
+
+    async def _start(self) -> None:
+        """Brokers are not started after ZooKeeper but beside it: they load while it starts, and wait for it themselves."""
+        waiting = []
+        if self._given_connect is None:
+            self.ensemble = Ensemble(
+                self.directory / "zookeeper", self._zookeepers, client_ports=self._choose_zookeeper_ports()
+            )
+            waiting.append(asyncio.ensure_future(self.ensemble.start(self._start_timeout_s)))
+            await asyncio.sleep(0)  # it has its ports now, and its processes run
+        self._brokers_connect = self._connect_of_brokers()
+        for broker_id in self._broker_ids:
+            self._add(broker_id).start()
+        everybody = frozenset(self.brokers)
+        waiting += [asyncio.ensure_future(until_ready(broker, everybody)) for broker in self.brokers.values()]
+        try:
+            async with asyncio.timeout(self._start_timeout_s):
+                await asyncio.gather(*waiting)
+        except TimeoutError:
+            tails = "\n".join(f"{name}:\n{tail}" for name, tail in self.logs(15).items())
+            raise TimeoutError(f"the cluster is not ready after {self._start_timeout_s:g} s\n{tails}") from None
+        finally:
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    def _choose_zookeeper_ports(self) -> list[int]:
+        if self._base_port is not None:
+            first = self._base_port + ZOOKEEPER_PORT_OFFSET
+            return list(range(first, first + self._zookeepers))
+        return [self._reserve_port() for _ in range(self._zookeepers)]
+
+    def _choose_http_port(self, place: int) -> int | None:
+        if not self._http:
+            return None
+        return self._reserve_port() if self._base_port is None else self._base_port + HTTP_PORT_OFFSET + place
+
+    def _reserve_port(self) -> int:
+        port = ReservedPort()
+        self._side_ports.append(port)
+        return port.number
+
+    def close(self) -> dict[int, int | None]:
+        """Stop every broker (cleanly where it obeys in time), then ZooKeeper; remove a temporary directory.
+
+        Returns the brokers that ran and did not stop cleanly, with their exit statuses; None for those that had to be killed.
+        """
+        atexit.unregister(self.close)
+        unclean = self._stop_brokers()
+        for broker in self.brokers.values():
+            broker.close()
+        if self.ensemble is not None:
+            asyncio.run(self.ensemble.stop())
+            self.ensemble = None
+        if self._switchboard is not None:
+            self._switchboard.close()
+            self._switchboard = None
+        for port in self._side_ports:
+            port.release()
+        LIVE_CLUSTERS.discard(self)
+        if self._given_directory is None and self.directory != Path():
+            shutil.rmtree(self.directory, ignore_errors=True)
+        return unclean
+
+    def _stop_brokers(self) -> dict[int, int | None]:
+        """One after the other and the controller last: each can hand over what it leads, and the seat moves at most once.
+
+        All at once, every broker would try to give its partitions to brokers that are on their way out themselves.
+        """
+        deadline_s = time.monotonic() + _STOP_TIMEOUT_S
+        running = [broker for broker in self.brokers.values() if broker.running]
+        controller = asyncio.run(find_controller(running)) if len(running) > 1 else NO_BROKER
+        unclean: dict[int, int | None] = {}
+        for broker in sorted(running, key=lambda broker: broker.id == controller):
+            try:
+                status = broker.stop(max(0.0, deadline_s - time.monotonic()))
+            except TimeoutError:
+                unclean[broker.id] = None  # `close` kills it
+            else:
+                if status != 0:
+                    unclean[broker.id] = status
+        return unclean
+
+    @property
+    def zookeeper_connect(self) -> str:
+        if self._given_connect is not None:
+            return self._given_connect
+        if self.ensemble is None:
+            raise RuntimeError("the cluster does not run")
+        return self.ensemble.connect
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """host:port of every broker, also of those that are down now."""
+        return ",".join(broker.address for broker in self.brokers.values())
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """All brokers, also those that are down now."""
+        return list(self.brokers)
+
+    def broker(self, broker_id: int) -> BrokerProcess:
+        return self.brokers[broker_id]
+
+    def add_broker(self, broker_id: int) -> BrokerProcess:
+        """One more broker; returns when it serves."""
+        broker = self._add(broker_id)
+        broker.start()
+        broker.wait_started(self._start_timeout_s)
+        return broker
+
+    def start_broker(self, broker_id: int) -> None:
+        """Start a broker that was stopped or killed, with its old port and log directory; returns when it serves."""
+        self.brokers[broker_id].start()
+        self.brokers[broker_id].wait_started(self._start_timeout_s)
+
+    def stop(self, broker_id: int) -> int:
+        """Clean stop; the broker's exit status. TimeoutError when it does not obey."""
+        return self.brokers[broker_id].stop()
+
+    def kill(self, broker_id: int) -> None:
+        self.brokers[broker_id].kill()
+
+    def pause(self, broker_id: int) -> None:
+        self.brokers[broker_id].pause()
+
+    def unpause(self, broker_id: int) -> None:
+        self.brokers[broker_id].resume()
+
+    resume = unpause
+
+    def restart(self, broker_id: int) -> None:
+        """Clean stop if it runs, then start; returns when the broker serves again."""
+        self.stop(broker_id)
+        self.start_broker(broker_id)
+
+    def partition(self, side: Collection[Node] | Node, other: Collection[Node] | Node) -> None:
+        """Let nothing pass between two sides, brokers or ZooKeeper servers (`zk1`); clients still reach both.
+
+        RuntimeError for a cluster that is not `partitionable`.
+        """
+        if self._switchboard is None:
+            raise RuntimeError("this cluster runs without proxies between its servers; make it with partitionable=True")
+        self._switchboard.cut(nodes(side), nodes(other))
+
+    def heal(self) -> None:
+        """Undo every `partition`."""
+        if self._switchboard is not None:
+            self._switchboard.mend()
+
+    def log_directories(self) -> dict[int, list[Path]]:
+        """For each broker the directories with its partitions."""
+        return {broker.id: [broker.log_dir] for broker in self.brokers.values()}
+
+    def logs(self, lines: int = 60) -> dict[str, str]:
+        """The last lines of every broker's output, by a name for the report of a failing test."""
+        return {f"broker {broker.id} at {broker.address}": broker.log_tail(lines) for broker in self.brokers.values()}
+
+    def _process_ids(self) -> dict[int, int]:
+        return {broker.id: broker.pid for broker in self.brokers.values() if broker.running}
+
+    def _connect_of_brokers(self) -> str:
+        """The ensemble as brokers reach it: directly, or through proxies."""
+        if self._switchboard is None:
+            return self.zookeeper_connect
+        servers, slash, chroot = self.zookeeper_connect.partition("/")
+        proxies = [self._switchboard.add(f"zk{number}", server) for number, server in enumerate(servers.split(","), 1)]
+        return ",".join(proxies) + slash + chroot
+
+    def _listeners(self, broker_id: int, port: int) -> dict[str, str]:
+        """Of a broker that the others reach through a proxy, and clients directly."""
+        if self._switchboard is None:
+            return {}
+        internal = f"{HOST}:{self._reserve_port()}"
+        return {
+            "listeners": f"PLAINTEXT://{HOST}:{port},INTERNAL://{internal}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{port},INTERNAL://{self._switchboard.add(broker_id, internal)}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
+            "inter.broker.listener.name": "INTERNAL",
+        }
+
+    def _add(self, broker_id: int) -> BrokerProcess:
+        settings = broker_settings(len(self._broker_ids), self._brokers_connect)
+        place = broker_id - self._broker_ids.start
+        if (rack := rack_of(self._racks, broker_id, place)) is not None:
+            settings["broker.rack"] = rack
+        broker = BrokerProcess(
+            broker_id,
+            self.directory,
+            settings | self._properties,
+            self._command,
+            port=None if self._base_port is None else self._base_port + place,
+            http_port=self._choose_http_port(place),
+        )
+        broker.properties |= self._listeners(broker_id, broker.port)
+        self.brokers[broker_id] = broker
+        return broker

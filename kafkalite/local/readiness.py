@@ -1,0 +1,74 @@
+"""Is a cluster ready? What one broker says of the cluster, asked over a connection of its own.
+
+A client would hide which broker answered; here each one is asked, because each learns of the others by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+
+from kafkalite.local.broker_process import POLL_S, BrokerProcess
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import NO_BROKER
+
+_ASK_TIMEOUT_S: Final = 2.0
+
+
+class Reachable(Protocol):
+    """A broker's address for this machine."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+
+class Membership(NamedTuple):
+    """The brokers and the controller that one broker knows of; NO_BROKER while there is no controller."""
+
+    brokers: frozenset[int]
+    controller_id: int
+
+
+async def ask(broker: Reachable, timeout_s: float = _ASK_TIMEOUT_S) -> Membership | None:
+    """What the broker knows; None when it does not answer in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            connection = await Connection.open(
+                broker.host, broker.port, client_id="kafkalite-readiness", timeout_s=timeout_s
+            )
+            try:
+                await connection.negotiate()
+                request = messages.metadata_request.MetadataRequest(topics=[])
+                response = await connection.request(request, connection.version_of(ApiKey.METADATA))
+            finally:
+                connection.close()
+    except (OSError, TimeoutError):
+        return None
+    return Membership(frozenset(broker.node_id for broker in response.brokers), response.controller_id)
+
+
+async def until_ready(broker: BrokerProcess, brokers: frozenset[int]) -> None:
+    """Until the broker has started and knows all of `brokers`, and a controller among those it knows. Raises BrokerDied."""
+    while not broker.started():
+        await asyncio.sleep(POLL_S)
+    while True:
+        found = await ask(broker)
+        if found is not None and found.brokers >= brokers and found.controller_id in found.brokers:
+            return
+        broker.check_running()
+        await asyncio.sleep(POLL_S)
+
+
+async def find_controller(brokers: Iterable[Reachable]) -> int:
+    """The controller by the word of the first broker that answers; NO_BROKER when none does."""
+    for broker in brokers:
+        found = await ask(broker, timeout_s=0.5)
+        if found is not None:
+            return found.controller_id
+    return NO_BROKER

@@ -1,0 +1,117 @@
+"""TCP proxies that tests can cut: silent when cut, as a cable that was pulled.
+
+While a way is cut, its connections stay open and new ones are accepted, and no byte passes in either direction; what
+arrives then is passed on when it is mended, as TCP would retransmit it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from kafkalite.local.ports import ReservedPort
+
+HOST: Final = "127.0.0.1"
+_CHUNK_BYTES: Final = 64 * 1024
+_CALL_TIMEOUT_S: Final = 10
+
+Result = TypeVar("Result")
+
+
+class Relay(ABC):
+    """Proxies in a thread of their own. A subclass says, for each connection, which gate is to be open for it."""
+
+    def __init__(self) -> None:
+        self._ports: list[ReservedPort] = []
+        self._servers: list[asyncio.Server] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+        self._thread.start()
+
+    def listen(self, target: str) -> str:
+        """The address, `host:port`, of a new proxy in front of the server at `target`."""
+        port = ReservedPort()
+        self._ports.append(port)
+        host, _, number = target.rpartition(":")
+
+        async def start() -> None:
+            self._servers.append(
+                await asyncio.start_server(self._connected(target, (host, int(number))), HOST, port.number)
+            )
+
+        self._call(start())
+        return f"{HOST}:{port.number}"
+
+    def close(self) -> None:
+        """Close all connections and the ports."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CALL_TIMEOUT_S)
+        for port in self._ports:
+            port.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def _gate(self, target: str, client_port: int) -> asyncio.Event:
+        """What must be set for bytes of this connection to pass; asked once, when it is accepted. Raises OSError."""
+
+    def _call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Run it on the loop of the proxies, and wait for it."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_CALL_TIMEOUT_S)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            for server in self._servers:
+                server.close()
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.close()
+
+    def _connected(
+        self, target: str, address: tuple[str, int]
+    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            far_writer: asyncio.StreamWriter | None = None
+            try:
+                gate = self._gate(target, writer.get_extra_info("peername")[1])
+                await gate.wait()
+                far_reader, far_writer = await asyncio.open_connection(*address)
+                pumps = [
+                    asyncio.create_task(_pump(reader, far_writer, gate)),
+                    asyncio.create_task(_pump(far_reader, writer, gate)),
+                ]
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            except OSError:
+                pass  # the target is down: the near side sees a closed connection
+            finally:
+                for each in (writer, far_writer):
+                    if each is not None:
+                        each.close()
+
+        return serve
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event) -> None:
+    try:
+        while chunk := await reader.read(_CHUNK_BYTES):
+            await gate.wait()
+            writer.write(chunk)
+            await writer.drain()
+        await gate.wait()
+    except OSError:
+        pass  # one side is gone; the other is closed by the caller

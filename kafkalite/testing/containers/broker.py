@@ -1,0 +1,135 @@
+"""One broker in a container."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+from testcontainers.core.network import Network
+
+from kafkalite.config.environment import BROKER_DATA
+from kafkalite.local.broker_process import POLL_S, BrokerDied
+from kafkalite.local.contract import LIVE_CLUSTERS, broker_settings
+from kafkalite.local.readiness import ask
+from kafkalite.testing.containers.server import ServerContainer
+
+INTERNAL_PORT: Final = 9092
+_EXTERNAL_PORT: Final = 9094
+_LISTENERS: Final = {
+    "listeners": f"INTERNAL://0.0.0.0:{INTERNAL_PORT},EXTERNAL://0.0.0.0:{_EXTERNAL_PORT}",
+    "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
+    "inter.broker.listener.name": "INTERNAL",
+}
+
+
+class KafkaliteContainer(ServerContainer):
+    """A broker with a ZooKeeper of its own in the same container, unless `zookeeper_connect` names one.
+
+        >>> from kafkalite.client import SyncAdmin
+        >>> from kafkalite.testing.containers import KafkaliteContainer
+        >>> with KafkaliteContainer(properties={"num.partitions": "7"}) as kafka:
+        ...     with SyncAdmin(bootstrap_servers=kafka.get_bootstrap_server()) as admin:
+        ...         len(admin.describe_cluster().brokers)
+        1
+
+    Clients on this machine use `get_bootstrap_server`, containers on the same `network` use `internal_server`. `properties` are
+    settings of the broker and win over what is chosen here.
+    """
+
+    def __init__(
+        self,
+        image: str | None = None,
+        *,
+        broker_id: int = 1,
+        zookeeper_connect: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        name: str | None = None,
+        network: Network | None = None,
+        start_timeout_s: float = 60,
+        **options: Any,
+    ) -> None:
+        self.id: Final = broker_id
+        super().__init__(image, name or f"broker-{broker_id}", _EXTERNAL_PORT, {}, network, **options)
+        self._properties = dict(properties or {})
+        self._zookeeper_connect = zookeeper_connect
+        self._start_timeout_s = start_timeout_s
+
+    def start(self) -> Self:
+        """Returns when the broker serves. Raises TimeoutError and BrokerDied with the last lines of its log."""
+        LIVE_CLUSTERS.add(self)
+        atexit.register(self.stop)
+        try:
+            self.launch()
+            self.wait_ready(frozenset({self.id}), self._start_timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def launch(self) -> None:
+        """Start without waiting."""
+        self.with_envs(**as_variables(self._all_properties()))
+        super().start()
+
+    def stop(self, force: bool = True, delete_volume: bool = True) -> None:
+        atexit.unregister(self.stop)
+        LIVE_CLUSTERS.discard(self)
+        super().stop(force, delete_volume)
+
+    def _all_properties(self) -> dict[str, str]:
+        own = _LISTENERS | {
+            "broker.id": str(self.id),
+            "advertised.listeners": f"INTERNAL://{self.internal_server},EXTERNAL://{self.address}",
+        }
+        settings = own | broker_settings(1, self._zookeeper_connect or "") | self._properties
+        if self._zookeeper_connect is None:
+            settings.pop("zookeeper.connect")
+        return settings
+
+    def get_bootstrap_server(self) -> str:
+        """host:port for clients on this machine."""
+        return self.address
+
+    get_bootstrap_servers = get_bootstrap_server
+
+    @property
+    def internal_server(self) -> str:
+        """host:port for containers on the same network."""
+        return f"{self.server_name}:{INTERNAL_PORT}"
+
+    def wait_ready(self, brokers: frozenset[int], timeout_s: float) -> None:
+        """Until the broker knows all of `brokers` and a controller. Raises TimeoutError, BrokerDied."""
+        asyncio.run(self.until_ready(brokers, timeout_s))
+
+    async def until_ready(self, brokers: frozenset[int], timeout_s: float) -> None:
+        """`wait_ready` for coroutines."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    found = await ask(self)
+                    if found is not None and found.brokers >= brokers and found.controller_id in found.brokers:
+                        return
+                    if not await asyncio.to_thread(lambda: self.running):
+                        raise BrokerDied(f"broker {self.id} ended with status {self.exit_status}:\n{self.log_tail()}")
+                    await asyncio.sleep(POLL_S)
+        raise TimeoutError(f"broker {self.id} is not ready after {timeout_s:g} s\n{self.log_tail()}")
+
+    def copy_log_directory(self, destination: Path) -> Path:
+        """A copy of the directory with the broker's partitions."""
+        return self.copy_directory(BROKER_DATA, destination)
+
+    def logs(self, lines: int = 60) -> dict[str, str]:
+        """For the report of a failing test."""
+        return {f"broker {self.id} at port {self.port}": self.log_tail(lines)}
+
+
+def as_variables(properties: Mapping[str, str]) -> dict[str, str]:
+    """The settings as variables of a container; `kafkalite.config.environment` reads them."""
+    return {
+        "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper(): text
+        for name, text in properties.items()
+    }

@@ -1,0 +1,210 @@
+"""A whole cluster in containers: ZooKeeper servers and brokers on a network of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self
+
+from testcontainers.core.network import Network
+
+from kafkalite.local.contract import LIVE_CLUSTERS, AskedThroughZooKeeper, Node, broker_settings, nodes, rack_of
+from kafkalite.local.parallel import run_at_once
+from kafkalite.testing.containers.broker import KafkaliteContainer
+from kafkalite.testing.containers.ensemble import ZooKeeperEnsemble
+from kafkalite.testing.containers.network_cuts import NetworkCuts
+from kafkalite.testing.containers.server import ServerContainer, ServerNetwork
+
+
+class KafkaliteCluster(AskedThroughZooKeeper):
+    """Brokers 1, 2, ... on an ensemble of 1, 3 or 5 ZooKeeper servers; see `kafkalite.local.contract.Cluster`.
+
+        >>> from kafkalite.testing.containers import KafkaliteCluster
+        >>> with KafkaliteCluster(brokers=2, zookeepers=1, properties={"log.retention.hours": "1"}) as cluster:
+        ...     cluster.internal_bootstrap_servers
+        ...     cluster.partition(1, [2, "zk1"])
+        ...     cluster.heal()
+        'broker-1:9092,broker-2:9092'
+
+    Clients on this machine use `bootstrap_servers`, containers on `network` use `internal_bootstrap_servers`. `racks` are given
+    out to the brokers in turn, or by broker id. `properties` are settings of every broker and win over the cluster's own
+    choices. ValueError for numbers of servers that cannot be.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        zookeepers: int = 1,
+        *,
+        racks: Mapping[int, str] | Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        image: str | None = None,
+        network: Network | None = None,
+        first_broker_id: int = 1,
+        start_timeout_s: float = 60,
+    ) -> None:
+        self._broker_ids = range(first_broker_id, first_broker_id + brokers)
+        self._racks = racks
+        self._properties = dict(properties or {})
+        self._image = image
+        self._start_timeout_s = start_timeout_s
+        self._network = ServerNetwork(network)
+        self.network: Final = self._network.network
+        self.ensemble = ZooKeeperEnsemble(zookeepers, image=image, network=self.network)
+        self.brokers: dict[int, KafkaliteContainer] = {}
+        self._cuts = NetworkCuts()
+        self._copies: Path | None = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    # -- all of it
+
+    def start(self) -> Self:
+        """Start all containers at once and wait until every broker knows all of them and a controller.
+
+        Raises TimeoutError, BrokerDied, EnsembleError or MissingImageError; nothing is left running then.
+        """
+        LIVE_CLUSTERS.add(self)
+        atexit.register(self.close)
+        try:
+            self._network.create()
+            starts: list[Callable[[], Any]] = [member.start for member in self.ensemble.prepare()]
+            for index, broker_id in enumerate(self._broker_ids):
+                starts.append(self._add(broker_id, index).launch)
+            run_at_once(starts)
+            everybody = frozenset(self.brokers)
+            asyncio.run(_until_ready(self.brokers.values(), everybody, self._start_timeout_s))
+            self.ensemble.wait_serving(self._start_timeout_s)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """Remove everything; may be called again."""
+        atexit.unregister(self.close)
+        LIVE_CLUSTERS.discard(self)
+        brokers, self.brokers = list(self.brokers.values()), {}
+        if self._copies is not None:
+            shutil.rmtree(self._copies, ignore_errors=True)
+            self._copies = None
+        try:
+            run_at_once([broker.stop for broker in brokers] + [self.ensemble.close])
+        finally:
+            self._network.remove()
+
+    @property
+    def broker_ids(self) -> list[int]:
+        return list(self.brokers)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.address for broker in self.brokers.values())
+
+    @property
+    def internal_bootstrap_servers(self) -> str:
+        """host:port of every broker for containers on `network`."""
+        return ",".join(broker.internal_server for broker in self.brokers.values())
+
+    @property
+    def zookeeper_connect(self) -> str:
+        return self.ensemble.connect
+
+    # -- one broker
+
+    def broker(self, broker_id: int) -> KafkaliteContainer:
+        return self.brokers[broker_id]
+
+    def add_broker(self, broker_id: int) -> KafkaliteContainer:
+        """One more broker; returns when it serves."""
+        broker = self._add(broker_id, len(self.brokers))
+        broker.launch()
+        self._started(broker)
+        return broker
+
+    def pause(self, broker_id: int) -> None:
+        self.brokers[broker_id].pause()
+
+    def unpause(self, broker_id: int) -> None:
+        self.brokers[broker_id].unpause()
+        self._cuts.apply(self._servers())
+
+    def kill(self, broker_id: int) -> None:
+        self.brokers[broker_id].kill()
+
+    def stop(self, broker_id: int) -> int:
+        return self.brokers[broker_id].shut_down()
+
+    def start_broker(self, broker_id: int) -> None:
+        broker = self.brokers[broker_id]
+        broker.start_again()
+        self._started(broker)
+
+    def restart(self, broker_id: int) -> None:
+        if self.brokers[broker_id].running:
+            self.stop(broker_id)
+        self.start_broker(broker_id)
+
+    # -- the network
+
+    def partition(self, side: Collection[Node] | Node, other: Collection[Node] | Node) -> None:
+        self._cuts.cut(nodes(side), nodes(other), known=self._servers())
+        self._cuts.apply(self._servers())
+
+    def heal(self) -> None:
+        self._cuts.mend()
+        self._cuts.apply(self._servers())
+
+    # -- what is there
+
+    def log_directories(self) -> dict[int, list[Path]]:
+        copies = self._copies = self._copies or Path(tempfile.mkdtemp(prefix="kafkalite-copies-"))
+
+        def copy(broker: KafkaliteContainer) -> list[Path]:
+            return [broker.copy_log_directory(copies / f"broker-{broker.id}")]
+
+        directories = run_at_once(partial(copy, broker) for broker in self.brokers.values())
+        return dict(zip(self.brokers, directories, strict=True))
+
+    def logs(self, lines: int = 60) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for broker in self.brokers.values():
+            found |= broker.logs(lines)
+        return found | self.ensemble.logs(lines)
+
+    # -- inside
+
+    def _add(self, broker_id: int, index: int) -> KafkaliteContainer:
+        settings = broker_settings(len(self._broker_ids), self.ensemble.internal_connect)
+        if (rack := rack_of(self._racks, broker_id, index)) is not None:
+            settings["broker.rack"] = rack
+        broker = self.brokers[broker_id] = KafkaliteContainer(
+            self._image,
+            broker_id=broker_id,
+            zookeeper_connect=self.ensemble.internal_connect,
+            properties=settings | self._properties,
+            network=self.network,
+        )
+        return broker
+
+    def _started(self, broker: KafkaliteContainer) -> None:
+        self._cuts.forget(broker.id)
+        self._cuts.apply(self._servers())
+        broker.wait_ready(frozenset({broker.id}), self._start_timeout_s)
+
+    def _servers(self) -> dict[Node, ServerContainer]:
+        servers: dict[Node, ServerContainer] = {broker.id: broker for broker in self.brokers.values()}
+        return servers | {member.server_name: member for member in self.ensemble.members}
+
+
+async def _until_ready(brokers: Iterable[KafkaliteContainer], everybody: frozenset[int], timeout_s: float) -> None:
+    await asyncio.gather(*(broker.until_ready(everybody, timeout_s) for broker in brokers))

@@ -1,0 +1,342 @@
+"""Writers and readers that record what they do: librdkafka's client and our own, each in a thread of its own.
+
+A writer numbers its records per partition and sends them in bursts at a bounded rate. A partition's next burst waits while
+`unacknowledged_bursts` are on their way: one for producers without idempotence, because librdkafka prepares the next request
+while one is in flight, also with max.in.flight=1, and a refusal of the first would put them out of order by the client's doing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import confluent_kafka
+
+from kafkalite.client.consumer.consumer import Consumer
+from kafkalite.client.producer.producer import Producer
+from kafkalite.client.records import RecordMetadata
+from kafkalite.testing.history.events import (
+    Event,
+    ProducerStarted,
+    RecordRead,
+    SendAcknowledged,
+    SendFailed,
+    SendInvoked,
+    SendUnknown,
+    Value,
+)
+from kafkalite.types import TopicPartition
+
+DELIVERY_TIMEOUT_MS: Final = 60_000
+_BURST: Final = 5
+_VALUE_BYTES: Final = 100
+_RETRY_BACKOFF_MS: Final = 100
+_EARLIEST_RETRY_MS: Final = 75
+"""Both clients shorten their backoff by a random part of at most a quarter."""
+
+_METADATA_REFRESH_MS: Final = 1_000
+"""librdkafka's default is 5 minutes; it asks nobody else as long as a broker answers that it cannot replicate."""
+
+_NEVER_APPENDED: Final = frozenset({"MSG_SIZE_TOO_LARGE", "_QUEUE_FULL", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
+
+
+class Recorder:
+    """The history under construction; every thread appends to it."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+
+
+@dataclass(frozen=True)
+class WriterOptions:
+    """`acks` is -1 for all; `records_per_s` is the rate over all partitions.
+
+    `request_timeout_ms` is for how long a leader that cannot replicate may keep a request.
+    """
+
+    name: str
+    topic: str
+    partitions: int
+    acks: int = -1
+    idempotent: bool = True
+    records_per_s: int = 200
+    request_timeout_ms: int = 30_000
+
+    @property
+    def unacknowledged_bursts(self) -> int:
+        return 4 if self.idempotent else 1
+
+
+class Writer(ABC):
+    """A producer at work from `start` to `finish`; `problems` are the sends that were not acknowledged."""
+
+    def __init__(self, recorder: Recorder, bootstrap_servers: str, options: WriterOptions) -> None:
+        self.options = options
+        self.problems: list[str] = []
+        self.acknowledged = 0
+        self._servers = bootstrap_servers
+        self._recorder = recorder
+        self._next = [0] * options.partitions
+        self._open: list[dict[Value, None]] = [{} for _ in range(options.partitions)]
+        self._last_ack_ns = [0] * options.partitions
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._main, name=f"writer {options.name}", daemon=True)
+        self._turn = 0
+
+    def start(self) -> None:
+        options = self.options
+        started = ProducerStarted(
+            self._recorder.now_ns(), options.name, options.acks, options.idempotent, _EARLIEST_RETRY_MS
+        )
+        self._recorder.add(started)
+        self._thread.start()
+
+    def finish(self, timeout_s: float = 60) -> None:
+        """Send no more, and wait for what is on its way; what is then still open has an unknown fate."""
+        self._stopping.set()
+        self._thread.join(timeout_s + 10)
+        if self._thread.is_alive():
+            self.problems.append(f"{self.options.name} did not end")
+        for partition, values in enumerate(self._open):
+            for value in list(values):
+                self._not_acknowledged(partition, value, "no answer")
+
+    def acknowledged_on_all_since(self, at_ns: int) -> bool:
+        """Has every partition taken a record since that moment?"""
+        return min(self._last_ack_ns) > at_ns
+
+    def acknowledged_on(self, partition: int, at_ns: int) -> bool:
+        return self._last_ack_ns[partition] > at_ns
+
+    def _main(self) -> None:
+        try:
+            self._run()
+        except Exception as problem:
+            self.problems.append(f"{self.options.name} ended: {problem!r}")
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Send until `_stopping`, then flush."""
+
+    def _due(self, elapsed_s: float) -> list[int]:
+        """The partitions whose burst is due now and may go."""
+        bursts = int(elapsed_s * self.options.records_per_s / _BURST)
+        turns = range(self._turn, min(bursts, self._turn + self.options.partitions))
+        self._turn = bursts
+        limit = (self.options.unacknowledged_bursts - 1) * _BURST
+        return [
+            turn % self.options.partitions for turn in turns if len(self._open[turn % self.options.partitions]) <= limit
+        ]
+
+    def _begin(self, partition: int) -> Value:
+        value = Value(self.options.name, self._next[partition])
+        self._next[partition] += 1
+        self._open[partition][value] = None
+        self._recorder.add(SendInvoked(self._recorder.now_ns(), self.options.topic, partition, *value))
+        return value
+
+    def _acknowledged(self, partition: int, value: Value, offset: int) -> None:
+        now_ns = self._recorder.now_ns()
+        self._open[partition].pop(value, None)
+        self._last_ack_ns[partition] = now_ns
+        self.acknowledged += 1
+        self._recorder.add(SendAcknowledged(now_ns, self.options.topic, partition, *value, offset))
+
+    def _not_acknowledged(self, partition: int, value: Value, error: str) -> None:
+        self._open[partition].pop(value, None)
+        self.problems.append(f"{self.options.topic}-{partition} {value}: {error}")
+        kind = SendFailed if error in _NEVER_APPENDED else SendUnknown
+        self._recorder.add(kind(self._recorder.now_ns(), self.options.topic, partition, *value, error))
+
+
+class ConfluentWriter(Writer):
+    """librdkafka's producer."""
+
+    def _run(self) -> None:
+        options = self.options
+        client = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": self._servers,
+                "client.id": options.name,
+                "acks": options.acks,
+                "enable.idempotence": options.idempotent,
+                "max.in.flight.requests.per.connection": 5 if options.idempotent else 1,
+                "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+                "request.timeout.ms": options.request_timeout_ms,
+                "retry.backoff.ms": _RETRY_BACKOFF_MS,
+                "reconnect.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 500,
+                "topic.metadata.refresh.interval.ms": _METADATA_REFRESH_MS,
+                "linger.ms": 5,
+                "log_level": 0,
+            }
+        )
+        began = time.monotonic()
+        while not self._stopping.is_set():
+            for partition in self._due(time.monotonic() - began):
+                for _ in range(_BURST):
+                    self._send(client, partition)
+            client.poll(0.005)
+        client.flush(DELIVERY_TIMEOUT_MS / 1000)
+
+    def _send(self, client: confluent_kafka.Producer, partition: int) -> None:
+        value = self._begin(partition)
+
+        def done(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
+            if error is not None:
+                self._not_acknowledged(partition, value, error.name())
+            else:
+                offset = message.offset()
+                self._acknowledged(partition, value, -1 if offset is None else offset)
+
+        client.produce(self.options.topic, value.to_bytes(_VALUE_BYTES), partition=partition, on_delivery=done)
+
+
+class KafkaliteWriter(Writer):
+    """Our own producer."""
+
+    def _run(self) -> None:
+        asyncio.run(self._produce())
+
+    async def _produce(self) -> None:
+        options = self.options
+        loop = asyncio.get_running_loop()
+        async with Producer(
+            bootstrap_servers=self._servers,
+            client_id=options.name,
+            acks=options.acks,
+            enable_idempotence=options.idempotent,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            request_timeout_ms=options.request_timeout_ms,
+            retry_backoff_ms=_RETRY_BACKOFF_MS,
+            retry_backoff_max_ms=500,
+            metadata_max_age_ms=_METADATA_REFRESH_MS,
+            linger_ms=5,
+        ) as producer:
+            began = loop.time()
+            while not self._stopping.is_set():
+                for partition in self._due(loop.time() - began):
+                    for _ in range(_BURST):
+                        await self._send(producer, partition)
+                await asyncio.sleep(0.005)
+            await producer.flush(DELIVERY_TIMEOUT_MS / 1000)
+
+    async def _send(self, producer: Producer, partition: int) -> None:
+        value = self._begin(partition)
+
+        def done(metadata: RecordMetadata | None, error: Exception | None) -> None:
+            if metadata is None:
+                self._not_acknowledged(partition, value, repr(error))
+            else:
+                self._acknowledged(partition, value, metadata.offset)
+
+        await producer.send_bytes(
+            self.options.topic, value.to_bytes(_VALUE_BYTES), None, partition=partition, on_delivery=done
+        )
+
+
+class Reader(ABC):
+    """A consumer at work from the beginning of every partition; `problems` are errors that it was told of."""
+
+    def __init__(self, recorder: Recorder, bootstrap_servers: str, name: str, topic: str, partitions: int) -> None:
+        self.name = name
+        self.problems: list[str] = []
+        self.positions = [0] * partitions
+        self._servers = bootstrap_servers
+        self._recorder = recorder
+        self._topic = topic
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._main, name=f"reader {name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self) -> None:
+        self._stopping.set()
+        self._thread.join(30)
+        if self._thread.is_alive():
+            self.problems.append(f"{self.name} did not end")
+
+    def has_reached(self, ends: Sequence[int]) -> bool:
+        """Is the position in every partition at or behind these offsets?"""
+        return all(position >= end for position, end in zip(self.positions, ends, strict=True))
+
+    def _main(self) -> None:
+        try:
+            self._run()
+        except Exception as problem:
+            self.problems.append(f"{self.name} ended: {problem!r}")
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Read until `_stopping`."""
+
+    def _read(self, partition: int, offset: int, value: bytes | None) -> None:
+        now_ns = self._recorder.now_ns()
+        self._recorder.add(RecordRead(now_ns, self.name, self._topic, partition, offset, *Value.from_bytes(value)))
+        self.positions[partition] = offset + 1
+
+
+class ConfluentReader(Reader):
+    """librdkafka's consumer, without a group; a position that is out of range is an error."""
+
+    def _run(self) -> None:
+        client = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": self.name,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "check.crcs": True,
+                "fetch.wait.max.ms": 100,
+                "reconnect.backoff.max.ms": 500,
+                "topic.metadata.refresh.interval.ms": _METADATA_REFRESH_MS,
+                "log_level": 0,
+            }
+        )
+        try:
+            partitions = range(len(self.positions))
+            client.assign([confluent_kafka.TopicPartition(self._topic, partition, 0) for partition in partitions])
+            while not self._stopping.is_set():
+                for message in client.consume(500, 0.1):
+                    partition, offset, error = message.partition(), message.offset(), message.error()
+                    if error is not None or partition is None or offset is None:
+                        self.problems.append(f"{self._topic}-{partition}: {error}")
+                    else:
+                        self._read(partition, offset, message.value())
+        finally:
+            client.close()
+
+
+class KafkaliteReader(Reader):
+    """Our own consumer."""
+
+    def _run(self) -> None:
+        asyncio.run(self._consume())
+
+    async def _consume(self) -> None:
+        async with Consumer(
+            bootstrap_servers=self._servers,
+            client_id=self.name,
+            auto_offset_reset="none",
+            fetch_max_wait_ms=100,
+            metadata_max_age_ms=_METADATA_REFRESH_MS,
+        ) as consumer:
+            consumer.assign(TopicPartition(self._topic, partition) for partition in range(len(self.positions)))
+            for name in consumer.assignment():
+                consumer.seek(name, 0)
+            while not self._stopping.is_set():
+                for name, records in (await consumer.getmany(timeout_ms=100)).items():
+                    for record in records:
+                        self._read(name.partition, record.offset, record.value)

@@ -1,0 +1,136 @@
+"""Observers of a cluster for a history: who leads by ZooKeeper and by each broker's metadata, and the high watermarks.
+
+High watermarks are asked for with the leader's epoch in the request (KIP-320), so that only the leader of that epoch answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from kazoo.protocol.states import ZnodeStat
+
+from kafkalite.errors import ErrorCode
+from kafkalite.local.cluster_facts import ClusterFacts
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.testing.history.events import HighWatermarkSeen, LeaderSeen
+from kafkalite.testing.workloads.clients import Recorder
+from zk import paths
+from zk.znodes.topics import PartitionState
+
+_PERIOD_S: Final = 0.2
+_TIMEOUT_S: Final = 1.0
+_METADATA_VERSION: Final = 9
+_FETCH_VERSION: Final = 12
+
+
+def observe_zookeeper(recorder: Recorder, facts: ClusterFacts, topic: str, partitions: int) -> None:
+    """Record every leader that ZooKeeper names for the topic, until the session of `facts` is closed."""
+    for partition in range(partitions):
+        changed = partial(_record_state, recorder, topic, partition)
+        facts.client.DataWatch(paths.partition_state(topic, partition))(changed)
+
+
+def _record_state(recorder: Recorder, topic: str, partition: int, data: bytes | None, stat: ZnodeStat | None) -> None:
+    if data is not None:
+        state = PartitionState.decode(data)
+        recorder.add(LeaderSeen(recorder.now_ns(), "ZooKeeper", topic, partition, state.leader_epoch, state.leader))
+
+
+class BrokerObserver:
+    """Asks every broker for its metadata and its high watermarks, a few times a second; brokers may come and go."""
+
+    def __init__(self, recorder: Recorder, addresses: Sequence[tuple[str, int]], topic: str) -> None:
+        self.problems: list[str] = []
+        self._recorder = recorder
+        self._addresses = addresses
+        self._topic = topic
+        self._connections = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._observe()), name="observer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self) -> None:
+        self._stopping.set()
+        self._thread.join(20)
+
+    async def _observe(self) -> None:
+        await asyncio.gather(*(self._observe_broker(host, port) for host, port in self._addresses))
+
+    async def _observe_broker(self, host: str, port: int) -> None:
+        while not self._stopping.is_set():
+            try:
+                connection = await Connection.open(host, port, client_id="observer", timeout_s=_TIMEOUT_S)
+            except (OSError, TimeoutError):
+                await asyncio.sleep(_PERIOD_S)
+                continue
+            self._connections += 1
+            try:
+                await self._observe_connection(connection, f"connection {self._connections} to {host}:{port}")
+            except (OSError, TimeoutError):
+                pass  # killed or paused: try again
+            except Exception as problem:
+                self.problems.append(f"observer of {host}:{port}: {problem!r}")
+                return
+            finally:
+                connection.close()
+
+    async def _observe_connection(self, connection: Connection, observer: str) -> None:
+        high_watermarks: dict[int, int] = {}
+        while not self._stopping.is_set():
+            epochs, own = await self._leaders(connection, observer)
+            led = {partition: epochs[partition] for partition in own}
+            if led:
+                await self._high_watermarks(connection, observer, led, high_watermarks)
+            await asyncio.sleep(_PERIOD_S)
+
+    async def _leaders(self, connection: Connection, observer: str) -> tuple[dict[int, int], list[int]]:
+        """The leader epochs, and the partitions that this broker leads by its own metadata."""
+        wanted = messages.metadata_request.MetadataRequestTopic(name=self._topic)
+        request = messages.metadata_request.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
+        response = await connection.request(request, _METADATA_VERSION, _TIMEOUT_S)
+        ids = {broker.node_id for broker in response.brokers if broker.port == connection.port}
+        epochs, own = {}, []
+        for partition in response.topics[0].partitions:
+            index, epoch, leader = partition.partition_index, partition.leader_epoch, partition.leader_id
+            self._recorder.add(LeaderSeen(self._recorder.now_ns(), observer, self._topic, index, epoch, leader))
+            epochs[index] = epoch
+            if leader in ids:
+                own.append(index)
+        return epochs, own
+
+    async def _high_watermarks(
+        self, connection: Connection, observer: str, led: dict[int, int], known: dict[int, int]
+    ) -> None:
+        request = messages.fetch_request.FetchRequest(
+            max_wait_ms=0, min_bytes=0, max_bytes=1, topics=[self._fetch_topic(led, known)], forgotten_topics_data=[]
+        )
+        response = await connection.request(request, _FETCH_VERSION, _TIMEOUT_S)
+        for partition in (each for topic in response.responses for each in topic.partitions):
+            index = partition.partition_index
+            if partition.error_code == ErrorCode.NONE:
+                now_ns, mark = self._recorder.now_ns(), partition.high_watermark
+                known[index] = mark
+                self._recorder.add(HighWatermarkSeen(now_ns, observer, self._topic, index, led[index], mark))
+            else:
+                known.pop(index, None)
+
+    def _fetch_topic(self, led: dict[int, int], known: dict[int, int]) -> Any:
+        partitions = [
+            messages.fetch_request.FetchPartition(
+                partition=index,
+                current_leader_epoch=epoch,
+                fetch_offset=known.get(index, 0),
+                last_fetched_epoch=-1,
+                log_start_offset=-1,
+                partition_max_bytes=1,
+            )
+            for index, epoch in led.items()
+        ]
+        return messages.fetch_request.FetchTopic(topic=self._topic, partitions=partitions)

@@ -1,0 +1,256 @@
+"""Writers, readers and observers on one topic of a cluster, from the first record to the verdict.
+
+workload = Workload(cluster, facts, "t", partitions=6, kinds=("confluent", "kafkalite-idempotent"))
+workload.start()
+cluster.kill(2)
+workload.wait_flowing()
+verdict = workload.finish(tmp_path / "history.msgpack")
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import confluent_kafka
+
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster_facts import ClusterFacts
+from kafkalite.testing.history.events import Drained, Event, ReplicaLog, SendAcknowledged, write_history
+from kafkalite.testing.history.judge import ACKS_ALL, Verdict, judge
+from kafkalite.testing.history.replicas import compare_replicas, partition_directories, read_replica
+from kafkalite.testing.workloads.clients import (
+    ConfluentReader,
+    ConfluentWriter,
+    KafkaliteReader,
+    KafkaliteWriter,
+    Reader,
+    Recorder,
+    Writer,
+    WriterOptions,
+)
+from kafkalite.testing.workloads.observers import BrokerObserver, observe_zookeeper
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.local.cluster import LocalCluster
+    from kafkalite.testing.containers.cluster import KafkaliteCluster
+
+WRITERS: Final[dict[str, tuple[type[Writer], bool]]] = {
+    "confluent": (ConfluentWriter, False),
+    "confluent-idempotent": (ConfluentWriter, True),
+    "kafkalite": (KafkaliteWriter, False),
+    "kafkalite-idempotent": (KafkaliteWriter, True),
+}
+"""The kinds of writer, and which of them are idempotent."""
+
+_runs = itertools.count(1)
+
+
+class Part(Protocol):
+    """A thread of a workload."""
+
+    problems: list[str]
+
+    def start(self) -> None: ...
+
+    def finish(self) -> None:
+        """Stop and wait for the end."""
+
+
+class Workload:
+    """`kinds` are names of `WRITERS`; each kind of client that writes also reads. `records_per_s` is of each writer."""
+
+    def __init__(
+        self,
+        cluster: LocalCluster | KafkaliteCluster,
+        facts: ClusterFacts,
+        topic: str,
+        partitions: int,
+        *,
+        kinds: Sequence[str] = ("confluent", "kafkalite-idempotent"),
+        acks: int = ACKS_ALL,
+        records_per_s: int = 200,
+        request_timeout_ms: int = 30_000,
+    ) -> None:
+        self.recorder = Recorder()
+        self.topic, self.partitions = topic, partitions
+        self._cluster, self._facts = cluster, facts
+        self._servers = cluster.bootstrap_servers
+        self._run = next(_runs)
+        self.writers: list[Writer] = []
+        for kind in kinds:
+            writer, idempotent = WRITERS[kind]
+            name = f"{kind}-{self._run}"
+            options = WriterOptions(name, topic, partitions, acks, idempotent, records_per_s, request_timeout_ms)
+            self.writers.append(writer(self.recorder, self._servers, options))
+        readers: list[type[Reader]] = []
+        if any(kind.startswith("confluent") for kind in kinds):
+            readers.append(ConfluentReader)
+        if any(kind.startswith("kafkalite") for kind in kinds):
+            readers.append(KafkaliteReader)
+        self.readers = [
+            reader(self.recorder, self._servers, f"{reader.__name__}-{self._run}", topic, partitions)
+            for reader in readers
+        ]
+        addresses = [(broker.host, broker.port) for broker in cluster.brokers.values()]
+        self._observer = BrokerObserver(self.recorder, addresses, topic)
+
+    @property
+    def _parts(self) -> list[Part]:
+        return [*self.writers, *self.readers, self._observer]
+
+    @property
+    def problems(self) -> list[str]:
+        """What no client should have met, so far."""
+        return [problem for part in self._parts for problem in part.problems]
+
+    def start(self, timeout_s: float = 30) -> None:
+        """Returns when every writer is acknowledged on every partition."""
+        observe_zookeeper(self.recorder, self._facts, self.topic, self.partitions)
+        self._observer.start()
+        parts: list[Part] = [*self.readers, *self.writers]
+        for part in parts:
+            part.start()
+        self.wait_flowing(timeout_s)
+
+    def wait_flowing(self, timeout_s: float = 30) -> float:
+        """Until every writer was acknowledged on every partition since the call; the seconds it took. TimeoutError."""
+        since_ns = self.recorder.now_ns()
+
+        def flowing() -> bool:
+            return all(writer.acknowledged_on_all_since(since_ns) for writer in self.writers)
+
+        try:
+            wait_until(flowing, "acknowledgements on every partition", timeout_s)
+        except TimeoutError as problem:
+            raise TimeoutError(f"{problem}; {self._silent(since_ns)}; problems: {self.problems[:5]}") from None
+        return (self.recorder.now_ns() - since_ns) / 1e9
+
+    def _silent(self, since_ns: int) -> str:
+        silent = [
+            f"{writer.options.name} has none on {[p for p in range(self.partitions) if not writer.acknowledged_on(p, since_ns)]}"
+            for writer in self.writers
+            if not writer.acknowledged_on_all_since(since_ns)
+        ]
+        states = {partition: (state.leader, state.isr) for partition, state in self._facts.states(self.topic).items()}
+        return f"{'; '.join(silent)}; leaders and ISRs are {states}"
+
+    def stop(self) -> None:
+        """End all threads without a verdict."""
+        for part in self._parts:
+            part.finish()
+
+    def finish(self, path: Path, timeout_s: float = 60) -> Verdict:
+        """End the writers, read everything once more, compare the replicas, keep the history in `path` and judge it.
+
+        The cluster must be whole. A reader that does not get to the end within `timeout_s` is a problem.
+        """
+        for writer in self.writers:
+            writer.finish(timeout_s)
+        ends = _acknowledged_ends(self.recorder.events, self.topic, self.partitions)
+        for reader in self.readers:
+            try:
+                wait_until(lambda reader=reader: reader.has_reached(ends), f"{reader.name} at {ends}", timeout_s)  # type: ignore[misc]
+            except TimeoutError as problem:
+                reader.problems.append(f"{problem}, it is at {reader.positions}")
+        for part in self._parts[len(self.writers) :]:
+            part.finish()
+        self.drain(ends, timeout_s)
+        self.record_replicas()
+        write_history(path, self.recorder.events)
+        return judge(self.recorder.events)
+
+    def drain(self, ends: Sequence[int], timeout_s: float = 60) -> None:
+        """Read the topic from its beginning to its end, which is at or behind `ends` unless records were lost."""
+        name = f"drain-{next(_runs)}"
+        found = _watermarks(self._servers, self.topic, ends, timeout_s)
+        reader = ConfluentReader(self.recorder, self._servers, name, self.topic, self.partitions)
+        reader.start()
+        try:
+            wait_until(lambda: reader.has_reached([end for _, end in found]), f"{name} at {found}", timeout_s)
+        finally:
+            reader.finish()
+        for partition, (start, end) in enumerate(found):
+            self.recorder.add(Drained(self.recorder.now_ns(), name, self.topic, partition, start, end))
+
+    def record_replicas(self, timeout_s: float = 30) -> None:
+        """Put the content of all replicas into the history, as soon as they are equal or the time is over."""
+        names = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
+        log_dirs: dict[int, list[Path]] = {}
+
+        def equal() -> bool:
+            log_dirs.update(self._cluster.log_directories())
+            return compare_replicas(log_dirs, names).equal
+
+        try:
+            wait_until(equal, "equal replicas", timeout_s)
+        except TimeoutError:
+            pass  # the judge says where they differ
+        for broker, paths in log_dirs.items():
+            found = partition_directories(paths)
+            for name in names:
+                if name in found:
+                    batches = read_replica(found[name]).batches
+                    self.recorder.add(ReplicaLog(self.recorder.now_ns(), broker, *name, batches))
+
+
+class Gap(NamedTuple):
+    """A time without an acknowledgement that a producer waited for."""
+
+    duration_s: float
+    began_ns: int
+    producer: str
+    partition: TopicPartition
+
+    def __str__(self) -> str:
+        return f"{self.duration_s:.2f} s without an acknowledgement for {self.producer} on {self.partition}"
+
+
+def longest_gap(events: Iterable[Event], since_ns: int, until_ns: int) -> Gap:
+    """The longest time without acknowledgements of a producer's partition that ended between the two moments."""
+    latest: dict[tuple[str, TopicPartition], int] = {}
+    longest = Gap(0.0, since_ns, "nobody", TopicPartition("", 0))
+    for event in events:
+        if isinstance(event, SendAcknowledged) and event.at_ns <= until_ns:
+            key = event.producer, TopicPartition(event.topic, event.partition)
+            before = latest.get(key)
+            if before is not None and event.at_ns > since_ns and event.at_ns - before > longest.duration_s * 1e9:
+                longest = Gap((event.at_ns - before) / 1e9, before, *key)
+            latest[key] = event.at_ns
+    return longest
+
+
+def _acknowledged_ends(events: Iterable[Event], topic: str, partitions: int) -> list[int]:
+    """For each partition the offset behind the last acknowledged record."""
+    ends = [0] * partitions
+    for event in events:
+        if isinstance(event, SendAcknowledged) and event.topic == topic:
+            ends[event.partition] = max(ends[event.partition], event.offset + 1)
+    return ends
+
+
+def _watermarks(servers: str, topic: str, ends: Sequence[int], timeout_s: float) -> list[tuple[int, int]]:
+    """Start and end of each partition, as soon as the end is where it should be or the time is over."""
+    client = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "watermarks", "log_level": 0})
+    deadline = time.monotonic() + timeout_s
+    found = []
+    try:
+        for partition, end in enumerate(ends):
+            wanted = confluent_kafka.TopicPartition(topic, partition)
+            while True:
+                try:
+                    marks = client.get_watermark_offsets(wanted, timeout=5, cached=False)
+                except confluent_kafka.KafkaException:
+                    if time.monotonic() > deadline:
+                        raise
+                    continue
+                if marks[1] >= end or time.monotonic() > deadline:
+                    found.append(marks)
+                    break
+    finally:
+        client.close()
+    return found

@@ -1,0 +1,105 @@
+"""Reaching a cluster: addresses, bootstrap, refreshes that share a round."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kafkalite.client.cluster.client import ClusterClient, parse_servers
+from kafkalite.client.cluster.retry import RetryPolicy
+from kafkalite.client.errors import ClientClosedError, NoBrokersAvailableError
+from kafkalite.protocol.apis import ApiKey
+from tests.unit.client.fake_broker import HANG, FakeCluster
+
+
+def client(cluster: FakeCluster, servers: str = "fake:9001,fake:9002") -> ClusterClient:
+    return ClusterClient(servers, opener=cluster.open, retry=RetryPolicy(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("a:1", [("a", 1)]),
+        ("a:1, b:2,", [("a", 1), ("b", 2)]),
+        (["a:1", "b:2"], [("a", 1), ("b", 2)]),
+        ("a", [("a", 9092)]),
+        ("[::1]:5", [("::1", 5)]),
+        ("[::1]", [("::1", 9092)]),
+    ],
+)
+def test_addresses(text: Any, addresses: list[tuple[str, int]]) -> None:
+    assert parse_servers(text) == addresses
+
+
+@pytest.mark.parametrize("text", ["", ",", "a:b", "a:0", "a:70000", ":1"])
+def test_addresses_that_cannot_be(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_servers(text)
+
+
+def test_one_server_that_answers_is_enough() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.unreachable = {1}
+
+    async def scenario() -> None:
+        target = client(cluster)
+        await target.connect(5)
+        assert set(target.view.brokers) == {1, 2}
+        await target.close()
+
+    asyncio.run(scenario())
+
+
+def test_servers_that_are_silent_are_named_after_the_timeout() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.unreachable = {1}
+    cluster.script[ApiKey.METADATA].append(HANG)
+
+    async def scenario() -> None:
+        target = client(cluster)
+        with pytest.raises(NoBrokersAvailableError) as raised:
+            await target.connect(0.05)
+        assert "refused" in raised.value.reasons["fake:9001"]
+        assert "no answer within 0.05 s" in raised.value.reasons["fake:9002"]
+        await target.close()
+
+    asyncio.run(scenario())
+
+
+def test_refreshes_that_meet_share_a_round() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        target = client(cluster)
+        await target.connect(5)
+        before = len(cluster.requests_of(ApiKey.METADATA))
+        await asyncio.gather(*(target.refresh() for _ in range(10)))
+        assert len(cluster.requests_of(ApiKey.METADATA)) - before == 2, "one that ran and one that waited"
+        await target.close()
+        with pytest.raises(ClientClosedError):
+            await target.refresh()
+
+    asyncio.run(scenario())
+
+
+def test_metadata_is_asked_of_another_broker_when_one_is_gone() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        target = client(cluster, "fake:9001")
+        await target.connect(5)
+        cluster.unreachable = {1}
+        for each in cluster.connections:
+            each.close()
+        await target.refresh()
+        assert cluster.requests[-1][0] == 2
+        cluster.unreachable = {1, 2}
+        for each in cluster.connections:
+            each.close()
+        with pytest.raises(NoBrokersAvailableError):
+            await target.refresh()
+        await target.close()
+
+    asyncio.run(scenario())

@@ -1,0 +1,166 @@
+"""Commits that are tried again: what they may not do while the group goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kafkalite.client.cluster.client import ClusterClient
+from kafkalite.client.errors import ClientError, CommitFailedError
+from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
+from kafkalite.client.group.membership import Membership
+from kafkalite.client.group.offsets import GroupOffsets
+from kafkalite.client.records import OffsetAndMetadata
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+P0 = TopicPartition("t", 0)
+
+
+class Coordinator:
+    """A link to a coordinator whose answers are decided by the test; `committed` has the offsets it took, in order."""
+
+    group_id = "g"
+
+    def __init__(self) -> None:
+        self.committed: list[int] = []
+        self.codes: list[ErrorCode] = []
+        self.before_answer: Callable[[int], Awaitable[None]] | None = None
+        self.forgotten = 0
+
+    async def request(self, message: Any, lane: Lane, timeout_s: float) -> Any:
+        offset = message.topics[0].partitions[0].committed_offset
+        if self.before_answer is not None:
+            await self.before_answer(offset)
+        code = self.codes.pop(0) if self.codes else ErrorCode.NONE
+        if code is ErrorCode.NONE:
+            self.committed.append(offset)
+        m = messages.offset_commit_response
+        partition = m.OffsetCommitResponsePartition(partition_index=0, error_code=code)
+        return m.OffsetCommitResponse(topics=[m.OffsetCommitResponseTopic(name="t", partitions=[partition])])
+
+    def forget(self) -> None:
+        self.forgotten += 1
+
+
+class Cluster:
+    """Tries again at once; `topics` is what metadata tells after 0, 1, … tries, the last for good."""
+
+    def __init__(self) -> None:
+        self.topics = [{"t"}]
+
+    @property
+    def view(self) -> Any:
+        return SimpleNamespace(topics=self.topics[0])
+
+    async def retrying(self, attempt: Callable[[], Awaitable[Any]], what: str, timeout_s: float) -> Any:
+        while True:
+            try:
+                return await attempt()
+            except ClientError as problem:
+                if not problem.retriable:
+                    raise
+                self.topics = self.topics[1:] or self.topics
+                await asyncio.sleep(0)
+
+
+class Member:
+    """As much of a membership as commits look at."""
+
+    topics = frozenset({"t"})
+    generation = 5
+    member_id = "m"
+
+    class settings:
+        group_instance_id = None
+
+    def __init__(self) -> None:
+        self.tenures: Mapping[TopicPartition, int] = {P0: 1}
+
+    still_in = Membership.still_in
+
+    def commit_refused(self, code: int, generation: int, member_id: str) -> None:
+        pass
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    return Coordinator()
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def offsets(coordinator: Coordinator, cluster: Cluster) -> GroupOffsets:
+    made = GroupOffsets(cast(ClusterClient, cluster), cast(CoordinatorLink, coordinator), 1.0, 0)
+    made.membership = cast(Membership, Member())
+    return made
+
+
+def at(offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {P0: OffsetAndMetadata(offset)}
+
+
+def test_a_commit_is_tried_again_at_the_new_coordinator(coordinator: Coordinator, offsets: GroupOffsets) -> None:
+    coordinator.codes = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    asyncio.run(offsets.commit(at(10), 5))
+    assert coordinator.committed == [10] and coordinator.forgotten == 1
+
+
+@pytest.mark.parametrize("without_deleted", [True, False])
+def test_what_is_read_from_a_topic_that_is_deleted_then_need_not_be_committed(
+    coordinator: Coordinator, cluster: Cluster, offsets: GroupOffsets, without_deleted: bool
+) -> None:
+    """Or closing a consumer would wait for a topic that is gone until its time is over."""
+    cluster.topics = [{"t"}, set()]
+    coordinator.codes = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3
+    asyncio.run(offsets.commit(at(10), 5, without_deleted=without_deleted))
+    assert (coordinator.committed, len(coordinator.codes)) == (([], 2) if without_deleted else ([10], 0))
+
+
+def test_a_commit_is_not_tried_again_after_the_partition_was_lost(
+    coordinator: Coordinator, offsets: GroupOffsets
+) -> None:
+    """Another member has read on and committed 20; then the partition came back. Committing 10 would let the group go back."""
+    member = cast(Member, offsets.membership)
+
+    async def lost_and_regained(offset: int) -> None:
+        member.generation, member.tenures = 7, {P0: 3}
+
+    coordinator.codes = [ErrorCode.NOT_COORDINATOR]
+    coordinator.before_answer = lost_and_regained
+    with pytest.raises(CommitFailedError) as caught:
+        asyncio.run(offsets.commit(at(10), 5))
+    assert coordinator.committed == []
+    assert caught.value.code is ErrorCode.ILLEGAL_GENERATION and not caught.value.retriable
+
+
+def test_what_was_read_before_the_partition_was_lost_is_not_committed(
+    coordinator: Coordinator, offsets: GroupOffsets
+) -> None:
+    with pytest.raises(CommitFailedError):
+        asyncio.run(offsets.commit(at(10), 5, tenures={P0: 0}))
+    assert coordinator.committed == []
+    asyncio.run(offsets.commit(at(11), 5, tenures={}))
+    assert coordinator.committed == [11], "of a partition that it did not read then, it may say what it likes"
+
+
+def test_of_two_commits_under_way_the_later_one_counts(coordinator: Coordinator, offsets: GroupOffsets) -> None:
+    """The first one finds its coordinator gone; it must not overwrite the second when it is tried again."""
+    coordinator.codes = [ErrorCode.NOT_COORDINATOR]
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for offset in (10, 20):
+                tasks.create_task(offsets.commit(at(offset), 5))
+
+    asyncio.run(both())
+    assert coordinator.committed == [10, 20]

@@ -1,0 +1,254 @@
+"""The member's state machine, without tasks and brokers: what it asks, what it orders, what it does about errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkalite.client.group.assignors import assignors_named
+from kafkalite.client.group.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kafkalite.client.group.membership import (
+    Assign,
+    Lead,
+    Lose,
+    Membership,
+    MembershipSettings,
+    MemberState,
+    Revoke,
+    Send,
+)
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+JOIN = messages.join_group_response.JoinGroupResponse
+SYNC = messages.sync_group_response.SyncGroupResponse
+BEAT = messages.heartbeat_response.HeartbeatResponse
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+
+
+def member(strategy: str = "range", **settings: Any) -> Membership:
+    made = Membership(MembershipSettings("g", assignors_named(strategy), **settings))
+    made.subscribe(["t"], 0)
+    return made
+
+
+def sent(target: Membership, now_ms: float = 0) -> Any:
+    step = target.next_step(now_ms)
+    assert isinstance(step, Send), step
+    assert target.next_step(now_ms) is None, "one step at a time"
+    return step.message
+
+
+def join(target: Membership, generation: int = 1, now_ms: float = 0, **facts: Any) -> Any:
+    """Let it join and sync as a follower; the SyncGroup request is left to be answered."""
+    request = sent(target, now_ms)
+    facts = {"member_id": "m1", "leader": "other", "protocol_name": request.protocols[0].name, **facts}
+    target.answered(JOIN(generation_id=generation, **facts), now_ms)
+    return request
+
+
+def assigned(target: Membership, *partitions: TopicPartition, generation: int = 1, now_ms: float = 0) -> None:
+    join(target, generation, now_ms)
+    sent(target, now_ms)
+    target.answered(SYNC(assignment=encode_assignment(Assignment(partitions))), now_ms)
+    while isinstance(step := target.next_step(now_ms), Revoke | Assign):
+        if isinstance(step, Revoke):
+            target.revoked()
+    assert step is None and set(target.owned) == set(partitions)
+
+
+def test_a_member_gets_an_id_joins_and_is_assigned() -> None:
+    target = member()
+    first = sent(target)
+    assert (first.member_id, first.group_id, first.protocol_type) == ("", "g", "consumer")
+    target.answered(JOIN(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m1"), 0)
+    assert join(target).member_id == "m1"
+    sync = sent(target)
+    assert (sync.generation_id, sync.member_id, sync.assignments) == (1, "m1", [])
+    target.answered(SYNC(assignment=encode_assignment(Assignment((T0, T1)))), 0)
+    assert target.next_step(0) == Assign((T0, T1))
+    assert target.next_step(0) is None and target.is_stable and target.owned == (T0, T1)
+
+
+def test_the_leader_assigns_for_all() -> None:
+    target = member()
+    request = sent(target)
+    mine = request.protocols[0].metadata
+    other = encode_subscription(Subscription(("t", "u")))
+    m = messages.join_group_response.JoinGroupResponseMember
+    members = [m(member_id="m1", metadata=mine), m(member_id="m0", metadata=other)]
+    target.answered(JOIN(generation_id=1, member_id="m1", leader="m1", protocol_name="range", members=members), 0)
+    assert target.next_step(0) == Lead(frozenset({"t", "u"}))
+    target.lead({"t": 3, "u": 1, "unrelated": 9})
+    given = {each.member_id: decode_assignment(each.assignment).partitions for each in sent(target).assignments}
+    assert given == {"m0": (T0, T1, TopicPartition("u", 0)), "m1": (T2,)}
+
+
+def test_eager_members_give_up_everything_before_they_join_again() -> None:
+    target = member("range")
+    assigned(target, T0, T1)
+    beat = target.next_heartbeat(4000)
+    target.heartbeat_answered(beat, BEAT(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 4000)
+    assert target.next_step(4000) == Revoke((T0, T1))
+    assert target.next_step(4000) is None and target.next_heartbeat(8000) is not None, "it still beats while it commits"
+    target.revoked()
+    request = sent(target, 4000)
+    assert decode_subscription(request.protocols[0].metadata).owned_partitions == ()
+
+
+def test_cooperative_members_keep_what_they_own_and_join_again_after_giving_up() -> None:
+    target = member("cooperative-sticky")
+    assigned(target, T0, T1)
+    target.rejoin("test")
+    request = join(target, generation=2)
+    owned = decode_subscription(request.protocols[0].metadata)
+    assert (owned.owned_partitions, owned.generation_id) == ((T0, T1), 1)
+    sent(target)
+    target.answered(SYNC(assignment=encode_assignment(Assignment((T1,)))), 0)
+    assert target.next_step(0) == Revoke((T0,))
+    target.revoked()
+    assert target.owned == (T1,)
+    assert target.next_step(0) == Assign(())
+    again = sent(target)
+    assert decode_subscription(again.protocols[0].metadata).owned_partitions == (T1,)
+
+
+def test_a_partition_that_was_lost_and_came_back_is_another_tenure() -> None:
+    target = member()
+    assigned(target, T0, T1)
+    before = target.tenures
+    assert target.still_in(before, [T0, T1])
+    target.heartbeat_answered(target.next_heartbeat(4000), BEAT(error_code=ErrorCode.ILLEGAL_GENERATION), 4000)
+    assert target.next_step(4000) == Lose((T0, T1))
+    target.lost()
+    assert not target.still_in(before, [T0])
+    assigned(target, T0, generation=3, now_ms=4000)
+    assert target.owned == (T0,)
+    assert not target.still_in(before, [T0]), "somebody else may have had it meanwhile"
+    assert not target.still_in(before, [T1])
+    assert target.still_in(before, [T2]), "what it never read is the program's own affair"
+    assert target.still_in(target.tenures, [T0])
+
+
+def test_what_a_cooperative_member_keeps_is_the_same_tenure() -> None:
+    target = member("cooperative-sticky")
+    assigned(target, T0, T1)
+    before = target.tenures
+    target.rejoin("test")
+    assigned(target, T0, T1, T2, generation=2)
+    assert target.still_in(before, [T0, T1])
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+def test_a_member_that_the_group_forgot_loses_its_partitions_and_joins_anew(code: ErrorCode) -> None:
+    target = member()
+    assigned(target, T0)
+    target.heartbeat_answered(target.next_heartbeat(4000), BEAT(error_code=code), 4000)
+    assert not target.is_member and target.next_step(4000) == Lose((T0,))
+    target.lost()
+    assert target.owned == ()
+    assert sent(target, 4000).member_id == ("" if code is ErrorCode.UNKNOWN_MEMBER_ID else "m1")
+
+
+def test_a_fenced_instance_stops_for_good() -> None:
+    target = member(group_instance_id="i")
+    assigned(target, T0)
+    beat = target.next_heartbeat(4000)
+    assert beat.group_instance_id == "i"
+    target.heartbeat_answered(beat, BEAT(error_code=ErrorCode.FENCED_INSTANCE_ID), 4000)
+    assert target.next_step(4000) == Lose((T0,))
+    target.lost()
+    assert target.next_step(9000) is None and target.next_heartbeat(9000) is None
+    assert target.failure is not None and target.failure.code is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_static_members_do_not_leave_and_dynamic_ones_do() -> None:
+    static, dynamic = member(group_instance_id="i"), member()
+    for each in (static, dynamic):
+        assigned(each, T0)
+    assert static.leave_request("bye") is None
+    assert dynamic.leave_request("bye").members[0].member_id == "m1"
+
+
+def test_a_program_that_does_not_poll_loses_its_place() -> None:
+    target = member(max_poll_interval_ms=10_000)
+    assigned(target, T0)
+    target.polled(5_000)
+    target.heartbeat_answered(target.next_heartbeat(14_000), BEAT(), 14_000)
+    leaving = target.next_heartbeat(15_001)
+    assert isinstance(leaving, messages.leave_group_request.LeaveGroupRequest) and target.stalled
+    assert target.next_step(15_001) == Lose((T0,))
+    target.lost()
+    assert target.next_step(20_000) is None, "it stays out while the program is away"
+    target.polled(30_000)
+    assert sent(target, 30_000).member_id == ""
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_the_coordinator_is_looked_for_again(code: ErrorCode) -> None:
+    target = member()
+    sent(target)
+    target.answered(JOIN(error_code=code), 0)
+    assert target.coordinator_lost and target.next_step(50) is None
+    assert target.next_event_ms() == 100
+    sent(target, 100)
+    target.unanswered(100)
+    assert target.coordinator_lost
+    sent(target, 200)
+
+
+def test_a_silent_coordinator_is_given_up_after_the_session() -> None:
+    target = member(session_timeout_ms=10_000)
+    assigned(target, T0)
+    beat = target.next_heartbeat(3_000)
+    target.heartbeat_answered(beat, None, 9_000)
+    assert target.coordinator_lost and target.next_heartbeat(9_050) is None
+    assert target.next_heartbeat(9_100) is not None
+
+
+@pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INCONSISTENT_GROUP_PROTOCOL])
+def test_refusals_end_the_membership(code: ErrorCode) -> None:
+    target = member()
+    sent(target)
+    target.answered(JOIN(error_code=code), 0)
+    assert target.failure is not None and target.failure.code is code and target.next_step(99_999) is None
+
+
+def test_sync_in_the_middle_of_another_rebalance_joins_again() -> None:
+    target = member()
+    join(target)
+    sent(target)
+    target.answered(SYNC(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 0)
+    assert isinstance(sent(target), messages.join_group_request.JoinGroupRequest)
+
+
+def test_unsubscribing_gives_up_and_leaves() -> None:
+    target = member()
+    assigned(target, T0)
+    target.subscribe([], 0)
+    assert target.next_step(0) == Revoke((T0,))
+    target.revoked()
+    assert sent(target).members[0].member_id == "m1"
+    target.answered(None, 0)
+    assert target.next_step(0) is None and target.state is MemberState.OUT
+
+
+def test_answers_of_another_life_change_nothing() -> None:
+    target = member("cooperative-sticky")
+    assigned(target, T0)
+    target.rejoin("test")
+    sent(target)
+    target.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, 1, "m1")
+    assert target.state is MemberState.OUT
+    target.answered(JOIN(generation_id=7, member_id="m1", leader="x", protocol_name="cooperative-sticky"), 0)
+    assert target.state is MemberState.OUT and target.generation == -1
+    assert target.next_step(0) == Lose((T0,))

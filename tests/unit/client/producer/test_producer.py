@@ -1,0 +1,528 @@
+"""The producer against a scripted cluster: delivery, retries, sequences, order, time and memory limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from kafkalite.client.errors import (
+    BufferFullError,
+    ClientClosedError,
+    ClientError,
+    ClientTimeoutError,
+    NoBrokersAvailableError,
+    SerializationError,
+)
+from kafkalite.client.producer.producer import Producer
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.records import BatchHeader
+from kafkalite.types import TopicPartition
+from tests.unit.client.fake_broker import HANG, FakeCluster, values_in
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    async def in_time() -> None:
+        async with asyncio.timeout(20):
+            await coroutine
+
+    asyncio.run(in_time())
+
+
+def producer(cluster: FakeCluster, **options: Any) -> Producer:
+    options = {"bootstrap_servers": "fake:9001", "retry_backoff_ms": 2, "retry_backoff_max_ms": 10, **options}
+    return Producer(opener=cluster.open, **options)
+
+
+def failing(code: int, times: int = 1) -> list[Any]:
+    """Scripted Produce answers with an error for every partition."""
+
+    def answer(_: int, request: Any) -> Any:
+        m = messages.produce_response
+        return m.ProduceResponse(
+            responses=[
+                m.TopicProduceResponse(
+                    name=topic.name,
+                    partition_responses=[
+                        m.PartitionProduceResponse(index=each.index, error_code=code) for each in topic.partition_data
+                    ],
+                )
+                for topic in request.topic_data
+            ]
+        )
+
+    return [answer] * times
+
+
+def test_records_arrive_with_offsets_in_order() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            deliveries = [await target.send("t", b"%d" % n, timestamp_ms=n) for n in range(5)]
+            found = [await each for each in deliveries]
+            assert [(each.offset, each.timestamp) for each in found] == [(n, n) for n in range(5)]
+            assert found[0].to_dict() == {
+                "topic": "t",
+                "partition": 0,
+                "offset": 0,
+                "timestamp": 0,
+                "timestamp_type": 0,
+            }
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"0", b"1", b"2", b"3", b"4"]
+    header = BatchHeader.read(cluster.logs[T0][0])
+    assert header.producer_id == 1001 and header.base_sequence == 0
+    assert cluster.requests_of(ApiKey.PRODUCE)[0].acks == -1
+
+
+def test_without_acks_nothing_is_waited_for() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        async with producer(cluster, acks=0) as target:
+            assert (await target.send_and_wait("t", b"x")).offset == -1
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"x"]
+    assert BatchHeader.read(cluster.logs[T0][0]).producer_id == -1
+    assert not cluster.requests_of(ApiKey.INIT_PRODUCER_ID)
+
+
+@pytest.mark.parametrize("acks", [1, "all"])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.CORRUPT_MESSAGE]
+)
+def test_what_may_pass_is_tried_again(acks: int | str, code: ErrorCode) -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.script[ApiKey.PRODUCE].extend(failing(code, 3))
+
+    async def scenario() -> None:
+        async with producer(cluster, acks=acks) as target:
+            assert (await target.send_and_wait("t", b"x")).offset == 0
+
+    run(scenario())
+    assert len(cluster.requests_of(ApiKey.PRODUCE)) == 4 and values_in(cluster, T0) == [b"x"]
+
+
+def test_what_cannot_pass_is_reported_at_once_with_the_brokers_words() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.script[ApiKey.PRODUCE].extend(failing(ErrorCode.MESSAGE_TOO_LARGE))
+    heard: list[Any] = []
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            delivery = await target.send("t", b"x", on_delivery=lambda found, problem: heard.append((found, problem)))
+            with pytest.raises(ClientError, match=r"max\.message\.bytes") as raised:
+                await delivery
+            assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE and not raised.value.retriable
+            assert delivery.exception() is raised.value
+            assert (await target.send_and_wait("t", b"y")).offset == 0, "the producer goes on"
+
+    run(scenario())
+    assert heard[0][0] is None and heard[0][1].code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_batch_follows_its_leader() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    def move(_: int, __: Any) -> None:
+        cluster.move_leader(T0, 2)
+
+    cluster.script[ApiKey.PRODUCE].append(move)  # the answer is then that broker 1 leads no more
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            assert (await target.send_and_wait("t", b"x")).offset == 0
+
+    run(scenario())
+    assert [broker for broker, request in cluster.requests if request.API.key == ApiKey.PRODUCE] == [1, 2]
+
+
+def test_a_lost_answer_does_not_make_a_duplicate() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    def append_and_die(_: int, request: Any) -> Any:
+        cluster.append(T0, request.topic_data[0].partition_data[0].records)
+        return ConnectionError("the broker died")
+
+    cluster.script[ApiKey.PRODUCE].append(append_and_die)
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            assert (await target.send_and_wait("t", b"x")).offset == 0
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"x"]
+
+
+def test_order_is_kept_when_the_first_of_several_requests_fails() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    def refuse_gaps(_: int, request: Any) -> Any:
+        """As a broker does that has not got what came before."""
+        header = BatchHeader.read(request.topic_data[0].partition_data[0].records)
+        expected = BatchHeader.read(cluster.logs[T0][-1]).last_sequence + 1 if cluster.logs[T0] else 0
+        return (
+            None if header.base_sequence == expected else failing(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)[0](0, request)
+        )
+
+    cluster.script[ApiKey.PRODUCE].extend([*failing(ErrorCode.NOT_ENOUGH_REPLICAS), *[refuse_gaps] * 50])
+
+    async def scenario() -> None:
+        async with producer(cluster, batch_size=200) as target:
+            deliveries = [await target.send("t", b"%03d" % n) for n in range(100)]
+            await target.flush()
+            assert [each.result().offset for each in deliveries] == list(range(100))
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"%03d" % n for n in range(100)]
+    assert {BatchHeader.read(batch).producer_id for batch in cluster.logs[T0]} == {1001}, "no sequence was given up"
+
+
+def test_a_broker_that_forgot_the_producer_is_met_with_a_fresh_id() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            await target.send_and_wait("t", b"a")
+            cluster.script[ApiKey.PRODUCE].extend(failing(ErrorCode.UNKNOWN_PRODUCER_ID))
+            await target.send_and_wait("t", b"b")
+            cluster.script[ApiKey.PRODUCE].extend(failing(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
+            await target.send_and_wait("t", b"c")
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"a", b"b", b"c"]
+    heads = [BatchHeader.read(batch) for batch in cluster.logs[T0]]
+    assert [(head.producer_id, head.base_sequence) for head in heads] == [(1001, 0), (1002, 0), (1003, 0)]
+
+
+def test_a_duplicate_that_the_broker_knows_counts_as_delivered() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.script[ApiKey.PRODUCE].extend(failing(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            assert (await target.send_and_wait("t", b"x")).offset == -1
+
+    run(scenario())
+
+
+def test_time_for_delivery_ends_and_says_why() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.script[ApiKey.PRODUCE].extend(failing(ErrorCode.NOT_ENOUGH_REPLICAS, 10_000))
+
+    async def scenario() -> None:
+        async with producer(cluster, request_timeout_ms=50, delivery_timeout_ms=120) as target:
+            with pytest.raises(ClientTimeoutError, match=r"within 120 ms.*min.insync.replicas"):
+                await target.send_and_wait("t", b"x")
+
+    run(scenario())
+
+
+def test_a_broker_that_does_not_answer_is_given_up() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.script[ApiKey.PRODUCE].append(HANG)
+
+    async def scenario() -> None:
+        async with producer(cluster, request_timeout_ms=50, delivery_timeout_ms=5000) as target:
+            assert (await target.send_and_wait("t", b"x")).offset == 0
+
+    run(scenario())
+    assert sum(each.closed for each in cluster.connections) >= 1, "a late answer could not be told from the next"
+
+
+def test_records_wait_for_a_broker_that_is_away() -> None:
+    cluster = FakeCluster({"t": 2})
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            await target.send_and_wait("t", b"a", partition=0)
+            cluster.unreachable.add(2)
+            delivery = await target.send("t", b"b", partition=1)
+            await target.send_and_wait("t", b"c", partition=0)
+            assert not delivery.done()
+            cluster.unreachable.clear()
+            assert (await delivery).offset == 0
+
+    run(scenario())
+
+
+def test_memory_is_bounded_and_the_caller_waits() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.script[ApiKey.PRODUCE].extend([HANG] * 100)
+
+    async def scenario() -> None:
+        target = producer(cluster, buffer_memory=2000, batch_size=500, max_block_ms=50)
+        await target.connect()
+        with pytest.raises(BufferFullError, match="no room"):
+            for _ in range(1000):
+                await target.send("t", b"x" * 100)
+        assert 2000 <= target.statistics()["buffered_bytes"] < 2300
+        await target.close(timeout=0)
+
+    run(scenario())
+
+
+def test_the_callers_wait_ends_when_brokers_catch_up() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        async with producer(cluster, buffer_memory=2000, batch_size=500) as target:
+            for _ in range(500):
+                await target.send("t", b"x" * 100)
+
+    run(scenario())
+    assert len(values_in(cluster, T0)) == 500
+
+
+def test_closing_delivers_what_was_sent_and_refuses_more() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        target = producer(cluster, linger_ms=10_000)
+        await target.connect()
+        delivery = await target.send("t", b"x")
+        await target.close()
+        assert delivery.result().offset == 0
+        with pytest.raises(ClientClosedError, match="the producer is closed"):
+            await target.send("t", b"y")
+        await target.close()
+
+    run(scenario())
+
+
+def test_closing_at_once_fails_what_is_left() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.script[ApiKey.PRODUCE].append(HANG)
+
+    async def scenario() -> None:
+        target = producer(cluster)
+        await target.connect()
+        delivery = await target.send("t", b"x")
+        await target.close(timeout=0)
+        with pytest.raises(ClientClosedError):
+            await delivery
+
+    run(scenario())
+
+
+def test_flush_gives_up_after_its_time() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.script[ApiKey.PRODUCE].append(HANG)
+
+    async def scenario() -> None:
+        target = producer(cluster)
+        await target.connect()
+        await target.send("t", b"x")
+        with pytest.raises(ClientTimeoutError, match=r"1 batches were not delivered within 0\.05 s"):
+            await target.flush(0.05)
+        await target.close(timeout=0)
+
+    run(scenario())
+
+
+def test_a_refused_producer_id_fails_records_at_once() -> None:
+    cluster = FakeCluster({"t": 1})
+    refusal = messages.init_producer_id_response.InitProducerIdResponse(error_code=31)
+    cluster.script[ApiKey.INIT_PRODUCER_ID].append(refusal)
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            with pytest.raises(ClientError, match="producer id") as raised:
+                await target.send_and_wait("t", b"x")
+            assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    run(scenario())
+
+
+def test_a_loading_coordinator_is_waited_for() -> None:
+    cluster = FakeCluster({"t": 1})
+    loading = messages.init_producer_id_response.InitProducerIdResponse(error_code=14)
+    cluster.script[ApiKey.INIT_PRODUCER_ID].extend([loading, loading])
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            await target.send_and_wait("t", b"x")
+
+    run(scenario())
+
+
+def test_unknown_topics_and_partitions() -> None:
+    cluster = FakeCluster({"t": 2})
+
+    async def scenario() -> None:
+        async with producer(cluster, max_block_ms=50) as target:
+            with pytest.raises(ClientError, match="topic nope: there is no such") as raised:
+                await target.send("nope", b"x")
+            assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            with pytest.raises(ClientError, match="partitions 0 to 1, not 7"):
+                await target.send("t", b"x", partition=7)
+            assert await target.partitions_for("t") == {0, 1}
+
+    run(scenario())
+
+
+def test_records_that_cannot_be_sent_are_refused_to_the_caller() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        async with producer(cluster, value_serializer="json", max_request_size=1000) as target:
+            with pytest.raises(SerializationError, match="the value of a record for t"):
+                await target.send("t", object())
+            with pytest.raises(SerializationError, match="the key of a record for t"):
+                await target.send("t", 1, key="text")
+            with pytest.raises(ClientError, match="larger than max_request_size") as raised:
+                await target.send("t", "x" * 2000)
+            assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+            await target.send_and_wait("t", None, key=b"k")
+
+    run(scenario())
+    assert values_in(cluster, T0) == [None]
+
+
+def test_nobody_answers() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.unreachable = {1, 2}
+
+    async def scenario() -> None:
+        target = producer(cluster, bootstrap_servers="fake:9001,fake:9002")
+        with pytest.raises(NoBrokersAvailableError, match=r"fake:9001: .*refused.*fake:9002: .*refused") as raised:
+            await target.connect(5)
+        assert set(raised.value.reasons) == {"fake:9001", "fake:9002"}
+        await target.close(timeout=0)
+
+    run(scenario())
+
+
+def test_null_keys_go_round_robin_and_keys_stay() -> None:
+    cluster = FakeCluster({"t": 2})
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            nulls = [await target.send("t", b"x") for _ in range(6)]
+            keyed = [await target.send("t", b"x", key=b"k") for _ in range(4)]
+            assert [(await each).partition for each in nulls] == [0, 1, 0, 1, 0, 1]
+            assert len({(await each).partition for each in keyed}) == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"acks": 2},
+        {"acks": 1, "enable_idempotence": True},
+        {"max_in_flight_requests_per_connection": 6},
+        {"compression_type": "rar"},
+        {"partitioner": "random"},
+        {"value_serializer": "avro"},
+        {"delivery_timeout_ms": 10},
+        {"bootstrap_servers": "host:port"},
+        {"bootstrap_servers": ""},
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        Producer(**options)
+
+
+def test_dotted_names() -> None:
+    found = Producer.from_config(
+        {"bootstrap.servers": "h:1", "linger.ms": "5", "enable.idempotence": "false", "acks": "1", "batch.size": "10"}
+    )
+    assert found._accumulator.linger_ms == 5 and found._accumulator.batch_size == 10
+    with pytest.raises(ValueError, match=r"no option no\.such"):
+        Producer.from_config({"no.such": 1})
+    with pytest.raises(ValueError, match=r"batch\.size"):
+        Producer.from_config({"batch.size": "many"})
+
+
+@pytest.mark.parametrize("acks", [1, "all"])
+@pytest.mark.parametrize("codec", [None, "gzip"])
+def test_a_batch_that_is_too_large_for_the_broker_is_sent_in_parts(acks: int | str, codec: str | None) -> None:
+    cluster = FakeCluster({"t": 1})
+
+    def refuse_large(_: int, request: Any) -> Any:
+        (topic,) = request.topic_data
+        (data,) = topic.partition_data
+        return failing(10)[0](0, request) if BatchHeader.read(data.records).records_count > 3 else None
+
+    cluster.script[ApiKey.PRODUCE].extend([refuse_large] * 40)
+    heard: list[int] = []
+
+    async def scenario() -> None:
+        async with producer(cluster, acks=acks, compression_type=codec, linger_ms=5) as target:
+            sent = [
+                await target.send("t", b"%d" % number, on_delivery=lambda found, _: heard.append(found.offset))  # type: ignore[union-attr]
+                for number in range(10)
+            ]
+            assert [(await each).offset for each in sent] == list(range(10))
+            assert target.statistics()["buffered_bytes"] == 0 and target.statistics()["unfinished_batches"] == 0
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"%d" % number for number in range(10)] and heard == list(range(10))
+    assert len(cluster.logs[T0]) == 4
+
+
+def test_only_the_record_that_is_too_large_fails() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    def refuse_large(_: int, request: Any) -> Any:
+        data = request.topic_data[0].partition_data[0]
+        return failing(10)[0](0, request) if len(data.records) > 500 else None
+
+    cluster.script[ApiKey.PRODUCE].extend([refuse_large] * 40)
+
+    async def scenario() -> None:
+        async with producer(cluster, linger_ms=5) as target:
+            sent = [await target.send("t", bytes(1000 if number == 2 else 10)) for number in range(4)]
+            await target.flush()
+            assert [each.exception() is None for each in sent] == [True, True, False, True]
+            problem = sent[2].exception()
+            assert isinstance(problem, ClientError) and problem.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    run(scenario())
+    assert len(values_in(cluster, T0)) == 3
+
+
+def test_requests_that_a_slow_broker_does_not_take_hold_the_program_back() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        options = {"acks": 0, "batch_size": 1000, "buffer_memory": 5000, "max_block_ms": 30}
+        async with producer(cluster, **options) as target:
+            await (await target.send("t", b"first"))
+            (connection,) = [each for each in cluster.connections if each.broker_id == 1]
+            connection.writing_paused = True
+            with pytest.raises(BufferFullError):
+                for _ in range(100):
+                    await target.send("t", bytes(400))
+            before = len(cluster.requests_of(ApiKey.PRODUCE))
+            assert target.statistics()["buffered_bytes"] < 6000
+            connection.writing_paused = False
+            connection.taken.set()
+            await target.flush(5)
+            assert len(cluster.requests_of(ApiKey.PRODUCE)) > before
+
+    run(scenario())
+
+
+def test_without_acknowledgements_all_batches_of_a_flush_go_out() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        async with producer(cluster, acks=0, batch_size=100, linger_ms=1000) as target:
+            for _ in range(8):
+                await target.send("t", bytes(60), partition=0)
+            await target.flush(5)
+
+    run(scenario())
+    assert len(values_in(cluster, T0)) == 8

@@ -1,0 +1,143 @@
+"""Broker processes: started, awaited, ended; and what is said when they die. With a stand-in, because only the process matters."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkalite.local.broker_process import BrokerDied, BrokerProcess
+from kafkalite.local.cluster import LocalCluster
+
+OBEDIENT = """\
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("[KafkaServer id=7] started", flush=True)
+signal.pause()
+"""
+STUBBORN = OBEDIENT.replace("lambda *_: sys.exit(0)", "signal.SIG_IGN")
+DYING = "import sys; print('no such directory'); sys.exit(3)"
+SILENT = "import signal; signal.pause()"
+
+Maker = Callable[..., BrokerProcess]
+
+
+def command(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Maker]:
+    made: list[BrokerProcess] = []
+
+    def broker(program: str, port: int | None = None) -> BrokerProcess:
+        made.append(BrokerProcess(7, tmp_path, {"log.retention.hours": "1"}, command(program), port))
+        made[-1].start()
+        return made[-1]
+
+    yield broker
+    for each in made:
+        each.close()
+
+
+def test_a_broker_starts_and_stops(make: Maker) -> None:
+    broker = make(OBEDIENT)
+    broker.wait_started(20)
+    assert broker.running and broker.exit_status is None
+    assert broker.stop(20) == 0
+    assert not broker.running and broker.exit_status == 0
+    with pytest.raises(BrokerDied):
+        broker.check_running()
+    broker.start()
+    broker.wait_started(20)  # the line of the first start does not count
+    assert broker.running
+
+
+def test_its_settings_are_in_its_file(make: Maker) -> None:
+    broker = make(OBEDIENT)
+    lines = broker.properties_path.read_text().splitlines()
+    assert f"listeners=PLAINTEXT://127.0.0.1:{broker.port}" in lines and "log.retention.hours=1" in lines
+    assert broker.log_dir == broker.properties_path.parent / "broker-7"
+
+
+def test_a_given_port_is_used(make: Maker) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        assert make(OBEDIENT, port).address == f"127.0.0.1:{port}"
+
+
+def test_a_death_is_told_with_the_last_lines(make: Maker) -> None:
+    with pytest.raises(BrokerDied, match=r"broker 7 ended with status 3 before it had started:\nno such directory"):
+        make(DYING).wait_started(20)
+
+
+def test_a_broker_that_does_not_get_ready_is_told(make: Maker) -> None:
+    with pytest.raises(TimeoutError, match="start of broker 7: not within"):
+        make(SILENT).wait_started(0.1)
+
+
+def test_a_stubborn_broker_is_told_and_killed(make: Maker) -> None:
+    broker = make(STUBBORN)
+    broker.wait_started(20)
+    with pytest.raises(TimeoutError, match="did not stop"):
+        broker.stop(0.1)
+    broker.kill()
+    assert broker.exit_status == -signal.SIGKILL
+
+
+def test_a_cluster_whose_broker_dies_leaves_nothing_behind(tmp_path: Path) -> None:
+    cluster = LocalCluster(brokers=2, zookeeper_connect="127.0.0.1:1", directory=tmp_path, command=command(DYING))
+    with pytest.raises(BrokerDied, match="no such directory"):
+        cluster.start()
+    assert not any(broker.running for broker in cluster.brokers.values())
+
+
+def test_a_cluster_that_does_not_get_ready_says_what_the_brokers_logged(tmp_path: Path) -> None:
+    cluster = LocalCluster(
+        brokers=1,
+        first_broker_id=7,
+        zookeeper_connect="127.0.0.1:1",
+        directory=tmp_path,
+        command=command(OBEDIENT),
+        start_timeout_s=1.0,
+    )
+    with pytest.raises(TimeoutError, match=r"not ready after 1 s\nbroker 7 at .*:\n.*KafkaServer id=7"):
+        cluster.start()
+    assert not cluster.broker(7).running
+
+
+def test_closing_tells_of_brokers_that_did_not_stop_cleanly(tmp_path: Path) -> None:
+    cluster = LocalCluster(brokers=0, zookeeper_connect="127.0.0.1:1", directory=tmp_path, command=command(OBEDIENT))
+    cluster.start()
+    cluster.add_broker(7)
+    assert cluster.close() == {}
+    failing = OBEDIENT.replace("sys.exit(0)", "sys.exit(4)")
+    cluster = LocalCluster(brokers=0, zookeeper_connect="127.0.0.1:1", directory=tmp_path, command=command(failing))
+    cluster.start()
+    cluster.add_broker(7)
+    assert cluster.close() == {7: 4}
+
+
+def test_numbers_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ValueError, match="odd number"):
+        LocalCluster(zookeepers=2)
+    with pytest.raises(ValueError, match="no place for ZooKeeper"):
+        LocalCluster(brokers=101, base_port=9092)
+
+
+def test_status_pages_have_ports_of_their_own_when_they_are_wanted(tmp_path: Path) -> None:
+    options = {"brokers": 0, "zookeeper_connect": "127.0.0.1:1", "command": command(OBEDIENT)}
+    for base_port, expected in ((25000, "http://127.0.0.1:25206/"), (None, None)):
+        with LocalCluster(**options, first_broker_id=1, directory=tmp_path, base_port=base_port, http=True) as cluster:  # type: ignore[arg-type]
+            broker = cluster.add_broker(7)
+            assert broker.http_url == expected or expected is None
+            listener = broker.properties["kafkalite.http.listener"]
+            assert broker.http_url == f"http://{listener}/" and str(broker.port) not in listener
+    with LocalCluster(**options, directory=tmp_path) as cluster:  # type: ignore[arg-type]
+        broker = cluster.add_broker(7)
+        assert broker.http_url is None and "kafkalite.http.listener" not in broker.properties

@@ -1,0 +1,111 @@
+"""What `python -m spark_jobs` refuses before it starts anything, and what errors become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pyspark.errors import AnalysisException
+
+from kafkalite.cli.demo.night import DAY, night_arguments
+from kafkalite.cli.output import Exit as CommandExit
+from kafkalite.client import ClientError
+from kafkalite.client.errors import NoBrokersAvailableError
+from kafkalite.errors import ErrorCode
+from spark_jobs.batch.endings import ending
+from spark_jobs.batch.failures import DataLossError, Exit
+from spark_jobs.command_options import program
+from spark_jobs.commands import main, nightly
+
+PLACE = ["--topic", "t", "--output", "/nowhere"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nightly", *PLACE, "--date", "15.6.2013"], "'15.6.2013' is no date"),
+        (["nightly", *PLACE, "--time-zone", "Mars"], "there is no time zone 'Mars'"),
+        (["nightly", *PLACE, "--value-format", "json"], "the format json needs a schema"),
+        (["nightly", *PLACE, "--key-schema", "a int"], "the format bytes has no schema"),
+        (["nightly", *PLACE, "--value-format", "json", "--value-schema", "@/nowhere/x"], "cannot read the schema"),
+        (["nightly", *PLACE, "--transform", "delays"], "'delays' is not like module:function"),
+        (["nightly", *PLACE, "--transform", "no_such_module:f"], "cannot import no_such_module"),
+        (["nightly", *PLACE, "--transform", "json:no_such"], "module json has no function no_such"),
+        (["nightly", *PLACE, "--transform", "json:dumps", "--no-to-parquet"], "goes nowhere"),
+        (["nightly", *PLACE, "-X", "security.protocol"], "-X 'security.protocol' is not like key=value"),
+        (["reprocess", *PLACE], "reprocess needs --transform"),
+        (["backfill", *PLACE, "--from", "2013-02-01", "--to", "2013-01-01"], "is before the first one"),
+        (["audit", *PLACE, "--date", "2013-02-01", "--to", "2013-01-01"], "is before the first one"),
+        (["nightly"], "Missing option"),
+        (["nightly", *PLACE, "--rows-per-task", "0"], "Invalid value for '--rows-per-task'"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+
+
+def test_no_zookeeper_and_no_broker_is_exit_code_5() -> None:
+    result = CliRunner().invoke(main, ["nightly", *PLACE, "--no-lock", "-b", "127.0.0.1:1", "--date", "2013-06-15"])
+    assert result.exit_code == 5
+    assert "no broker can be reached (127.0.0.1:1: " in result.stderr
+
+
+def test_status_of_an_empty_folder(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["status", "--output", str(tmp_path), "-o", "json"])
+    assert (result.exit_code, result.stdout) == (0, "[]\n")
+
+
+def test_exit_codes_are_those_of_all_commands() -> None:
+    ours = {each.name: each.value for each in Exit}
+    assert ours == ours | {each.name: each.value for each in CommandExit}
+
+
+def test_the_demo_asks_for_a_night_that_can_be(tmp_path: Path) -> None:
+    context = nightly.make_context("nightly", night_arguments("h:1", "h:2", "flights", tmp_path))
+    assert context.params["day"] == DAY
+    assert context.params["topics"] == ("flights",)
+    wanted = program(context.params)
+    assert wanted.formats.value.name == "msgpack"
+    assert wanted.reprocessing is not None and wanted.reprocessing.name == "delays"
+
+
+def test_help_lists_the_exit_codes() -> None:
+    text = " ".join(CliRunner().invoke(main, ["--help"]).stdout.split())
+    for code in Exit:
+        assert f"{code.value} " in text
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "message"),
+    [
+        (DataLossError("gone"), Exit.DATA_LOSS, "gone"),
+        (
+            ClientError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"),
+            Exit.NOT_AUTHORIZED,
+            "no [TOPIC_AUTHORIZATION_FAILED]",
+        ),
+        (ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no"), Exit.NOT_FOUND, "no [UNKNOWN_TOPIC_OR_PARTITION]"),
+        (NoBrokersAvailableError({}), Exit.UNREACHABLE, "no broker can be reached"),
+        (
+            AnalysisException("Job aborted\n  File x\nspark_jobs.ranges.DataLossError: offsets 3 to 5 are gone\n at y"),
+            Exit.DATA_LOSS,
+            "offsets 3 to 5 are gone",
+        ),
+        (
+            AnalysisException("Job aborted\nValueError: first\n at y\nZeroDivisionError: division by zero\n at z"),
+            Exit.FAILED,
+            "Spark gave up: ZeroDivisionError: division by zero",
+        ),
+    ],
+)
+def test_errors_have_their_exit_codes(problem: Exception, code: Exit, message: str) -> None:
+    found, text = ending(problem)
+    assert found is code
+    assert message in text
+
+
+def test_faults_of_the_program_are_not_hidden() -> None:
+    assert ending(KeyError("x"))[0] is None
