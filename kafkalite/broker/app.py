@@ -49,7 +49,7 @@ from kafkalite.storage.disk import Disk
 from kafkalite.storage.log_store import LogStore
 from kafkalite.types import BrokerId, Endpoint, topic_id_to_text
 from zk import paths
-from zk.membership import DuplicateBrokerError, Membership
+from zk.broker_registrar import BrokerRegistrar, DuplicateBrokerError
 from zk.producer_ids import allocate_block
 from zk.session import Session
 from zk.store import NoNodeError, Store
@@ -224,7 +224,7 @@ class Broker:
             self.leader_rate,
             selector(config.replica_selector_class, self.metadata, broker_id),
         )
-        self.membership = Membership(
+        self.registrar = BrokerRegistrar(
             self.store, broker_id, 2 * config.zookeeper_session_timeout_ms / 1000 + _STALE_MARGIN_S
         )
         self.controller = Controller(
@@ -252,7 +252,7 @@ class Broker:
     async def _register(self) -> None:
         """At start, and again under each new session, which makes a new broker epoch."""
         try:
-            self.replicas.broker_epoch = await self.membership.register(self._registration())
+            self.replicas.broker_epoch = await self.registrar.register(self._registration())
         except DuplicateBrokerError as problem:
             self._fatal(str(problem))
             raise

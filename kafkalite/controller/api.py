@@ -13,7 +13,7 @@ from typing import Any
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.controller import events
 from kafkalite.controller.admin_writes import AdminWrites
-from kafkalite.controller.assignment import Assignment
+from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.topic_rules import Racks
 from kafkalite.errors import ErrorCode, KafkaError
@@ -141,7 +141,7 @@ class ControllerApi(ABC):
             partitions = tuple(
                 TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
             )
-        moving: dict[TopicPartition, Assignment]
+        moving: dict[TopicPartition, ReplicaAssignment]
         moving = await self._ask(events.ListPartitionReassignments(partitions))
         shape = messages.list_partition_reassignments_response
         return shape.ListPartitionReassignmentsResponse(

@@ -13,7 +13,7 @@ from kafkalite.types import BrokerId
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class ReplicaAssignment:
     """Broker ids in order of preference; both subsets are empty unless a reassignment is under way."""
 
     replicas: tuple[BrokerId, ...]
@@ -36,24 +36,24 @@ class Assignment:
     def preferred(self) -> BrokerId:
         return self.replicas[0]
 
-    def reassigned_to(self, target: Iterable[BrokerId]) -> Assignment:
+    def reassigned_to(self, target: Iterable[BrokerId]) -> ReplicaAssignment:
         """The assignment while brokers move from the origin, also of an interrupted move, to `target`."""
         wanted = tuple(target)
         origin = self.origin
         replicas = tuple(dict.fromkeys((*wanted, *origin)))
-        return Assignment(
+        return ReplicaAssignment(
             replicas,
             adding=tuple(broker for broker in replicas if broker not in origin),
             removing=tuple(broker for broker in replicas if broker not in wanted),
         )
 
-    def completed(self) -> Assignment:
+    def completed(self) -> ReplicaAssignment:
         """The assignment once the reassignment is done."""
-        return Assignment(self.target)
+        return ReplicaAssignment(self.target)
 
-    def without(self, brokers: Iterable[BrokerId]) -> Assignment:
+    def without(self, brokers: Iterable[BrokerId]) -> ReplicaAssignment:
         """The assignment after these replicas are gone."""
         gone = set(brokers)
-        return Assignment(
+        return ReplicaAssignment(
             *(tuple(b for b in part if b not in gone) for part in (self.replicas, self.adding, self.removing))
         )

@@ -11,7 +11,7 @@ from kafkalite.controller.cluster_state import ClusterState, ReplicaStatus
 from kafkalite.controller.partition_machine import elect_leaderless
 from kafkalite.controller.replica_failures import on_replicas_become_offline
 from kafkalite.controller.replica_machine import move_replicas
-from kafkalite.controller.requests import RequestBatch
+from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, connect, disconnect, publish
 from kafkalite.types import BrokerId
 

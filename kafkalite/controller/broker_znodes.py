@@ -1,10 +1,10 @@
-"""Registrations of brokers as `Broker`, read with their watches armed."""
+"""Registrations of brokers as `RegisteredBroker`, read with their watches armed."""
 
 from __future__ import annotations
 
 import logging
 
-from kafkalite.controller.cluster_state import Broker
+from kafkalite.controller.cluster_state import RegisteredBroker
 from kafkalite.controller.steps import Steps, Znode, list_children, read
 from kafkalite.types import BrokerId, Endpoint
 from zk import paths
@@ -13,7 +13,7 @@ from zk.znodes import BrokerRegistration, MalformedZnodeError
 logger = logging.getLogger(__name__)
 
 
-def read_brokers() -> Steps[dict[BrokerId, Broker]]:
+def read_brokers() -> Steps[dict[BrokerId, RegisteredBroker]]:
     """All registered brokers; one that leaves between the listing and the reading is left out."""
     names = yield from list_children(paths.BROKER_IDS, watch=True)
     broker_ids = sorted(int(name) for name in names if name.isdecimal())
@@ -22,13 +22,13 @@ def read_brokers() -> Steps[dict[BrokerId, Broker]]:
     return {broker.broker_id: broker for broker in found if broker is not None}
 
 
-def read_broker(broker_id: BrokerId) -> Steps[Broker | None]:
+def read_broker(broker_id: BrokerId) -> Steps[RegisteredBroker | None]:
     """One registered broker."""
     (znode,) = yield from read((paths.broker(broker_id),), watch=True)
     return _decoded(broker_id, znode)
 
 
-def _decoded(broker_id: BrokerId, znode: Znode | None) -> Broker | None:
+def _decoded(broker_id: BrokerId, znode: Znode | None) -> RegisteredBroker | None:
     if znode is None:
         return None
     data, stat = znode
@@ -37,7 +37,7 @@ def _decoded(broker_id: BrokerId, znode: Znode | None) -> Broker | None:
     except MalformedZnodeError as problem:
         logger.error("registration of broker %d is ignored: %s", broker_id, problem)
         return None
-    return Broker(
+    return RegisteredBroker(
         broker_id,
         stat.czxid,
         tuple(Endpoint(*endpoint) for endpoint in registration.endpoints),

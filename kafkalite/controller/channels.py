@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from kafkalite.controller.requests import Command
+from kafkalite.controller.request_batch import Command
 from kafkalite.net.connection import Connection
 from kafkalite.types import BrokerId, Endpoint
 

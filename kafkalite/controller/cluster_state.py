@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from kafkalite.controller.assignment import Assignment
+from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.errors import ensure
 from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
@@ -40,7 +40,7 @@ class ReplicaStatus(Enum):
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
 
 
-class Replica(NamedTuple):
+class PartitionAndReplica(NamedTuple):
     """One broker's copy of a partition."""
 
     partition: TopicPartition
@@ -60,7 +60,7 @@ class Leadership:
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class RegisteredBroker:
     """A registered broker; `epoch` is the czxid of its znode and tells incarnations apart."""
 
     broker_id: BrokerId
@@ -74,10 +74,10 @@ class Broker:
 
 
 @dataclass(slots=True)
-class Partition:
+class PartitionContext:
     """Everything about one partition."""
 
-    assignment: Assignment
+    assignment: ReplicaAssignment
     leadership: Leadership | None = None
     status: PartitionStatus = PartitionStatus.NON_EXISTENT
     replica_statuses: dict[BrokerId, ReplicaStatus] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Topic:
 
     name: str
     topic_id: bytes
-    partitions: dict[int, Partition] = field(default_factory=dict)
+    partitions: dict[int, PartitionContext] = field(default_factory=dict)
 
     def topic_partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.name, index) for index in self.partitions]
@@ -122,7 +122,7 @@ class ClusterState:
         self.epoch = epoch
         self.settings = settings
         self.reason = "start"
-        self.brokers: dict[BrokerId, Broker] = {}
+        self.brokers: dict[BrokerId, RegisteredBroker] = {}
         self.shutting_down: set[BrokerId] = set()
         self.topics: dict[str, Topic] = {}
         self.topic_names: dict[bytes, str] = {}
@@ -183,17 +183,17 @@ class ClusterState:
             for offline in self.offline_dir_replicas.values():
                 offline.discard(partition)
 
-    def find(self, partition: TopicPartition) -> Partition | None:
+    def find(self, partition: TopicPartition) -> PartitionContext | None:
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
-    def partition(self, partition: TopicPartition) -> Partition:
+    def partition(self, partition: TopicPartition) -> PartitionContext:
         """The partition's state; it must be known."""
         state = self.find(partition)
         ensure(state is not None, f"the controller does not know partition {partition}")
         return state  # type: ignore[return-value]
 
-    def partitions(self) -> Iterator[tuple[TopicPartition, Partition]]:
+    def partitions(self) -> Iterator[tuple[TopicPartition, PartitionContext]]:
         for topic in self.topics.values():
             for index, partition in topic.partitions.items():
                 yield TopicPartition(topic.name, index), partition
@@ -202,12 +202,12 @@ class ClusterState:
         state = self.find(partition)
         return None if state is None else state.leadership
 
-    def set_assignment(self, partition: TopicPartition, assignment: Assignment) -> None:
+    def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """Set the assignment of a partition of a known topic, which may be new."""
         partitions = self.topics[partition.topic].partitions
         state = partitions.get(partition.partition)
         if state is None:
-            partitions[partition.partition] = Partition(assignment)
+            partitions[partition.partition] = PartitionContext(assignment)
         else:
             for broker in state.assignment.replicas:
                 self.replicas_on[broker].discard(partition)
@@ -226,26 +226,26 @@ class ClusterState:
         else:
             self.leaderless.discard(partition)
 
-    def replica_status(self, replica: Replica) -> ReplicaStatus:
+    def replica_status(self, replica: PartitionAndReplica) -> ReplicaStatus:
         state = self.find(replica.partition)
         if state is None:
             return ReplicaStatus.NON_EXISTENT
         return state.replica_statuses.get(replica.broker_id, ReplicaStatus.NON_EXISTENT)
 
-    def replicas_of_topic(self, topic: str) -> list[Replica]:
+    def replicas_of_topic(self, topic: str) -> list[PartitionAndReplica]:
         known = self.topics.get(topic)
         if known is None:
             return []
         return [
-            Replica(TopicPartition(topic, index), broker)
+            PartitionAndReplica(TopicPartition(topic, index), broker)
             for index, state in known.partitions.items()
             for broker in state.assignment.replicas
         ]
 
-    def replicas_of_brokers(self, brokers: Collection[BrokerId]) -> list[Replica]:
+    def replicas_of_brokers(self, brokers: Collection[BrokerId]) -> list[PartitionAndReplica]:
         """Every replica on these brokers, in a fixed order."""
         return [
-            Replica(partition, broker)
+            PartitionAndReplica(partition, broker)
             for broker in sorted(brokers)
             for partition in sorted(self.replicas_on.get(broker, ()))
         ]

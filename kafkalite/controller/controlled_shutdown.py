@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from kafkalite.controller.cluster_state import ClusterState, Replica, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.partition_machine import Strategy, move_online
 from kafkalite.controller.replica_machine import move_replicas
-from kafkalite.controller.requests import RequestBatch
+from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, publish
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition
@@ -43,7 +43,7 @@ def controlled_shutdown(cluster: ClusterState, broker_id: BrokerId, broker_epoch
         for partition in followed:
             batch.stop_replica(broker_id, partition, delete=False)
         yield from publish(batch.commands())
-        replicas = [Replica(partition, broker_id) for partition in followed]
+        replicas = [PartitionAndReplica(partition, broker_id) for partition in followed]
         yield from move_replicas(cluster, replicas, ReplicaStatus.OFFLINE)
     remaining = [partition for partition in led if cluster.partition(partition).leader == broker_id]
     logger.info("broker %d is shutting down; it still leads %d partitions", broker_id, len(remaining))

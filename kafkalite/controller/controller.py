@@ -27,7 +27,7 @@ from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.failover import take_over
 from kafkalite.controller.handlers import HANDLERS
 from kafkalite.controller.loop import NOT_THE_CONTROLLER, EventQueue, Tenure, TenureEnded, not_controller
-from kafkalite.controller.requests import Command
+from kafkalite.controller.request_batch import Command
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.statistics import cluster_statistics
 from kafkalite.errors import ErrorCode, KafkaError

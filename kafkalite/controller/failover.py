@@ -11,12 +11,12 @@ from collections import Counter
 
 from kafkalite.controller import leader_elections, reassignment, topic_deletion
 from kafkalite.controller.broker_znodes import read_brokers
-from kafkalite.controller.cluster_state import ClusterState, PartitionStatus, Replica, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.features import manage_features
 from kafkalite.controller.leadership_znodes import read_leaderships, watch_leaderships
 from kafkalite.controller.partition_machine import elect_leaderless
 from kafkalite.controller.replica_machine import move_replicas
-from kafkalite.controller.requests import RequestBatch
+from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, connect, list_children, publish, write
 from kafkalite.controller.topic_znodes import load_topics
 from zk import paths
@@ -82,13 +82,13 @@ def _plan_deletions(cluster: ClusterState) -> Steps[None]:
 
 
 def _start_replicas(cluster: ClusterState) -> Steps[None]:
-    online: list[Replica] = []
-    offline: list[Replica] = []
+    online: list[PartitionAndReplica] = []
+    offline: list[PartitionAndReplica] = []
     for partition, state in cluster.partitions():
         for broker in state.assignment.replicas:
             here = cluster.is_online(broker, partition)
             state.replica_statuses[broker] = ReplicaStatus.ONLINE if here else ReplicaStatus.DELETION_INELIGIBLE
-            (online if here else offline).append(Replica(partition, broker))
+            (online if here else offline).append(PartitionAndReplica(partition, broker))
     yield from move_replicas(cluster, online, ReplicaStatus.ONLINE)
     yield from move_replicas(cluster, offline, ReplicaStatus.OFFLINE)
 

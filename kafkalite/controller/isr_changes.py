@@ -10,7 +10,7 @@ from typing import Any
 from kafkalite.controller import reassignment
 from kafkalite.controller.cluster_state import ClusterState, Leadership
 from kafkalite.controller.leadership_znodes import leadership_write, read_leaderships, written_version
-from kafkalite.controller.requests import RequestBatch
+from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, list_children, publish, read, write
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages

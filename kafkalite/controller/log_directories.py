@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from kafkalite.controller.cluster_state import ClusterState, Replica, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.replica_failures import on_replicas_become_offline
 from kafkalite.controller.replica_machine import move_replicas
 from kafkalite.controller.steps import Steps, list_children, read, write
@@ -50,4 +50,6 @@ def leader_and_isr_answered(
     offline.update(failed)
     if newly:
         logger.warning("%d replicas on broker %d are on offline log directories", len(newly), broker_id)
-        yield from on_replicas_become_offline(cluster, [Replica(partition, broker_id) for partition in newly])
+        yield from on_replicas_become_offline(
+            cluster, [PartitionAndReplica(partition, broker_id) for partition in newly]
+        )

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from kafkalite.controller import events, steps
 from kafkalite.controller.channels import Channels
-from kafkalite.controller.cluster_state import Broker, ClusterState
+from kafkalite.controller.cluster_state import ClusterState, RegisteredBroker
 from kafkalite.controller.topic_znodes import random_topic_id
 from kafkalite.controller.watches import event_of_watch
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
@@ -253,7 +253,7 @@ class Tenure:
             except NoNodeError:
                 return []
 
-    def _connect(self, broker: Broker) -> None:
+    def _connect(self, broker: RegisteredBroker) -> None:
         endpoint = broker.endpoint(self.cluster.settings.control_listener)
         if endpoint is None:
             logger.error(

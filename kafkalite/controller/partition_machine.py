@@ -30,7 +30,7 @@ from kafkalite.controller.leadership_znodes import (
     read_unclean_allowed,
     written_version,
 )
-from kafkalite.controller.requests import RequestBatch
+from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, publish, write
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition

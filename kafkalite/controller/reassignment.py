@@ -17,8 +17,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kafkalite.controller import topic_deletion
-from kafkalite.controller.assignment import Assignment
-from kafkalite.controller.cluster_state import ClusterState, Leadership, Replica, ReplicaStatus
+from kafkalite.controller.assignment import ReplicaAssignment
+from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.leadership_znodes import (
     current_leaderships,
     leadership_write,
@@ -27,7 +27,7 @@ from kafkalite.controller.leadership_znodes import (
 )
 from kafkalite.controller.partition_machine import Strategy, move_online
 from kafkalite.controller.replica_machine import move_replicas
-from kafkalite.controller.requests import RequestBatch
+from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, exists, partition_list, publish, read, write
 from kafkalite.controller.topic_znodes import topic_write
 from kafkalite.errors import ErrorCode, KafkaError
@@ -65,7 +65,7 @@ def znode_reassignments(cluster: ClusterState) -> Steps[None]:
 
 def listed(
     cluster: ClusterState, partitions: Sequence[TopicPartition] | None
-) -> Steps[dict[TopicPartition, Assignment]]:
+) -> Steps[dict[TopicPartition, ReplicaAssignment]]:
     """Those of `partitions` (None: of all) that are under way."""
     yield from ()
     wanted = cluster.reassigning if partitions is None else cluster.reassigning.intersection(partitions)
@@ -99,8 +99,8 @@ def state_changed(cluster: ClusterState, partition: TopicPartition) -> Steps[Non
 # -- what may begin
 
 
-def _accepted(cluster: ClusterState, targets: Targets) -> tuple[dict[TopicPartition, Assignment], Results]:
-    wanted: dict[TopicPartition, Assignment] = {}
+def _accepted(cluster: ClusterState, targets: Targets) -> tuple[dict[TopicPartition, ReplicaAssignment], Results]:
+    wanted: dict[TopicPartition, ReplicaAssignment] = {}
     results: Results = {}
     for partition, target in targets.items():
         try:
@@ -112,7 +112,7 @@ def _accepted(cluster: ClusterState, targets: Targets) -> tuple[dict[TopicPartit
 
 def _new_assignment(
     cluster: ClusterState, partition: TopicPartition, target: tuple[BrokerId, ...] | None
-) -> Assignment:
+) -> ReplicaAssignment:
     state = cluster.find(partition)
     if state is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
@@ -141,7 +141,7 @@ def _new_assignment(
 # -- phase U
 
 
-def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, Assignment]) -> Steps[Results]:
+def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[Results]:
     changed = {p: new for p, new in wanted.items() if new != cluster.partition(p).assignment}
     results: Results = dict.fromkeys(wanted)
     yield from _drop_from_znode([p for p, new in wanted.items() if p not in changed and not new.reassigning])
@@ -150,12 +150,14 @@ def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, Assignment]) -
     logger.info("reassigning %s", partition_list(sorted(changed)))
     refused = yield from _write_topics(cluster, changed)
     results |= refused
-    unneeded: list[Replica] = []
+    unneeded: list[PartitionAndReplica] = []
     accepted = [partition for partition in changed if partition not in refused]
     for partition in accepted:
         before, after = cluster.partition(partition).assignment, changed[partition]
         cluster.set_assignment(partition, after)
-        unneeded += (Replica(partition, broker) for broker in before.replicas if broker not in after.replicas)
+        unneeded += (
+            PartitionAndReplica(partition, broker) for broker in before.replicas if broker not in after.replicas
+        )
     yield from _delete_replicas(cluster, unneeded)
     if not cluster.settings.inter_broker_protocol_version.alters_partitions:
         yield from watch_leaderships(accepted)
@@ -163,7 +165,7 @@ def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, Assignment]) -
     return results
 
 
-def _write_topics(cluster: ClusterState, changed: Mapping[TopicPartition, Assignment]) -> Steps[Results]:
+def _write_topics(cluster: ClusterState, changed: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[Results]:
     """Write the topics with the new assignments in them; the partitions whose topic refused."""
     topics = sorted({partition.topic for partition in changed})
     results = yield from write([topic_write(cluster.topics[topic], changed) for topic in topics])
@@ -194,10 +196,10 @@ def _in_sync(cluster: ClusterState, partitions: Collection[TopicPartition]) -> S
 def _start(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
     yield from _renew_epochs(cluster, partitions, with_new_replicas=True)
     starting = [
-        Replica(partition, broker)
+        PartitionAndReplica(partition, broker)
         for partition in partitions
         for broker in cluster.partition(partition).assignment.adding
-        if cluster.replica_status(Replica(partition, broker)) is ReplicaStatus.NON_EXISTENT
+        if cluster.replica_status(PartitionAndReplica(partition, broker)) is ReplicaStatus.NON_EXISTENT
     ]
     yield from move_replicas(cluster, starting, ReplicaStatus.NEW)
 
@@ -205,8 +207,10 @@ def _start(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps
 def _complete(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
     if not partitions:
         return
-    added = [Replica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.adding]
-    removed = [Replica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.removing]
+    added = [PartitionAndReplica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.adding]
+    removed = [
+        PartitionAndReplica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.removing
+    ]
     yield from move_replicas(cluster, added, ReplicaStatus.ONLINE)
     for partition in partitions:
         cluster.set_assignment(partition, cluster.partition(partition).assignment.completed())
@@ -278,7 +282,7 @@ def _tell_replicas(
         batch.leader_and_isr(state.assignment.adding, partition, is_new=True)
 
 
-def _delete_replicas(cluster: ClusterState, replicas: Sequence[Replica]) -> Steps[None]:
+def _delete_replicas(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]) -> Steps[None]:
     """Out of the ISR and off the disk; no answer is waited for, as the partition lives on without them."""
     known = [r for r in replicas if cluster.replica_status(r) is not ReplicaStatus.NON_EXISTENT]
     for target in (

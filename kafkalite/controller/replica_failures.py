@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalite.controller import topic_deletion
-from kafkalite.controller.cluster_state import ClusterState, PartitionStatus, Replica, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.partition_machine import elect_leaderless, move_in_memory
 from kafkalite.controller.replica_machine import move_replicas
-from kafkalite.controller.requests import RequestBatch
+from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, publish
 
 
-def on_replicas_become_offline(cluster: ClusterState, replicas: Sequence[Replica]) -> Steps[None]:
+def on_replicas_become_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]) -> Steps[None]:
     """New leaders first, because clients wait for them; then the replicas leave their ISRs."""
     going = [replica for replica in replicas if cluster.is_queued_for_deletion(replica.partition.topic)]
     staying = [replica for replica in replicas if not cluster.is_queued_for_deletion(replica.partition.topic)]
@@ -28,6 +28,6 @@ def on_replicas_become_offline(cluster: ClusterState, replicas: Sequence[Replica
         yield from publish(batch.commands())
 
 
-def _led_by(cluster: ClusterState, replica: Replica) -> bool:
+def _led_by(cluster: ClusterState, replica: PartitionAndReplica) -> bool:
     leadership = cluster.leadership(replica.partition)
     return leadership is not None and leadership.leader == replica.broker_id

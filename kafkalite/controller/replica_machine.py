@@ -20,9 +20,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from kafkalite.controller import state_change
-from kafkalite.controller.cluster_state import ClusterState, Leadership, Replica, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.leadership_znodes import current_leaderships, leadership_write, written_version
-from kafkalite.controller.requests import RequestBatch
+from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, publish, write
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 from zk.store import BadVersionError, StoreError
@@ -40,7 +40,9 @@ ALLOWED_PREVIOUS: dict[ReplicaStatus, frozenset[ReplicaStatus]] = {
 }
 
 
-def move_replicas(cluster: ClusterState, replicas: Collection[Replica], target: ReplicaStatus) -> Steps[None]:
+def move_replicas(
+    cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
+) -> Steps[None]:
     """Take each replica to `target`, tell the brokers in one batch; illegal transitions are logged and skipped."""
     batch = RequestBatch(cluster)
     movable = _movable(cluster, replicas, target)
@@ -60,7 +62,9 @@ def move_replicas(cluster: ClusterState, replicas: Collection[Replica], target: 
     yield from publish(batch.commands())
 
 
-def _movable(cluster: ClusterState, replicas: Collection[Replica], target: ReplicaStatus) -> list[Replica]:
+def _movable(
+    cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
+) -> list[PartitionAndReplica]:
     allowed = ALLOWED_PREVIOUS[target]
     movable = []
     for replica in replicas:
@@ -72,21 +76,21 @@ def _movable(cluster: ClusterState, replicas: Collection[Replica], target: Repli
     return movable
 
 
-def _moved(cluster: ClusterState, replica: Replica, target: ReplicaStatus) -> None:
+def _moved(cluster: ClusterState, replica: PartitionAndReplica, target: ReplicaStatus) -> None:
     statuses = cluster.partition(replica.partition).replica_statuses
     before = statuses.get(replica.broker_id, ReplicaStatus.NON_EXISTENT)
     statuses[replica.broker_id] = target
     state_change.replica_moved(cluster, replica, before, target)
 
 
-def _forget(cluster: ClusterState, replica: Replica) -> None:
+def _forget(cluster: ClusterState, replica: PartitionAndReplica) -> None:
     state = cluster.partition(replica.partition)
     state.replica_statuses.pop(replica.broker_id, None)
     if replica.broker_id in state.assignment.replicas:
         cluster.set_assignment(replica.partition, state.assignment.without((replica.broker_id,)))
 
 
-def _start(cluster: ClusterState, replicas: Sequence[Replica], batch: RequestBatch) -> None:
+def _start(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
     for replica in replicas:
         leadership = cluster.leadership(replica.partition)
         if leadership is not None:
@@ -99,7 +103,7 @@ def _start(cluster: ClusterState, replicas: Sequence[Replica], batch: RequestBat
         _moved(cluster, replica, ReplicaStatus.NEW)
 
 
-def _bring_online(cluster: ClusterState, replicas: Sequence[Replica], batch: RequestBatch) -> None:
+def _bring_online(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
     for replica in replicas:
         state = cluster.partition(replica.partition)
         if cluster.replica_status(replica) is ReplicaStatus.NEW:
@@ -114,7 +118,7 @@ def _bring_online(cluster: ClusterState, replicas: Sequence[Replica], batch: Req
 # -- to Offline
 
 
-def _take_offline(cluster: ClusterState, replicas: Sequence[Replica], batch: RequestBatch) -> Steps[None]:
+def _take_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> Steps[None]:
     by_broker: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
     for replica in replicas:
         batch.stop_replica(replica.broker_id, replica.partition, delete=False)
@@ -132,7 +136,7 @@ def _take_offline(cluster: ClusterState, replicas: Sequence[Replica], batch: Req
                 others = [other for other in state.assignment.replicas if other != broker]
                 batch.leader_and_isr(others, partition)
             batch.update_metadata((partition,))
-            _moved(cluster, Replica(partition, broker), ReplicaStatus.OFFLINE)
+            _moved(cluster, PartitionAndReplica(partition, broker), ReplicaStatus.OFFLINE)
 
 
 def _remove_from_isr(
@@ -152,7 +156,7 @@ def _remove_from_isr(
             known = current.get(partition)
             if known is None or known.controller_epoch > cluster.epoch:
                 why = "the partition has no state znode" if known is None else "written by a later controller"
-                replica = Replica(partition, broker)
+                replica = PartitionAndReplica(partition, broker)
                 before = cluster.replica_status(replica).value
                 state_change.refused(cluster, replica, before, ReplicaStatus.OFFLINE.value, why)
             elif broker not in known.isr:
@@ -165,7 +169,7 @@ def _remove_from_isr(
             if isinstance(result, BadVersionError):
                 remaining.append(partition)
             elif isinstance(result, StoreError):
-                replica = Replica(partition, broker)
+                replica = PartitionAndReplica(partition, broker)
                 before = cluster.replica_status(replica).value
                 state_change.refused(cluster, replica, before, ReplicaStatus.OFFLINE.value, repr(result))
             else:

@@ -10,8 +10,8 @@ import logging
 from kafkalite.controller.cluster_state import (
     ClusterState,
     Leadership,
+    PartitionAndReplica,
     PartitionStatus,
-    Replica,
     ReplicaStatus,
 )
 from kafkalite.types import TopicPartition
@@ -27,16 +27,20 @@ def partition_moved(
         _write(cluster, partition, "-", before.value, after.value, cluster.leadership(partition))
 
 
-def replica_moved(cluster: ClusterState, replica: Replica, before: ReplicaStatus, after: ReplicaStatus) -> None:
+def replica_moved(
+    cluster: ClusterState, replica: PartitionAndReplica, before: ReplicaStatus, after: ReplicaStatus
+) -> None:
     """A replica changed its status."""
     if logger.isEnabledFor(logging.INFO):
         leadership = cluster.leadership(replica.partition)
         _write(cluster, replica.partition, str(replica.broker_id), before.value, after.value, leadership)
 
 
-def refused(cluster: ClusterState, subject: TopicPartition | Replica, before: str, after: str, why: str) -> None:
+def refused(
+    cluster: ClusterState, subject: TopicPartition | PartitionAndReplica, before: str, after: str, why: str
+) -> None:
     """A transition did not happen."""
-    if isinstance(subject, Replica):
+    if isinstance(subject, PartitionAndReplica):
         name = f"{subject.partition} broker={subject.broker_id}"
     else:
         name = f"{subject} broker=-"

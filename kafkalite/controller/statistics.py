@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalite.controller.cluster_state import ClusterState, Partition, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, PartitionContext, ReplicaStatus
 from kafkalite.controller.leader_elections import imbalance
 from kafkalite.types import TopicPartition
 
@@ -32,6 +32,6 @@ def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
     }
 
 
-def _has_leader(cluster: ClusterState, partition: TopicPartition, state: Partition) -> bool:
+def _has_leader(cluster: ClusterState, partition: TopicPartition, state: PartitionContext) -> bool:
     """No broker has the id -1, so a partition whose leader is "none" has none."""
     return state.leader is not None and cluster.is_online(state.leader, partition, with_shutting_down=True)

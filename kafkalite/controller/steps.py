@@ -15,8 +15,8 @@ from kafkalite.types import BrokerId, TopicPartition
 from zk.store import Operation, Result, Stat
 
 if TYPE_CHECKING:
-    from kafkalite.controller.cluster_state import Broker
-    from kafkalite.controller.requests import Command
+    from kafkalite.controller.cluster_state import RegisteredBroker
+    from kafkalite.controller.request_batch import Command
 
 T = TypeVar("T")
 Znode: TypeAlias = tuple[bytes, Stat]
@@ -63,7 +63,7 @@ class Publish:
 class Connect:
     """Begin to send requests to this incarnation of a broker."""
 
-    broker: Broker
+    broker: RegisteredBroker
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def publish(commands: Sequence[Command]) -> Steps[None]:
         yield Publish(commands)
 
 
-def connect(broker: Broker) -> Steps[None]:
+def connect(broker: RegisteredBroker) -> Steps[None]:
     """See `Connect`."""
     yield Connect(broker)
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from kafkalite.controller import partition_machine
-from kafkalite.controller.cluster_state import ClusterState, PartitionStatus, Replica, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.replica_machine import move_replicas
 from kafkalite.controller.steps import Steps, list_children, write
 from kafkalite.controller.topic_znodes import load_topics, read_topic, topic_write
@@ -51,7 +51,9 @@ def on_new_partitions(cluster: ClusterState, partitions: Sequence[TopicPartition
     """Bring partitions to life that are in memory with their assignments only."""
     if not partitions:
         return
-    replicas = [Replica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.replicas]
+    replicas = [
+        PartitionAndReplica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.replicas
+    ]
     partition_machine.move_in_memory(cluster, partitions, PartitionStatus.NEW)
     yield from move_replicas(cluster, replicas, ReplicaStatus.NEW)
     yield from partition_machine.move_online(cluster, partitions)

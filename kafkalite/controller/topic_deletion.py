@@ -11,10 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable
 
-from kafkalite.controller.cluster_state import ClusterState, PartitionStatus, Replica, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.partition_machine import move_in_memory
 from kafkalite.controller.replica_machine import move_replicas
-from kafkalite.controller.requests import RequestBatch
+from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, list_children, list_children_of_each, publish, write
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
@@ -70,7 +70,7 @@ def resume(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
     """Of `topics`, complete what is done, retry what failed, begin what is eligible."""
     deletions = cluster.deletions
     complete, eligible = [], []
-    retried: list[Replica] = []
+    retried: list[PartitionAndReplica] = []
     for topic in sorted(deletions.queued.intersection(topics)):
         replicas = cluster.replicas_of_topic(topic)
         statuses = {cluster.replica_status(replica) for replica in replicas}
@@ -90,7 +90,7 @@ def resume(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
         yield from _begin(cluster, eligible)
 
 
-def fail_replica_deletion(cluster: ClusterState, replicas: Collection[Replica]) -> Steps[None]:
+def fail_replica_deletion(cluster: ClusterState, replicas: Collection[PartitionAndReplica]) -> Steps[None]:
     """These replicas cannot be deleted now; their topics wait until `resume_for`."""
     failed = [r for r in replicas if cluster.is_queued_for_deletion(r.partition.topic)]
     movable = [
@@ -103,10 +103,10 @@ def fail_replica_deletion(cluster: ClusterState, replicas: Collection[Replica]) 
 def replicas_deleted(cluster: ClusterState, broker_id: int, errors: dict[TopicPartition, int]) -> Steps[None]:
     """A broker answered a StopReplica with delete."""
     answered = [
-        (Replica(partition, broker_id), error)
+        (PartitionAndReplica(partition, broker_id), error)
         for partition, error in errors.items()
         if cluster.is_queued_for_deletion(partition.topic)
-        and cluster.replica_status(Replica(partition, broker_id)) is ReplicaStatus.DELETION_STARTED
+        and cluster.replica_status(PartitionAndReplica(partition, broker_id)) is ReplicaStatus.DELETION_STARTED
     ]
     failed = [replica for replica, error in answered if error != ErrorCode.NONE]
     done = [replica for replica, error in answered if error == ErrorCode.NONE]
@@ -129,8 +129,8 @@ def _begin(cluster: ClusterState, topics: list[str]) -> Steps[None]:
     tombstones = RequestBatch(cluster)
     tombstones.update_metadata(p for topic in topics for p in cluster.topics[topic].topic_partitions())
     yield from publish(tombstones.commands())
-    alive: list[Replica] = []
-    dead: list[Replica] = []
+    alive: list[PartitionAndReplica] = []
+    dead: list[PartitionAndReplica] = []
     for topic in topics:
         for replica in cluster.replicas_of_topic(topic):
             if cluster.replica_status(replica) in _DELETING:
@@ -146,7 +146,7 @@ def _begin(cluster: ClusterState, topics: list[str]) -> Steps[None]:
     yield from move_replicas(cluster, alive, ReplicaStatus.DELETION_STARTED)
 
 
-def _mark_ineligible(cluster: ClusterState, replicas: Collection[Replica]) -> Steps[None]:
+def _mark_ineligible(cluster: ClusterState, replicas: Collection[PartitionAndReplica]) -> Steps[None]:
     waiting = [r for r in replicas if cluster.replica_status(r) is not ReplicaStatus.DELETION_INELIGIBLE]
     online = [r for r in waiting if cluster.replica_status(r) in (ReplicaStatus.NEW, ReplicaStatus.ONLINE)]
     yield from move_replicas(cluster, online, ReplicaStatus.OFFLINE)

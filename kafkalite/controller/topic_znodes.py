@@ -7,7 +7,7 @@ import random
 import uuid
 from collections.abc import Mapping, Sequence
 
-from kafkalite.controller.assignment import Assignment
+from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import ClusterState, Topic
 from kafkalite.controller.steps import Steps, draw_topic_ids, read, write
 from kafkalite.types import NO_TOPIC_ID, TopicPartition, topic_id_from_text, topic_id_to_text
@@ -40,7 +40,7 @@ def load_topics(cluster: ClusterState, names: Sequence[str]) -> Steps[list[Topic
     return loaded
 
 
-def read_topic(name: str) -> Steps[dict[int, Assignment] | None]:
+def read_topic(name: str) -> Steps[dict[int, ReplicaAssignment] | None]:
     """The assignments in a topic's znode by partition index, None when it is absent or unreadable."""
     (znode,) = yield from read((paths.topic(name),), watch=True)
     if znode is None:
@@ -52,16 +52,16 @@ def read_topic(name: str) -> Steps[dict[int, Assignment] | None]:
         return None
 
 
-def assignments(topic: TopicAssignment) -> dict[int, Assignment]:
+def assignments(topic: TopicAssignment) -> dict[int, ReplicaAssignment]:
     """The three maps of the znode as one; a partition without any replica is left out."""
     return {
-        index: Assignment(replicas, topic.adding.get(index, ()), topic.removing.get(index, ()))
+        index: ReplicaAssignment(replicas, topic.adding.get(index, ()), topic.removing.get(index, ()))
         for index, replicas in sorted(topic.partitions.items())
         if replicas
     }
 
 
-def topic_write(topic: Topic, changed: Mapping[TopicPartition, Assignment]) -> Write:
+def topic_write(topic: Topic, changed: Mapping[TopicPartition, ReplicaAssignment]) -> Write:
     """Rewrite a topic's znode from memory with these changes; Kafka does so whatever version it has."""
     current = {
         index: changed.get(TopicPartition(topic.name, index), state.assignment)

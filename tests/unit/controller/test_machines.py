@@ -7,13 +7,13 @@ import logging
 import pytest
 
 from kafkalite.controller import partition_machine, replica_machine
-from kafkalite.controller.assignment import Assignment
+from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import (
-    Broker,
     ClusterState,
     Leadership,
+    PartitionAndReplica,
     PartitionStatus,
-    Replica,
+    RegisteredBroker,
     ReplicaStatus,
 )
 from kafkalite.controller.settings import ControllerSettings
@@ -30,9 +30,9 @@ T0 = TopicPartition("t", 0)
 def _cluster(status: PartitionStatus, replica_status: ReplicaStatus = ReplicaStatus.ONLINE) -> ClusterState:
     cluster = ClusterState(1, 5, ControllerSettings())
     for broker in (1, 2):
-        cluster.brokers[broker] = Broker(broker, broker, (Endpoint("PLAINTEXT", "h", 9092),))
+        cluster.brokers[broker] = RegisteredBroker(broker, broker, (Endpoint("PLAINTEXT", "h", 9092),))
     cluster.add_topic("t", b"t" * 16)
-    cluster.set_assignment(T0, Assignment((1, 2, 3)))
+    cluster.set_assignment(T0, ReplicaAssignment((1, 2, 3)))
     if status is not PartitionStatus.NON_EXISTENT:
         cluster.set_status(T0, status)
     cluster.partition(T0).replica_statuses[3] = replica_status
@@ -76,10 +76,10 @@ _LEGAL = {
 def test_replica_transitions(status: ReplicaStatus, target: ReplicaStatus, caplog: pytest.LogCaptureFixture) -> None:
     cluster = _cluster(PartitionStatus.ONLINE, status)
     with caplog.at_level(logging.ERROR, "kafkalite.state_change"):
-        for effect in replica_machine.move_replicas(cluster, (Replica(T0, 3),), target):
+        for effect in replica_machine.move_replicas(cluster, (PartitionAndReplica(T0, 3),), target):
             assert isinstance(effect, Publish)
     legal = status.value in _LEGAL[target].split()
-    assert cluster.replica_status(Replica(T0, 3)) is (target if legal else status)
+    assert cluster.replica_status(PartitionAndReplica(T0, 3)) is (target if legal else status)
     assert ("illegal transition" in caplog.text) is not legal
 
 

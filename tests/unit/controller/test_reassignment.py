@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.controller.assignment import Assignment
+from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from tests.unit.controller.fake_cluster import FakeCluster, run
@@ -17,13 +17,13 @@ from zk.znodes import PartitionName, ReassignPartitions
 @pytest.mark.parametrize(
     ("before", "target", "after"),
     [
-        (Assignment((1, 2, 3)), (3, 4, 2), Assignment((3, 4, 2, 1), (4,), (1,))),
-        (Assignment((3, 4, 2, 1), (4,), (1,)), (5, 2), Assignment((5, 2, 3, 1), (5,), (3, 1))),
-        (Assignment((3, 4, 2, 1), (4,), (1,)), (3, 2, 1), Assignment((3, 2, 1))),
-        (Assignment((1, 2)), (1, 2), Assignment((1, 2))),
+        (ReplicaAssignment((1, 2, 3)), (3, 4, 2), ReplicaAssignment((3, 4, 2, 1), (4,), (1,))),
+        (ReplicaAssignment((3, 4, 2, 1), (4,), (1,)), (5, 2), ReplicaAssignment((5, 2, 3, 1), (5,), (3, 1))),
+        (ReplicaAssignment((3, 4, 2, 1), (4,), (1,)), (3, 2, 1), ReplicaAssignment((3, 2, 1))),
+        (ReplicaAssignment((1, 2)), (1, 2), ReplicaAssignment((1, 2))),
     ],
 )
-def test_arithmetic_of_kip_455(before: Assignment, target: tuple[int, ...], after: Assignment) -> None:
+def test_arithmetic_of_kip_455(before: ReplicaAssignment, target: tuple[int, ...], after: ReplicaAssignment) -> None:
     assert before.reassigned_to(target) == after
 
 

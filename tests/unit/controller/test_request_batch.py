@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from kafkalite.controller.assignment import Assignment
-from kafkalite.controller.cluster_state import Broker, ClusterState, Leadership, ReplicaStatus
-from kafkalite.controller.requests import Command, RequestBatch
+from kafkalite.controller.assignment import ReplicaAssignment
+from kafkalite.controller.cluster_state import ClusterState, Leadership, RegisteredBroker, ReplicaStatus
+from kafkalite.controller.request_batch import Command, RequestBatch
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.protocol import codec
 from kafkalite.protocol.apis import ApiKey
@@ -22,10 +22,12 @@ def _cluster(version: str = "3.9") -> ClusterState:
     settings = ControllerSettings(inter_broker_protocol_version=ProtocolVersion.parse(version))
     cluster = ClusterState(1, 5, settings)
     for broker in (1, 2, 3):
-        cluster.brokers[broker] = Broker(broker, 100 + broker, (Endpoint("PLAINTEXT", f"host{broker}", 9092),))
+        cluster.brokers[broker] = RegisteredBroker(
+            broker, 100 + broker, (Endpoint("PLAINTEXT", f"host{broker}", 9092),)
+        )
     cluster.add_topic("t", b"t" * 16)
-    cluster.set_assignment(T0, Assignment((1, 2)))
-    cluster.set_assignment(T1, Assignment((2, 9)))
+    cluster.set_assignment(T0, ReplicaAssignment((1, 2)))
+    cluster.set_assignment(T1, ReplicaAssignment((2, 9)))
     cluster.partition(T0).leadership = Leadership(1, 7, (1, 2), 4, 11)
     return cluster
 
@@ -68,7 +70,7 @@ def test_a_replica_that_starts_is_new_on_its_own_broker_only() -> None:
 
 def test_metadata_leaves_out_partitions_without_a_leader_and_names_offline_replicas() -> None:
     cluster = _cluster()
-    cluster.set_assignment(T0, Assignment((1, 9)))
+    cluster.set_assignment(T0, ReplicaAssignment((1, 9)))
     batch = RequestBatch(cluster)
     batch.update_metadata((T0, T1))
     message = batch.commands()[0].message

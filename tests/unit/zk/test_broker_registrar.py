@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from zk import paths
-from zk.membership import DuplicateBrokerError, Membership
+from zk.broker_registrar import BrokerRegistrar, DuplicateBrokerError
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.top_level import create_top_level
 from zk.znodes import BrokerRegistration, RegisteredEndpoint
@@ -25,10 +25,10 @@ async def connected(server: MemoryZooKeeper, **settings) -> MemoryStore:
 def test_broker_epoch_is_the_czxid():
     async def scenario():
         store = await connected(MemoryZooKeeper())
-        membership = Membership(store, 1, stale_wait_s=0)
-        epoch = await membership.register(registration())
+        registrar = BrokerRegistrar(store, 1, stale_wait_s=0)
+        epoch = await registrar.register(registration())
         data, stat = await store.read(paths.broker(1))
-        assert (epoch, membership.broker_epoch) == (stat.czxid, stat.czxid)
+        assert (epoch, registrar.broker_epoch) == (stat.czxid, stat.czxid)
         assert stat.version == 1
         assert stat.ephemeral_owner == store.session_id
         assert BrokerRegistration.decode(data) == registration()
@@ -39,9 +39,9 @@ def test_broker_epoch_is_the_czxid():
 def test_update_keeps_the_epoch():
     async def scenario():
         store = await connected(MemoryZooKeeper())
-        membership = Membership(store, 1, stale_wait_s=0)
-        epoch = await membership.register(registration())
-        await membership.update(registration(port=9093))
+        registrar = BrokerRegistrar(store, 1, stale_wait_s=0)
+        epoch = await registrar.register(registration())
+        await registrar.update(registration(port=9093))
         _, stat = await store.read(paths.broker(1))
         assert (stat.czxid, stat.version) == (epoch, 2)
 
@@ -52,7 +52,7 @@ def test_lost_reply_is_success():
     async def scenario():
         server = MemoryZooKeeper()
         store = await connected(server)
-        membership = Membership(store, 1, stale_wait_s=0)
+        registrar = BrokerRegistrar(store, 1, stale_wait_s=0)
         await store.children(paths.BROKER_IDS)
         original = store.multi
 
@@ -61,7 +61,7 @@ def test_lost_reply_is_success():
             return await original(operations)
 
         store.multi = multi  # type: ignore[method-assign]
-        epoch = await membership.register(registration())
+        epoch = await registrar.register(registration())
         assert epoch == server.tree.read(paths.broker(1))[1].czxid
 
     asyncio.run(scenario())
@@ -71,9 +71,9 @@ def test_waits_for_a_killed_predecessor():
     async def scenario():
         server = MemoryZooKeeper()
         old, new = await connected(server, session_timeout_s=0.05), await connected(server)
-        first = await Membership(old, 1, stale_wait_s=0).register(registration())
+        first = await BrokerRegistrar(old, 1, stale_wait_s=0).register(registration())
         old.suspend()
-        second = await Membership(new, 1, stale_wait_s=5).register(registration())
+        second = await BrokerRegistrar(new, 1, stale_wait_s=5).register(registration())
         assert second > first
         assert server.tree.read(paths.broker(1))[1].ephemeral_owner == new.session_id
 
@@ -84,9 +84,9 @@ def test_refuses_an_id_that_stays_taken():
     async def scenario():
         server = MemoryZooKeeper()
         old, new = await connected(server), await connected(server)
-        await Membership(old, 1, stale_wait_s=0).register(registration())
+        await BrokerRegistrar(old, 1, stale_wait_s=0).register(registration())
         with pytest.raises(DuplicateBrokerError, match="broker id 1 is taken"):
-            await Membership(new, 1, stale_wait_s=0.02).register(registration())
+            await BrokerRegistrar(new, 1, stale_wait_s=0.02).register(registration())
 
     asyncio.run(scenario())
 
@@ -95,11 +95,11 @@ def test_deletes_the_znode_of_its_own_earlier_session():
     async def scenario():
         server = MemoryZooKeeper()
         store = await connected(server)
-        membership = Membership(store, 1, stale_wait_s=0)
-        first = await membership.register(registration())
+        registrar = BrokerRegistrar(store, 1, stale_wait_s=0)
+        first = await registrar.register(registration())
         # As if the server had opened a new session before it gave up the old one.
         store._session_id = server._open(store)
-        assert await membership.register(registration()) > first
+        assert await registrar.register(registration()) > first
 
     asyncio.run(scenario())
 
@@ -108,12 +108,12 @@ def test_registers_again_with_a_new_epoch_after_expiry():
     async def scenario():
         server = MemoryZooKeeper()
         store = await connected(server)
-        membership = Membership(store, 1, stale_wait_s=0)
-        first = await membership.register(registration())
+        registrar = BrokerRegistrar(store, 1, stale_wait_s=0)
+        first = await registrar.register(registration())
         store.expire_session()
         assert server.tree.exists(paths.broker(1)) is None
         await asyncio.sleep(0)
-        assert await membership.register(registration()) > first
+        assert await registrar.register(registration()) > first
 
     asyncio.run(scenario())
 
@@ -122,9 +122,9 @@ def test_refuses_an_endpoint_that_another_broker_advertises():
     async def scenario():
         server = MemoryZooKeeper()
         one, two = await connected(server), await connected(server)
-        await Membership(one, 1, stale_wait_s=0).register(registration(9092))
+        await BrokerRegistrar(one, 1, stale_wait_s=0).register(registration(9092))
         with pytest.raises(DuplicateBrokerError, match="broker 1 advertises h:9092"):
-            await Membership(two, 2, stale_wait_s=0).register(registration(9092))
-        await Membership(two, 2, stale_wait_s=0).register(registration(9093))
+            await BrokerRegistrar(two, 2, stale_wait_s=0).register(registration(9092))
+        await BrokerRegistrar(two, 2, stale_wait_s=0).register(registration(9093))
 
     asyncio.run(scenario())

@@ -39,8 +39,8 @@ class DuplicateBrokerError(Exception):
     """Another live broker has the same id, or advertises the same host and port."""
 
 
-class Membership:
-    """One broker's place in the cluster; `register` again after each new session."""
+class BrokerRegistrar:
+    """Enters one broker into the cluster; `register` again after each new session."""
 
     def __init__(self, store: Store, broker_id: int, stale_wait_s: float) -> None:
         self._store = store

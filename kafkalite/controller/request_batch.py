@@ -15,11 +15,11 @@ from itertools import groupby
 from typing import Any
 
 from kafkalite.controller.cluster_state import (
-    Broker,
     ClusterState,
     Leadership,
-    Partition,
-    Replica,
+    PartitionAndReplica,
+    PartitionContext,
+    RegisteredBroker,
     ReplicaStatus,
 )
 from kafkalite.protocol import messages
@@ -61,7 +61,7 @@ class RequestBatch:
         for broker in brokers:
             if broker not in cluster.brokers:
                 continue
-            new = is_new or cluster.replica_status(Replica(partition, broker)) is ReplicaStatus.NEW
+            new = is_new or cluster.replica_status(PartitionAndReplica(partition, broker)) is ReplicaStatus.NEW
             self._leader_and_isr[broker][partition] = new or self._leader_and_isr[broker].get(partition, False)
         self.update_metadata((partition,))
 
@@ -186,7 +186,7 @@ class RequestBatch:
                 if part:
                     yield Command(broker_id, self._stop_replica(broker, part), version)
 
-    def _stop_replica(self, broker: Broker, wanted: Mapping[TopicPartition, bool]) -> Any:
+    def _stop_replica(self, broker: RegisteredBroker, wanted: Mapping[TopicPartition, bool]) -> Any:
         shape = messages.stop_replica_request
         topic_states = [
             shape.TopicState(
@@ -214,7 +214,7 @@ class RequestBatch:
 
     # -- shared parts
 
-    def _head(self, broker: Broker) -> dict[str, Any]:
+    def _head(self, broker: RegisteredBroker) -> dict[str, Any]:
         return {
             "controller_id": self._cluster.controller_id,
             "controller_epoch": self._cluster.epoch,
@@ -231,7 +231,9 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[
         yield topic, list(group)
 
 
-def _leader_and_isr_state(partition: TopicPartition, state: Partition, leadership: Leadership, *, is_new: bool) -> Any:
+def _leader_and_isr_state(
+    partition: TopicPartition, state: PartitionContext, leadership: Leadership, *, is_new: bool
+) -> Any:
     assignment = state.assignment
     return messages.leader_and_isr_request.PartitionState(
         partition_index=partition.partition,
@@ -248,7 +250,7 @@ def _leader_and_isr_state(partition: TopicPartition, state: Partition, leadershi
     )
 
 
-def _live_broker(broker: Broker) -> Any:
+def _live_broker(broker: RegisteredBroker) -> Any:
     shape = messages.update_metadata_request
     return shape.LiveBroker(
         id=broker.broker_id,
