@@ -36,7 +36,7 @@ from kafkalite.broker.shutdown import controlled_shutdown
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
 from kafkalite.clock import Clock
-from kafkalite.config.broker import BrokerConfig, ConfigError
+from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
 from kafkalite.controller.channels import tcp_channels
 from kafkalite.controller.controller import Controller
 from kafkalite.controller.topic_rules import check_name
@@ -89,7 +89,8 @@ class Broker:
         fatal: Callable[[str], None],
         run_pass: RunPass | None = None,
     ) -> None:
-        self.config, self.session, self.clock, self.rng = config, session, clock, rng
+        self.live_config = live = LiveConfig(config)
+        self.session, self.clock, self.rng = session, clock, rng
         self.store: Store = session.store
         self.broker_id = config.broker_id
         self.cluster_id = ""
@@ -108,19 +109,24 @@ class Broker:
         self.metadata = MetadataCache()
         self.traffic = Traffic()
         self.quotas = ClientQuotas(config.quota_window_num, config.quota_window_size_seconds)
-        self.leader_rate, self.follower_rate = _replication_rates(config)
-        self.logs = LogStore(config, disk, clock, rng)
-        self.cleaner = LogCleaner(self.logs, lambda: self.config, clock, run_pass or in_executor(disk))
-        self.dynamic_configs = DynamicConfigs(self.store, config)
+        self.leader_rate, self.follower_rate = _replication_rates(live)
+        self.logs = LogStore(live, disk, clock, rng)
+        self.cleaner = LogCleaner(self.logs, live, clock, run_pass or in_executor(disk))
+        self.dynamic_configs = DynamicConfigs(self.store, live)
         self.dispatcher = Dispatcher(self, HANDLERS)
-        self.server = Server(config, self.dispatcher)
+        self.server = Server(live, self.dispatcher)
         self.controller_channel = ControllerChannel(
             config.broker_id, self._find_controller, config.controller_socket_timeout_ms / 1000
         )
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.topic_creation = TopicCreation(
-            config, self.metadata, self.controller_channel, self.validate_topic_name, self._count_partitions
+            live, self.metadata, self.controller_channel, self.validate_topic_name, self._count_partitions
         )
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings as they are now."""
+        return self.live_config.current
 
     # Start
 
@@ -138,7 +144,6 @@ class Broker:
         await self.logs.open(await self.dynamic_configs.all_topics())
         self.logs.claim(self.broker_id, self.cluster_id)
         self._make_parts()
-        self._use_broker_config()
         for entity, quotas in (await all_quotas(self.store, self.dynamic_configs.read)).items():
             self.quotas.take(entity, quotas)
         await self.server.bind()
@@ -171,7 +176,8 @@ class Broker:
 
     def _make_parts(self) -> None:
         """What needs the broker's id."""
-        config, clock, broker_id = self.config, self.clock, self.broker_id
+        live, clock, broker_id = self.live_config, self.clock, self.broker_id
+        config = live.current
         if self.protocol_version.alters_partitions:
             self.isr_changes: AlterPartitionSender | ZooKeeperIsrWriter = AlterPartitionSender(
                 broker_id,
@@ -195,7 +201,7 @@ class Broker:
             FetcherContext(
                 broker_id,
                 lambda: self.replicas.broker_epoch,
-                config,
+                live,
                 self.versions,
                 lambda leader: self.metadata.endpoint(leader, config.inter_broker_listener_name),
                 clock.monotonic_ms,
@@ -210,7 +216,7 @@ class Broker:
             self.jobs,
             lambda: self.config.replica_alter_log_dirs_io_max_bytes_per_second,
         )
-        self.coordinators = Coordinators(config, self.metadata, clock, self.jobs.spawn, self._fatal)
+        self.coordinators = Coordinators(live, self.metadata, clock, self.jobs.spawn, self._fatal)
         self.replicas.on_roles = self.coordinators.take_roles
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,
@@ -230,7 +236,7 @@ class Broker:
         self.controller = Controller(
             self.store,
             broker_id,
-            config,
+            live,
             clock,
             self.rng,
             tcp_channels(str(broker_id), config.controller_socket_timeout_ms),
@@ -399,30 +405,13 @@ class Broker:
         elif (entity := entity_of(entity_type, entity_name)) is not None:
             self.quotas.take(entity, await quotas_of(self.dynamic_configs.read, entity))
 
-    def _use_broker_config(self) -> None:
-        """Have every part obey the dynamic configuration as it was last read (KIP-226)."""
-        try:
-            self.config = BrokerConfig.from_properties(self.dynamic_configs.sources.merged())
-        except ConfigError as problem:
-            logger.error("dynamic broker configuration: %s; the old one stays", problem)
-            return
-        self.controller.update_config(self.config)
-        self.server.update_config(self.config)
-        self.fetchers.update_config(self.config)
-        self.leader_rate.bytes_per_s = self.config.leader_replication_throttled_rate
-        self.follower_rate.bytes_per_s = self.config.follower_replication_throttled_rate
-
     async def _take_broker_config(self) -> None:
         await self.dynamic_configs.load_broker(self.broker_id)
-        self._use_broker_config()
         for topic in {tp.topic for tp in self.replicas.partitions}:
             await self._take_topic_config(topic)
 
     async def _take_topic_config(self, topic: str) -> None:
-        config = await self.dynamic_configs.topic(topic)
-        for topic_partition, partition in self.replicas.partitions.items():
-            if topic_partition.topic == topic:
-                partition.log.config = config
+        self.replicas.take_topic_config(topic, await self.dynamic_configs.topic(topic))
 
     async def _notice_failed_directories(self) -> None:
         """Partitions of a failed directory go offline, and the controller is told (spec-zookeeper 5, LogDirEvent)."""
@@ -431,10 +420,11 @@ class Broker:
             await self.store.create(paths.LOG_DIR_EVENT_PREFIX, event, sequence=True)
 
 
-def _replication_rates(config: BrokerConfig) -> tuple[ReplicationRate, ReplicationRate]:
+def _replication_rates(live: LiveConfig) -> tuple[ReplicationRate, ReplicationRate]:
     """(of what is sent to throttled followers, of what throttled replicas fetch), with their bounds (KIP-73)."""
+    config = live.current
     count, length_ms = config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
     return (
-        ReplicationRate(count, length_ms, config.leader_replication_throttled_rate),
-        ReplicationRate(count, length_ms, config.follower_replication_throttled_rate),
+        ReplicationRate(count, length_ms, lambda: live.current.leader_replication_throttled_rate),
+        ReplicationRate(count, length_ms, lambda: live.current.follower_replication_throttled_rate),
     )

@@ -16,7 +16,7 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_BROKER, OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.config.broker import LiveConfig
 
 
 class PartitionLogPort:
@@ -61,13 +61,14 @@ class Coordinators:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        live: LiveConfig,
         metadata: MetadataCache,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None], str], Any],
         fatal: Callable[[str], None],
     ) -> None:
         self._metadata, self._clock = metadata, clock
+        config = live.current  # nothing here is dynamic
         settings = GroupSettings.from_config(config)
         self.groups = CoordinatorRuntime(
             OFFSETS_TOPIC,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from kafkalite.clock import Clock
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
 from kafkalite.config.dynamic import BrokerSources
 from kafkalite.config.keys import InvalidValue
 from kafkalite.config.topic import TopicConfig
@@ -26,12 +26,16 @@ _PURGE_AFTER_MS = 15 * 60 * 1000
 
 
 class DynamicConfigs:
-    """See the module."""
+    """See the module. What it reads of brokers goes into `config`."""
 
-    def __init__(self, store: Store, config: BrokerConfig) -> None:
-        self._store = store
-        self.sources = BrokerSources(static=config.originals)
-        self.topic_defaults: TopicConfig = config.topic_defaults
+    def __init__(self, store: Store, config: LiveConfig) -> None:
+        self._store, self._config = store, config
+        self.sources = BrokerSources(static=config.current.originals)
+
+    @property
+    def topic_defaults(self) -> TopicConfig:
+        """What topics without overrides have on this broker now."""
+        return self._config.current.topic_defaults
 
     async def read(self, path: str) -> dict[str, str]:
         """The overrides in a configuration znode; empty when it is absent or unreadable (which is logged)."""
@@ -127,16 +131,18 @@ class DynamicConfigs:
         return dict(zip(names, configs, strict=True))
 
     async def load_broker(self, broker_id: int) -> None:
-        """Take over the cluster's and this broker's dynamic configuration."""
+        """Have the broker obey the cluster's and its own dynamic configuration (KIP-226); one that cannot work is logged and left out."""
         self.sources = BrokerSources(
             static=self.sources.static,
             cluster_default=await self.read(paths.broker_config(None)),
             per_broker=await self.read(paths.broker_config(broker_id)),
         )
         try:
-            self.topic_defaults = self.sources.topic_defaults()
-        except (KafkaError, InvalidValue) as problem:
+            config = BrokerConfig.from_properties(self.sources.merged())
+        except ConfigError as problem:
             logger.error("dynamic broker configuration: %s; the old one stays", problem)
+        else:
+            self._config.replace(config)
 
 
 class ConfigChanges:

@@ -29,7 +29,7 @@ from kafkalite.protocol.fetch_session_handler import FULL_FETCH_EPOCH, SESSION_I
 from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.config.broker import BrokerConfig, LiveConfig
     from kafkalite.protocol.inter_broker import InterBrokerVersions
 
 logger = logging.getLogger("kafkalite.broker.leader_fetcher")
@@ -52,11 +52,11 @@ _WAIT_AND_RETRY = frozenset(
 
 @dataclass(slots=True)
 class FetcherContext:
-    """What the fetchers of a broker share. `endpoint_of(leader)` is a broker's endpoint for other brokers; `config` may be replaced."""
+    """What the fetchers of a broker share. `endpoint_of(leader)` is a broker's endpoint for other brokers."""
 
     broker_id: BrokerId
     broker_epoch: Callable[[], int]
-    config: BrokerConfig
+    config: LiveConfig
     versions: InterBrokerVersions
     endpoint_of: Callable[[BrokerId], Endpoint | None]
     now_ms: Callable[[], float]
@@ -112,7 +112,7 @@ class LeaderFetcher:
 
     @property
     def _config(self) -> BrokerConfig:
-        return self._context.config
+        return self._context.config.current
 
     def add(self, partition: Partition, topic_id: bytes) -> None:
         log = partition.log

@@ -8,6 +8,7 @@ quotas one sample at least (`ReplicationRate`). Times are monotonic ms.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 
 class _Samples:
@@ -70,24 +71,24 @@ class ClientRate:
 
 
 class ReplicationRate:
-    """The rate of throttled replication on one side, and its bound, which may change at any time."""
+    """The rate of throttled replication on one side; `bound()` is what it may be now, in bytes a second."""
 
-    __slots__ = ("_samples", "bytes_per_s")
+    __slots__ = ("_bound", "_samples")
 
-    def __init__(self, count: int, length_ms: float, bytes_per_s: float) -> None:
+    def __init__(self, count: int, length_ms: float, bound: Callable[[], float]) -> None:
         self._samples = _Samples(count, length_ms)
-        self.bytes_per_s = bytes_per_s
+        self._bound = bound
 
     def add(self, size: int, now_ms: float) -> None:
         self._samples.add(size, now_ms)
 
     def exceeded_ms(self, now_ms: float) -> float:
         """How long it takes until the rate is within its bound if nothing is added; 0 when it is."""
-        samples = self._samples
+        samples, bytes_per_s = self._samples, self._bound()
         samples.forget_old(now_ms)
         window_ms = max(samples.age_ms(now_ms), samples.length_ms)
-        excess = samples.total - self.bytes_per_s * window_ms / 1000
-        return excess / max(self.bytes_per_s, 1e-3) * 1000 if excess > 0 else 0.0
+        excess = samples.total - bytes_per_s * window_ms / 1000
+        return excess / max(bytes_per_s, 1e-3) * 1000 if excess > 0 else 0.0
 
     def is_exceeded(self, now_ms: float) -> bool:
         return self.exceeded_ms(now_ms) > 0

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkalite.broker.leader_fetcher import FetcherContext, LeaderFetcher
 from kafkalite.broker.partition import Partition
 from kafkalite.protocol.java_hash import java_abs, java_hash
 from kafkalite.types import BrokerId, TopicPartition
-
-if TYPE_CHECKING:
-    from kafkalite.config.broker import BrokerConfig
 
 
 class ReplicaFetchers:
@@ -27,10 +24,6 @@ class ReplicaFetchers:
     def bytes_in(self) -> int:
         """Bytes of records that came from all leaders."""
         return self._context.bytes_in
-
-    def update_config(self, config: BrokerConfig) -> None:
-        """Obey other settings from the next fetch on; of num.replica.fetchers, for partitions that are followed from now on."""
-        self._context.config = config
 
     def follow_no_more(self) -> None:
         """The broker is about to stop: what it led until now it does not begin to follow.
@@ -68,9 +61,12 @@ class ReplicaFetchers:
         self._of.clear()
 
     def _index(self, topic_partition: TopicPartition) -> int:
-        """Which of num.replica.fetchers loops (AbstractFetcherManager.getFetcherId)."""
+        """Which of num.replica.fetchers loops (AbstractFetcherManager.getFetcherId).
+
+        A partition keeps its loop when the number changes, until it is followed anew.
+        """
         code = java_abs(31 * java_hash(topic_partition.topic) + topic_partition.partition)
-        return code % max(1, self._context.config.num_replica_fetchers)
+        return code % max(1, self._context.config.current.num_replica_fetchers)
 
     def statistics(self) -> dict[str, Any]:
         return {f"{leader}-{index}": loop.statistics() for (leader, index), loop in self._loops.items()}

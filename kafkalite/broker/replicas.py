@@ -308,6 +308,12 @@ class Replicas:
             if change is not None:
                 self.propose_isr(partition, change)
 
+    def take_topic_config(self, topic: str, config: TopicConfig) -> None:
+        """The topic's partitions obey this configuration from now on."""
+        for topic_partition, partition in self.partitions.items():
+            if topic_partition.topic == topic:
+                partition.log.config = config
+
     def brokers_died(self) -> None:
         """Replicas on brokers that are gone are not waited for, unless they are in the ISR."""
         now_ms = self.clock.monotonic_ms()

@@ -14,7 +14,7 @@ from kafkalite.broker.connection import ServerConnection
 
 if TYPE_CHECKING:
     from kafkalite.broker.dispatch import Dispatcher
-    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.config.broker import LiveConfig
 
 logger = logging.getLogger("kafkalite.broker.server")
 
@@ -25,7 +25,7 @@ _BACKLOG = 1024
 class Server:
     """See the module."""
 
-    def __init__(self, config: BrokerConfig, dispatcher: Dispatcher) -> None:
+    def __init__(self, config: LiveConfig, dispatcher: Dispatcher) -> None:
         self._config = config
         self._dispatcher = dispatcher
         self._servers: list[asyncio.AbstractServer] = []
@@ -36,22 +36,18 @@ class Server:
         self.accepted = 0
         self.refused = 0
 
-    def update_config(self, config: BrokerConfig) -> None:
-        """Other bounds on connections (KIP-226); listeners stay as they were bound."""
-        self._config = config
-
     async def bind(self) -> None:
         """Bind every listener, without serving yet. OSError names listener and address."""
         loop = asyncio.get_running_loop()
-        for listener in self._config.listeners:
+        for listener in self._config.current.listeners:
             try:
                 server = await loop.create_server(
                     lambda name=listener.listener: ServerConnection(
-                        self, self._dispatcher, name, self._config.socket_request_max_bytes
+                        self, self._dispatcher, name, self._config.current.socket_request_max_bytes
                     ),
                     listener.host or None,
                     listener.port,
-                    backlog=max(_BACKLOG, self._config.socket_listen_backlog_size),
+                    backlog=max(_BACKLOG, self._config.current.socket_listen_backlog_size),
                     start_serving=False,
                 )
             except OSError as problem:
@@ -81,8 +77,9 @@ class Server:
         """Called by a new connection; False when it is one too many."""
         self.connections.add(connection)
         self._per_host[connection.peer_host] += 1
-        full = len(self.connections) > self._config.max_connections
-        if full or self._per_host[connection.peer_host] > self._config.max_connections_per_ip:
+        config = self._config.current
+        full = len(self.connections) > config.max_connections
+        if full or self._per_host[connection.peer_host] > config.max_connections_per_ip:
             self.refused += 1
             logger.warning("refusing a connection from %s: %s", connection.peer_host, "too many connections")
             return False
@@ -97,7 +94,7 @@ class Server:
                 del self._per_host[connection.peer_host]
 
     def _schedule_idle_check(self) -> None:
-        idle_s = self._config.connections_max_idle_ms / 1000
+        idle_s = self._config.current.connections_max_idle_ms / 1000
         if idle_s > 0:
             loop = asyncio.get_running_loop()
             self._idle_check = loop.call_later(min(30.0, idle_s / 2), self._close_idle, idle_s)

@@ -16,7 +16,7 @@ from kafkalite.protocol import messages
 from kafkalite.types import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.config.broker import LiveConfig
 
 _WAIT_S = 1.0
 """How long a metadata request waits for a topic that it made, before the client is asked to come again."""
@@ -29,7 +29,7 @@ class TopicCreation:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         metadata: MetadataCache,
         channel: ControllerChannel,
         validate: Callable[[str], ErrorCode],
@@ -47,7 +47,7 @@ class TopicCreation:
             bad = self._validate(name)
             if bad:
                 codes[name] = bad
-            elif not (may_create and self._config.auto_create_topics_enable):
+            elif not (may_create and self._config.current.auto_create_topics_enable):
                 codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 creating[name] = self._begin(name)
@@ -75,7 +75,7 @@ class TopicCreation:
         loop = asyncio.get_running_loop()
         try:
             reply: Any = await self._channel.request(
-                request, deadline_s=loop.time() + self._config.request_timeout_ms / 1000
+                request, deadline_s=loop.time() + self._config.current.request_timeout_ms / 1000
             )
         except TimeoutError:
             return ErrorCode.LEADER_NOT_AVAILABLE
@@ -88,7 +88,7 @@ class TopicCreation:
         Offsets get as many replicas as there are brokers, up to offsets.topic.replication.factor: Kafka refuses to make the topic while
         there are fewer.
         """
-        m, config = messages.create_topics_request, self._config
+        m, config = messages.create_topics_request, self._config.current
         if name != OFFSETS_TOPIC:
             return m.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
         settings = {

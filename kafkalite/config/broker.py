@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kafkalite.config.broker_keys import BROKER_KEYS, BrokerSettings
 from kafkalite.config.keys import HIDDEN, ConfigError, InvalidValue, Key
@@ -24,12 +24,13 @@ from kafkalite.config.listeners import (
     parse_listeners,
     parse_protocol_map,
 )
+from kafkalite.config.live import Live
 from kafkalite.config.properties import read_properties
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
 from kafkalite.errors import KafkaError
 from kafkalite.types import Endpoint
 
-__all__ = ["BROKER_KEYS", "BrokerConfig", "ConfigError", "load_broker_config", "topic_defaults_of"]
+__all__ = ["BROKER_KEYS", "BrokerConfig", "ConfigError", "LiveConfig", "load_broker_config", "topic_defaults_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +83,10 @@ class BrokerConfig(BrokerSettings):
         for name, text in sorted(self.originals.items()):
             key = BROKER_KEYS.get(name)
             yield name, HIDDEN if key is None or key.sensitive else text
+
+
+LiveConfig: TypeAlias = Live[BrokerConfig]
+"""The settings that a running broker obeys now."""
 
 
 def load_broker_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:

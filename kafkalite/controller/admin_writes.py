@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import LiveConfig
 from kafkalite.config.dynamic import BrokerSources, describe_topic
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.topic_rules import Racks, TopicNames, TopicPlan, plan_partitions, plan_topic
@@ -33,9 +33,9 @@ CONCURRENT_TOPICS = 64
 
 
 class AdminWrites:
-    """See the module. `config` is the broker's; it may be replaced when it changes."""
+    """See the module. `config` is the broker's."""
 
-    def __init__(self, store: Store, config: BrokerConfig, rng: random.Random) -> None:
+    def __init__(self, store: Store, config: LiveConfig, rng: random.Random) -> None:
         self.config = config
         self._store = store
         self._rng = rng
@@ -56,7 +56,7 @@ class AdminWrites:
             try:
                 if topic.name in repeated:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
-                plan = plan_topic(topic, brokers, self.config, self._rng)
+                plan = plan_topic(topic, brokers, self.config.current, self._rng)
                 names.check_free(plan.name)
                 async with self._slots:
                     topic_id = NO_TOPIC_ID if request.validate_only else await self._write_topic(plan)
@@ -76,7 +76,8 @@ class AdminWrites:
 
     async def _write_topic(self, plan: TopicPlan) -> bytes:
         """The new topic's id. KafkaError TOPIC_ALREADY_EXISTS when somebody else was faster."""
-        settings = ControllerSettings.from_config(self.config.broker_id, self.config)
+        config = self.config.current
+        settings = ControllerSettings.from_config(config.broker_id, config)
         topic_id = random_topic_id(self._rng) if settings.inter_broker_protocol_version.gives_topic_ids else NO_TOPIC_ID
         text = None if topic_id == NO_TOPIC_ID else topic_id_to_text(topic_id)
         assignment = TopicAssignment(plan.replicas, text).encode()
@@ -112,7 +113,7 @@ class AdminWrites:
                     config_source=int(entry.source),
                     is_sensitive=entry.sensitive,
                 )
-                for entry in describe_topic(BrokerSources(static=self.config.originals), plan.overrides)
+                for entry in describe_topic(BrokerSources(static=self.config.current.originals), plan.overrides)
             ],
         )
 
@@ -183,7 +184,7 @@ class AdminWrites:
     async def _delete(self, name: str | None, topic_id: bytes, name_of: Callable[[bytes], str | None]) -> Any:
         result = messages.delete_topics_response.DeletableTopicResult(name=name, topic_id=topic_id)
         try:
-            if not self.config.delete_topic_enable:
+            if not self.config.current.delete_topic_enable:
                 raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             if name is not None and topic_id != NO_TOPIC_ID:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be specified.")

@@ -10,7 +10,7 @@ import random
 from abc import ABC, abstractmethod
 from typing import Any
 
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import LiveConfig
 from kafkalite.controller import events
 from kafkalite.controller.admin_writes import AdminWrites
 from kafkalite.controller.assignment import ReplicaAssignment
@@ -28,7 +28,7 @@ PREFERRED_ELECTION, UNCLEAN_ELECTION = 0, 1
 class ControllerApi(ABC):
     """See the module; `Controller` is the one that is made."""
 
-    def __init__(self, store: Store, config: BrokerConfig, rng: random.Random) -> None:
+    def __init__(self, store: Store, config: LiveConfig, rng: random.Random) -> None:
         self._store = store
         self._rng = rng
         self._writes = AdminWrites(store, config, rng)

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kafkalite.clock import Clock
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller import events
 from kafkalite.controller.api import ControllerApi
 from kafkalite.controller.channels import Channels, OpenChannel
@@ -55,7 +55,7 @@ class Controller(ControllerApi):
         self,
         store: Store,
         broker_id: BrokerId,
-        config: BrokerConfig,
+        config: LiveConfig,
         clock: Clock,
         rng: random.Random,
         open_channel: OpenChannel,
@@ -69,7 +69,8 @@ class Controller(ControllerApi):
         self._clock = clock
         self._open_channel = open_channel
         self._session = session or Session(store)
-        self._settings = ControllerSettings.from_config(broker_id, config)
+        self._settings = ControllerSettings.from_config(broker_id, config.current)
+        config.subscribe(self._config_changed)
         self._queue = EventQueue(self._handle, on_fatal)
         self._tenure: Tenure | None = None
         self._last_epoch = 0
@@ -97,10 +98,9 @@ class Controller(ControllerApi):
         if self._tenure is not None and not await self._tenure.channels.drain(timeout_s):
             logger.warning("not all brokers answered within %g s; the next controller will tell them", timeout_s)
 
-    def update_config(self, config: BrokerConfig) -> None:
+    def _config_changed(self, _: BrokerConfig, config: BrokerConfig) -> None:
         """Obey a changed dynamic configuration of this broker; newly allowed unclean elections are held."""
         before, self._settings = self._settings, ControllerSettings.from_config(self.broker_id, config)
-        self._writes.config = config
         if self._tenure is not None:
             self._tenure.cluster.settings = self._settings
             if self._settings.unclean_leader_election_enable and not before.unclean_leader_election_enable:

@@ -17,6 +17,7 @@ from contextlib import aclosing
 from typing import Protocol, TypeAlias
 
 from kafkalite.clock import Clock
+from kafkalite.config.live import Current
 from kafkalite.errors import InvariantBroken
 from kafkalite.storage.cleaning import (
     CleanedSegment,
@@ -90,9 +91,9 @@ def in_executor(disk: Disk) -> RunPass:
 
 
 class LogCleaner:
-    """See the module. `config()` gives the settings as they are now; `run` is one worker, of which there may be several."""
+    """See the module. `run` is one worker, of which there may be several."""
 
-    def __init__(self, logs: LogStore, config: Callable[[], CleanerConfig], clock: Clock, run_pass: RunPass) -> None:
+    def __init__(self, logs: LogStore, config: Current[CleanerConfig], clock: Clock, run_pass: RunPass) -> None:
         self.logs = logs
         self.config = config
         self.clock = clock
@@ -105,7 +106,7 @@ class LogCleaner:
         """Compact logs for ever, with a pause of log.cleaner.backoff.ms when there is nothing to do."""
         while True:
             if not await self.clean_dirtiest():
-                await asyncio.sleep(self.config().log_cleaner_backoff_ms / 1000)
+                await asyncio.sleep(self.config.current.log_cleaner_backoff_ms / 1000)
 
     async def clean_dirtiest(self) -> bool:
         """Make a pass over the dirtiest log; False when no log is due, or the pass failed."""
@@ -163,7 +164,7 @@ class LogCleaner:
         )
 
     async def _clean(self, log: PartitionLog, part: DirtyPart) -> bool:
-        config = self.config()
+        config = self.config.current
         task = task_for(log, part, config, self.clock.now_ms())
         disk = log.log_directory.disk
         rate = config.log_cleaner_io_max_bytes_per_second / max(1, config.log_cleaner_threads)

@@ -127,7 +127,7 @@ class FutureLogs:
             recovery_point=future.log_end_offset,
             log_start_offset=log_start_offset,
             now_ms=store.clock.now_ms(),
-            producer_expiration_ms=store.config.producer_id_expiration_ms,
+            producer_expiration_ms=store.config.current.producer_id_expiration_ms,
         )
         try:
             directory.disk.rename(future.directory, path)

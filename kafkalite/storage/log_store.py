@@ -15,6 +15,7 @@ from random import Random
 from typing import Final, Protocol, TypeVar
 
 from kafkalite.clock import Clock
+from kafkalite.config.live import Current
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage import checkpoints
@@ -58,7 +59,7 @@ class LogStore:
 
     def __init__(
         self,
-        config: StorageConfig,
+        config: Current[StorageConfig],
         disk: Disk,
         clock: Clock,
         rng: Random,
@@ -68,7 +69,7 @@ class LogStore:
         self.config = config
         self.clock = clock
         self.rng = rng
-        paths = [os.path.abspath(path) for path in config.log_dirs]
+        paths = [os.path.abspath(path) for path in config.current.log_dirs]
         self.directories = [LogDirectory(disk, path, max(8, open_files_limit // len(paths))) for path in paths]
         self.on_directory_failure: Callable[[LogDirectory], None] = lambda directory: None
         for directory in self.directories:
@@ -133,7 +134,7 @@ class LogStore:
         """
         if not any(directory.is_locked for directory in self.directories):
             self.acquire()
-        config, now_ms = self.config, self.clock.now_ms()
+        config, now_ms = self.config.current, self.clock.now_ms()
         openings = [
             DirectoryOpening(
                 directory,
@@ -235,7 +236,7 @@ class LogStore:
 
         Raises KafkaError KAFKA_STORAGE_ERROR; INCONSISTENT_TOPIC_ID when it exists and belongs to another topic id.
         """
-        config = config if config is not None else self.config.topic_defaults
+        config = config if config is not None else self.config.current.topic_defaults
         known = self._logs.get(topic_partition)
         if known is not None:
             known.config = config
@@ -321,7 +322,7 @@ class LogStore:
 
     def expire_producers(self, now_ms: int) -> None:
         for log in self._logs.values():
-            log.expire_producers(now_ms, self.config.producer_id_expiration_ms)
+            log.expire_producers(now_ms, self.config.current.producer_id_expiration_ms)
 
     async def flush_sealed(self) -> None:
         """Bring what lies in sealed segments to the medium, in the executor; call it about every second."""

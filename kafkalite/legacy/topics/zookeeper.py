@@ -52,11 +52,11 @@ async def _topics(options: Options, store: Store) -> list[str]:
 
 def _writes(store: Store) -> AdminWrites:
     """The rules and writes of a controller, with a broker's default settings."""
-    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.config.broker import BrokerConfig, LiveConfig
     from kafkalite.controller.admin_writes import AdminWrites
 
     config = BrokerConfig.from_properties({"broker.id": "0", "zookeeper.connect": "unused"})
-    return AdminWrites(store, config, random.Random())
+    return AdminWrites(store, LiveConfig(config), random.Random())
 
 
 def _check(answer: Any) -> None:

@@ -13,7 +13,7 @@ from kafkalite.broker.dynamic_configs import DynamicConfigs
 from kafkalite.broker.handlers.client_quotas import alter_client_quotas, describe_client_quotas
 from kafkalite.broker.quota_znodes import all_quotas, entity_of, entity_path
 from kafkalite.broker.quotas import DEFAULT, QuotaEntity
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from tests import virtual_time
@@ -52,7 +52,7 @@ class Scene:
     def __init__(self, store: MemoryStore) -> None:
         config = BrokerConfig.from_properties({"zookeeper.connect": "unused"})
         self.store = store
-        self.broker: Any = SimpleNamespace(store=store, dynamic_configs=DynamicConfigs(store, config))
+        self.broker: Any = SimpleNamespace(store=store, dynamic_configs=DynamicConfigs(store, LiveConfig(config)))
 
     async def alter(self, entity: dict[str, str | None], validate_only: bool = False, **quotas: float | None) -> Any:
         m = messages.alter_client_quotas_request

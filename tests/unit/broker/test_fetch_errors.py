@@ -25,7 +25,7 @@ class NoReplicas:
 def test_records_of_a_refused_partition_are_empty_and_not_null(code: ErrorCode) -> None:
     """librdkafka cannot parse null records: it asked again at once, for ever, and never learnt of the new epoch."""
     reader = PartitionReader(
-        cast(Any, NoReplicas(code)), lambda partition, change: None, ReplicationRate(11, 1000, 1e18)
+        cast(Any, NoReplicas(code)), lambda partition, change: None, ReplicationRate(11, 1000, lambda: 1e18)
     )
     item = FetchItem(TopicPartition("t", 0), NO_TOPIC_ID, 0, 100)
     limits = FetchLimits(-1, 16, 100, 1, 1000, 0)

@@ -60,7 +60,7 @@ def leader(end: int = 10, committed: int = 6, topic_partition: TopicPartition = 
 
 def reader(*partitions: Partition, **options: Any) -> PartitionReader:
     hosted = Hosted({each.topic_partition: each for each in partitions})
-    options = {"throttled_rate": ReplicationRate(11, 1000, 1e18), **options}
+    options = {"throttled_rate": ReplicationRate(11, 1000, lambda: 1e18), **options}
     return PartitionReader(hosted, lambda partition, change: hosted.proposed.append(change), **options)  # type: ignore[arg-type]
 
 
@@ -332,7 +332,7 @@ def throttled_leader(*entries: str) -> Partition:
 
 
 def test_a_throttled_replica_gets_nothing_while_the_rate_is_exceeded() -> None:
-    partition, rate = throttled_leader("0:1"), ReplicationRate(11, 1000, 5)
+    partition, rate = throttled_leader("0:1"), ReplicationRate(11, 1000, lambda: 5)
     reads = reader(partition, throttled_rate=rate)
     lagging = item(0)
     first = reads.read(lagging, limits(replica_id=3), 1000, True, SessionlessWatch(0.0))
@@ -343,7 +343,7 @@ def test_a_throttled_replica_gets_nothing_while_the_rate_is_exceeded() -> None:
 
 
 def test_replicas_in_sync_and_consumers_are_not_throttled() -> None:
-    partition, rate = throttled_leader("*"), ReplicationRate(11, 1000, 5)
+    partition, rate = throttled_leader("*"), ReplicationRate(11, 1000, lambda: 5)
     rate.add(1000, 0)
     reads = reader(partition, throttled_rate=rate)
     assert len(reads.read(item(2), limits(replica_id=2), 1000, True, SessionlessWatch(0.0)).records) == 8
@@ -352,7 +352,7 @@ def test_replicas_in_sync_and_consumers_are_not_throttled() -> None:
 
 def test_a_throttled_replica_that_the_high_watermark_waits_for_goes_on() -> None:
     """It had reached the end, and was held back while acks=all waited for it to join the ISR."""
-    partition, rate = throttled_leader("*"), ReplicationRate(11, 1000, 5)
+    partition, rate = throttled_leader("*"), ReplicationRate(11, 1000, lambda: 5)
     reads = reader(partition, throttled_rate=rate)
     for offset in (0, 10):
         reads.read(item(offset), limits(replica_id=3), 1000, True, SessionlessWatch(0.0))
@@ -364,7 +364,7 @@ def test_a_throttled_replica_that_the_high_watermark_waits_for_goes_on() -> None
 
 
 def test_partitions_whose_leader_is_not_named_are_not_throttled() -> None:
-    partition, rate = throttled_leader("0:2", "1:1"), ReplicationRate(11, 1000, 5)
+    partition, rate = throttled_leader("0:2", "1:1"), ReplicationRate(11, 1000, lambda: 5)
     rate.add(1000, 0)
     data = reader(partition, throttled_rate=rate).read(item(0), limits(replica_id=3), 1000, True, SessionlessWatch(0.0))
     assert len(data.records) == 10

@@ -15,7 +15,7 @@ from kafkalite.broker.follower_truncation import truncation_offset
 from kafkalite.broker.leader_fetcher import FetcherContext
 from kafkalite.broker.rates import ReplicationRate
 from kafkalite.broker.replica_fetchers import ReplicaFetchers
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -121,7 +121,8 @@ class Following:
         monkeypatch.setattr(leader_fetcher.Connection, "open", self.leader.open)
         self.endpoint: Endpoint | None = Endpoint("L", "h", 1)
         loop = asyncio.get_running_loop()
-        self.throttled_rate = ReplicationRate(11, 1000, 1e18)
+        self.throttled_bytes_per_s = 1e18
+        self.throttled_rate = ReplicationRate(11, 1000, lambda: self.throttled_bytes_per_s)
         config = BrokerConfig.from_properties(
             {"broker.id": "1", "zookeeper.connect": "localhost:2181", "log.dirs": "unused"}
         )
@@ -129,7 +130,7 @@ class Following:
             FetcherContext(
                 1,
                 lambda: 9,
-                replace(config, replica_fetch_backoff_ms=1000),
+                LiveConfig(replace(config, replica_fetch_backoff_ms=1000)),
                 ProtocolVersion.parse("3.9").requests,
                 lambda leader: self.endpoint,
                 lambda: loop.time() * 1000,
@@ -350,7 +351,7 @@ def test_a_replica_in_sync_is_not_throttled_at_the_beginning_of_a_leader_epoch(m
     log = FakeLog(epochs=[(0, 0)], config=TopicConfig(follower_replication_throttled_replicas=("*",)))
 
     async def act(following: Following) -> None:
-        following.throttled_rate.bytes_per_s = 1
+        following.throttled_bytes_per_s = 1
         following.throttled_rate.add(1000, 0)
         following.follow(log)
         await asyncio.sleep(0.1)
@@ -366,7 +367,7 @@ def throttled_fetches(monkeypatch: pytest.MonkeyPatch, entries: tuple[str, ...],
         return partition_answer(records=bytes(50), high_watermark=high_watermark) if request.topics else None
 
     async def act(following: Following) -> None:
-        following.throttled_rate.bytes_per_s = 100
+        following.throttled_bytes_per_s = 100
         following.follow(log)
         await asyncio.sleep(10)
 

@@ -46,7 +46,7 @@ def test_a_bound_of_nothing_silences_for_long() -> None:
 
 
 def test_replication_is_judged_over_one_sample_at_first() -> None:
-    rate = ReplicationRate(11, 1000, 1000)
+    rate = ReplicationRate(11, 1000, lambda: 1000)
     rate.add(1000, 0)
     assert not rate.is_exceeded(0)
     rate.add(500, 10)
@@ -55,15 +55,16 @@ def test_replication_is_judged_over_one_sample_at_first() -> None:
 
 
 def test_the_bound_of_replication_may_change() -> None:
-    rate = ReplicationRate(11, 1000, 1000)
+    bound = 1000
+    rate = ReplicationRate(11, 1000, lambda: bound)
     rate.add(5000, 0)
     assert rate.is_exceeded(0)
-    rate.bytes_per_s = 5000
+    bound = 5000
     assert not rate.is_exceeded(0)
 
 
 def test_in_the_long_run_replication_gets_its_bound() -> None:
-    rate = ReplicationRate(11, 1000, 1000)
+    rate = ReplicationRate(11, 1000, lambda: 1000)
     sent = 0
     for now_ms in range(0, 60_000, 50):
         if not rate.is_exceeded(now_ms):

@@ -18,7 +18,7 @@ from kafkalite.broker.handlers.user_scram_credentials import (
     describe_user_scram_credentials,
 )
 from kafkalite.broker.user_credentials import judge
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import APIS, ApiKey
@@ -102,7 +102,7 @@ class Scene:
         self.store = store
         self.controller = SimpleNamespace(is_active=True)
         self.broker: Any = SimpleNamespace(
-            store=store, dynamic_configs=DynamicConfigs(store, config), controller=self.controller
+            store=store, dynamic_configs=DynamicConfigs(store, LiveConfig(config)), controller=self.controller
         )
         self.context: Any = SimpleNamespace()
 

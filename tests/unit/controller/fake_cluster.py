@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller.controller import Controller
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -236,9 +236,11 @@ class FakeCluster:
 
     def __init__(self, **config: Any) -> None:
         self.zookeeper = MemoryZooKeeper()
-        self.config = BrokerConfig.from_properties(
-            {"zookeeper.connect": "memory", "broker.id": "0"}
-            | {key.replace("_", "."): str(value) for key, value in config.items()}
+        self.config = LiveConfig(
+            BrokerConfig.from_properties(
+                {"zookeeper.connect": "memory", "broker.id": "0"}
+                | {key.replace("_", "."): str(value) for key, value in config.items()}
+            )
         )
         self.brokers: defaultdict[int, FakeBroker] = defaultdict(lambda: FakeBroker(-1))
         self.members: dict[int, Member] = {}

@@ -145,7 +145,7 @@ def test_unclean_election_when_the_topics_setting_changes() -> None:
 def test_unclean_election_when_the_clusters_setting_changes() -> None:
     async def scenario() -> None:
         cluster = await _without_clean_leader()
-        cluster.controller.update_config(FakeCluster(unclean_leader_election_enable=True).config)
+        cluster.config.replace(FakeCluster(unclean_leader_election_enable=True).config.current)
         await cluster.quiet()
         assert (await cluster.short_state("t-0"))[:2] == (1, [1])
         await cluster.stop()

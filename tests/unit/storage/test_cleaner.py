@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.live import Live
 from kafkalite.config.topic import TopicConfig
 from kafkalite.storage.cleaner import LogCleaner, in_executor, task_for
 from kafkalite.storage.cleaning import CleanedSegment
@@ -41,13 +42,13 @@ async def store_at(path):
         producer_id_expiration_ms=DAY_MS,
         num_recovery_threads_per_data_dir=1,
     )
-    store = LogStore(config, OsDisk(), Clock(), Random(3))
+    store = LogStore(Live(config), OsDisk(), Clock(), Random(3))
     await store.open()
     return store
 
 
 def cleaner_of(store, run_pass=None, **settings):
-    return LogCleaner(store, lambda: Settings(**settings), Clock(), run_pass or in_executor(OsDisk()))
+    return LogCleaner(store, Live(Settings(**settings)), Clock(), run_pass or in_executor(OsDisk()))
 
 
 def fill(log, count):

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kafkalite.config.live import Live
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage.disk import OsDisk
@@ -38,7 +39,7 @@ def store_at(*paths, disk=None, defaults=None, threads=1):
         producer_id_expiration_ms=DAY_MS,
         num_recovery_threads_per_data_dir=threads,
     )
-    return LogStore(config, disk or OsDisk(), FixedClock(), Random(3))
+    return LogStore(Live(config), disk or OsDisk(), FixedClock(), Random(3))
 
 
 def opened(*paths, **options):
