@@ -39,12 +39,12 @@ def _is_produce(frame: memoryview) -> bool:
 class Slot:
     """The place of one request in the order of answers."""
 
-    __slots__ = ("done", "frame", "parked_fetch")
+    __slots__ = ("delayed_fetch", "done", "frame")
 
     def __init__(self) -> None:
         self.done = False
         self.frame: list[Buffer] | None = None
-        self.parked_fetch: asyncio.Future[Any] | None = None
+        self.delayed_fetch: asyncio.Future[Any] | None = None
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -87,8 +87,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._muted.cancel()
         self._waiting.clear()
         for slot in self._slots:
-            if slot.parked_fetch is not None:  # nobody is left to answer; other requests run to their end
-                slot.parked_fetch.cancel()
+            if slot.delayed_fetch is not None:  # nobody is left to answer; other requests run to their end
+                slot.delayed_fetch.cancel()
         self._slots.clear()
         self.server.gone(self)
 
@@ -148,7 +148,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         if isinstance(reply, asyncio.Future):
             if frame[:2] == _FETCH:
-                slot.parked_fetch = reply
+                slot.delayed_fetch = reply
             reply.add_done_callback(lambda future: self._finish_later(slot, future))
         else:
             self._finish(slot, reply)

@@ -60,7 +60,7 @@ class FetchSession:
         self.ready: dict[TopicPartition, None] = {}
         self.created_ms = self.last_fetch_ms = now_ms
         self.on_ready: Callable[[Partition, bool], None] | None = None
-        """Set while a fetch of the session is parked: called with the partition and whether records were appended."""
+        """Set while a fetch of the session is delayed: called with the partition and whether records were appended."""
 
     def appended(self, partition: Partition) -> None:
         self.ready[partition.topic_partition] = None

@@ -1,13 +1,11 @@
-"""Reads for Fetch requests, and the requests that wait for more: what is asked, what a partition answers, when to answer.
+"""Reads for Fetch requests: what is asked, what a partition answers, and what of it a session tells.
 
-A fetch that finds fewer than min.bytes is parked until its partitions gained that much, something other than data happened to one of
-them, or max.wait passed (KIP-74 gives the limits of size, KIP-227 the sessions, KIP-392 reads from followers). A follower is also
-woken soon after the high watermark moved, so that it learns what is committed.
+KIP-74 gives the limits of size, KIP-227 the sessions, KIP-392 reads from followers. A fetch that finds fewer than min.bytes waits as a
+`delayed_fetch`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     Answers: TypeAlias = dict[TopicPartition, PartitionData]
 
 READ_COMMITTED = 1
-_HIGH_WATERMARK_DELAY_S = 0.005
-"""How long news of the high watermark alone waits for records to travel with; under load there always are some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,87 +224,8 @@ def _aborted(found: Iterable[AbortedTransaction]) -> list[messages.fetch_respons
     return [kind(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
 
 
-class Parking:
-    """One fetch that waits. `finish(answers)` is called once, with fresh answers for all that is ready.
-
-    `gather()` reads what is there now and gives (answers, bytes, urgent). The bytes gained since parking are estimated from the
-    growth of the logs, so that waiting for many bytes does not read the same ones again and again.
-    """
-
-    def __init__(
-        self,
-        limits: FetchLimits,
-        have_bytes: int,
-        gather: Callable[[], tuple[Answers, int, bool]],
-        finish: Callable[[Answers], None],
-        release: Callable[[], None],
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._limits, self._gather, self._finish, self._release = limits, gather, finish, release
-        self._have_bytes = have_bytes
-        self._sizes: dict[TopicPartition, int] = {}
-        self._gained = 0
-        self._check: asyncio.Handle | None = None
-        self._news: asyncio.TimerHandle | None = None
-        self._deadline = self._loop.call_later(limits.max_wait_ms / 1000, self._expire)
-        self.done = False
-
-    def note_sizes(self, partitions: Iterable[Partition]) -> None:
-        """Growth is counted from here; only needed when more than one byte is waited for."""
-        if self._limits.min_bytes > 1:
-            self._sizes = {p.topic_partition: p.log.size_bytes for p in partitions}
-
-    def notify(self, partition: Partition, appended: bool) -> None:
-        """A partition changed; `appended` is False for news that can wait a little."""
-        if self.done:
-            return
-        if not appended:
-            self.expire_soon()
-        elif self._check is None and self._may_suffice(partition):
-            self._check = self._loop.call_soon(self._look)
-
-    def _may_suffice(self, partition: Partition) -> bool:
-        """Have the partitions grown by what is missing? One whose size was not noted may have."""
-        min_bytes = self._limits.min_bytes
-        if min_bytes <= 1 or not partition.is_leader:
-            return True
-        size = partition.log.size_bytes
-        noted = self._sizes.get(partition.topic_partition)
-        self._gained += min_bytes if noted is None else max(0, size - noted)
-        self._sizes[partition.topic_partition] = size
-        return self._have_bytes + self._gained >= min_bytes
-
-    def expire_soon(self) -> None:
-        """There is news that may wait a little for records to travel with."""
-        if self._news is None:
-            self._news = self._loop.call_later(_HIGH_WATERMARK_DELAY_S, self._expire)
-
-    def _look(self) -> None:
-        self._check = None
-        answers, total, urgent = self._gather()
-        if urgent or total >= self._limits.min_bytes:
-            self._end(answers)
-
-    def _expire(self) -> None:
-        if not self.done:
-            self._end(self._gather()[0])
-
-    def _end(self, answers: Answers) -> None:
-        self.close()
-        self._finish(answers)
-
-    def close(self) -> None:
-        """Wait no more; `finish` is not called."""
-        if not self.done:
-            self.done = True
-            for handle in (self._deadline, self._check, self._news):
-                if handle is not None:
-                    handle.cancel()
-            self._release()
-
-
 class SessionlessWatch:
-    """Watches the partitions of one parked fetch that has no session; also its follower's clock."""
+    """Watches the partitions of one delayed fetch that has no session; also its follower's clock."""
 
     def __init__(self, now_ms: float) -> None:
         self.last_fetch_ms = now_ms

@@ -4,6 +4,9 @@ The rules are Apache Kafka's (KIP-101, KIP-279, KIP-497; replica.lag.time.max.ms
 time comes as `now_ms` (monotonic), an ISR change that is due is returned as an `IsrChange` and comes back through `isr_committed` or
 `isr_refused`, and whoever waits for records or for the high watermark registers a watcher.
 
+Re-entrance: whoever waits for a commit is told through the `ActionQueue`, in a turn of its own; within a call only watchers are told,
+who note and schedule, and must not come back into the partition.
+
 Invariants:
 - At most one ISR change is in flight. While it is, the *maximal* ISR (what may be the ISR) decides the high watermark: a
   replica that may be in the ISR is waited for, one that may be out of it is not counted on.
@@ -18,6 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from kafkalite.broker.action_queue import ActionQueue, Done
 from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
@@ -30,7 +34,7 @@ NEVER_MS = float("-inf")
 
 
 class Watcher(Protocol):
-    """Who wants to know when a partition has more to fetch; called often, must be quick."""
+    """Who wants to know when a partition has more to fetch; called often, must be quick, and must not call it back."""
 
     def appended(self, partition: Partition) -> None:
         """The log end offset moved, or the partition changed hands."""
@@ -99,11 +103,15 @@ class AckWait:
     """An acks=all append that waits for the high watermark to reach `required_offset`."""
 
     required_offset: int
-    done: Callable[[ErrorCode], None]
+    done: Done
 
 
 class Partition:
-    """See the module. `is_eligible(broker)` tells whether a broker may join the ISR: it is alive as far as metadata knows."""
+    """See the module.
+
+    `is_eligible(broker)` tells whether a broker may join the ISR: it is alive as far as metadata knows. `actions` is shared by all
+    partitions of a broker.
+    """
 
     def __init__(
         self,
@@ -112,12 +120,14 @@ class Partition:
         log: PartitionLog,
         lag_max_ms: float,
         is_eligible: Callable[[BrokerId], bool],
+        actions: ActionQueue,
     ) -> None:
         self.topic_partition = topic_partition
         self.local_id = local_id
         self.log = log
         self.lag_max_ms = lag_max_ms
         self._is_eligible = is_eligible
+        self._actions = actions
         self.leader = NO_BROKER
         self.leader_epoch = -1
         self.partition_epoch = -1
@@ -133,6 +143,7 @@ class Partition:
         self.followers: dict[BrokerId, FollowerState] = {}
         self.watchers: set[Watcher] = set()
         self._ack_waits: deque[AckWait] = deque()
+        self._tells_watchers = False
 
     # What it is
 
@@ -212,7 +223,7 @@ class Partition:
                 self.followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)
         self._advance_high_watermark(now_ms)
         if newer_epoch:
-            self._notify_watchers()
+            self.tell_watchers(appended=True)
         return newer_epoch
 
     def become_follower(self, assignment: Assignment) -> bool:
@@ -246,11 +257,19 @@ class Partition:
 
     def _changed_hands(self) -> None:
         self._fail_ack_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._notify_watchers()
+        self.tell_watchers(appended=True)
 
-    def _notify_watchers(self) -> None:
-        for watcher in tuple(self.watchers):
-            watcher.appended(self)
+    def tell_watchers(self, appended: bool) -> None:
+        """That records came or the partition changed hands; or else that offsets moved."""
+        self._tells_watchers = True
+        try:
+            for watcher in tuple(self.watchers):
+                if appended:
+                    watcher.appended(self)
+                else:
+                    watcher.high_watermark_moved(self)
+        finally:
+            self._tells_watchers = False
 
     # Appending
 
@@ -286,17 +305,24 @@ class Partition:
 
     def after_append(self, end_before: int, now_ms: float) -> None:
         """To be called after the leader's log grew: who followed to `end_before` was caught up until its last fetch."""
+        ensure(not self._tells_watchers, "a watcher came back into the partition that told it")
         for follower in self.followers.values():
             if follower.log_end_offset == end_before and follower.clock.last_fetch_ms > follower.last_caught_up_ms:
                 follower.last_caught_up_ms = follower.clock.last_fetch_ms
         if len(self.replicas) <= 1 or self.isr == (self.local_id,):
             self._advance_high_watermark(now_ms)
-        self._notify_watchers()
+        self.tell_watchers(appended=True)
 
-    def when_committed(self, required_offset: int, done: Callable[[ErrorCode], None]) -> AckWait | None:
-        """Call `done(error)` once the high watermark reaches `required_offset`; None when it was called at once."""
+    def when_committed(self, required_offset: int, done: Done) -> AckWait | None:
+        """Call `done(error)` once the high watermark reaches `required_offset`, in the order of the log.
+
+        None when it has: `done` was called at once, or is about to be, behind those who waited before.
+        """
         if self.log.high_watermark >= required_offset:
-            done(self._ack_outcome())
+            if self._actions.is_empty:
+                done(self._ack_outcome())
+            else:
+                self._actions.add(done, self._ack_outcome())
             return None
         wait = AckWait(required_offset, done)
         self._ack_waits.append(wait)
@@ -316,7 +342,7 @@ class Partition:
     def _fail_ack_waits(self, code: ErrorCode) -> None:
         waits, self._ack_waits = self._ack_waits, deque()
         for wait in waits:
-            wait.done(code)
+            self._actions.add(wait.done, code)
 
     # Followers and the high watermark
 
@@ -385,12 +411,12 @@ class Partition:
             self._high_watermark_moved()
 
     def _high_watermark_moved(self) -> None:
+        ensure(not self._tells_watchers, "a watcher came back into the partition that told it")
         high_watermark = self.log.high_watermark
         waits = self._ack_waits
         while waits and waits[0].required_offset <= high_watermark:
-            waits.popleft().done(self._ack_outcome())
-        for watcher in tuple(self.watchers):
-            watcher.high_watermark_moved(self)
+            self._actions.add(waits.popleft().done, self._ack_outcome())
+        self.tell_watchers(appended=False)
 
     @property
     def low_watermark(self) -> int:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafkalite.broker.action_queue import ActionQueue
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.partition import Assignment, IsrChange, Partition, Watcher
 from kafkalite.clock import Clock
@@ -73,6 +74,7 @@ class Replicas:
         self.has_roles = False
         """Whether a LeaderAndIsr was ever applied: before, no high watermark may be written to disk."""
         self.on_roles: Callable[[list[Partition], list[Partition]], None] = lambda leading, following: None
+        self._actions = ActionQueue()
         self._lock = asyncio.Lock()
 
     # Finding partitions
@@ -207,7 +209,9 @@ class Replicas:
         log.set_high_watermark(
             max(log.log_start_offset, min(self.logs.read_high_watermark(topic_partition), log.log_end_offset))
         )
-        partition = Partition(topic_partition, self.broker_id, log, self.lag_max_ms, self.metadata.is_alive)
+        partition = Partition(
+            topic_partition, self.broker_id, log, self.lag_max_ms, self.metadata.is_alive, self._actions
+        )
         partition.watchers = self._watchers.setdefault(topic_partition, partition.watchers)
         self.partitions[topic_partition] = partition
         return partition

@@ -57,8 +57,7 @@ def _delete(partition: Partition, offset: int) -> int:
     if not 0 <= target <= log.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     log.delete_records(target)
-    for watcher in tuple(partition.watchers):
-        watcher.high_watermark_moved(partition)
+    partition.tell_watchers(appended=False)
     return target
 
 

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.broker.cold_reads import LOADS_LIMIT
+from kafkalite.broker.delayed_fetch import DelayedFetch
 from kafkalite.broker.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
 from kafkalite.broker.fetching import (
     FetchLimits,
-    Parking,
     SessionlessWatch,
     changed_answers,
     note_look,
@@ -42,7 +42,7 @@ _TOPIC_IDS_FROM = 13
 def fetch(
     broker: Broker, request: messages.fetch_request.FetchRequest, context: RequestContext
 ) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
-    """The reply, or a future of it while the fetch is parked."""
+    """The reply, or a future of it while the fetch is delayed."""
     limits = _limits(broker, request, context)
     uses_ids = context.api_version >= _TOPIC_IDS_FROM
     items, unknown = _items(broker, request, uses_ids)
@@ -129,7 +129,7 @@ def _session(
 
 
 class _Fetch(ABC):
-    """What a full and an incremental fetch share: read, answer at once or park."""
+    """What a full and an incremental fetch share: read, answer at once or later."""
 
     def __init__(
         self,
@@ -140,7 +140,6 @@ class _Fetch(ABC):
     ) -> None:
         self.broker, self.limits, self.unknown, self.context = broker, limits, unknown, context
         self.session_id = 0
-        self.future: asyncio.Future[Any] | None = None
 
     @abstractmethod
     def wanted(self) -> tuple[list[FetchItem], Any]:
@@ -163,7 +162,7 @@ class _Fetch(ABC):
             found = self.broker.partition_reader.read_in_memory(*self.wanted_within_limits())
         except NotInMemory as cold:
             return asyncio.ensure_future(self._start_later(cold))
-        return self._answer_or_park(*found)
+        return self._answer_or_delay(*found)
 
     def wanted_within_limits(self) -> tuple[list[FetchItem], FetchLimits, Any]:
         items, clock = self.wanted()
@@ -185,25 +184,24 @@ class _Fetch(ABC):
                 cold = problem
         else:
             found = self.gather()
-        reply = self._answer_or_park(*found)
+        reply = self._answer_or_delay(*found)
         return await reply if isinstance(reply, asyncio.Future) else reply
 
-    def _answer_or_park(
+    def _answer_or_delay(
         self, answers: Answers, total: int, urgent: bool
     ) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
         enough = total >= self.limits.min_bytes or urgent or self.unknown or self.limits.max_wait_ms == 0
         if enough or not self.may_wait():
             return self.reply(answers)
-        self.future = asyncio.get_running_loop().create_future()
         release: list[Callable[[], None]] = []
-        parking = Parking(self.limits, total, self.gather, self.finish, lambda: release[0]())
-        release.append(self.watch(parking.notify))
+        delayed = DelayedFetch(self.limits, total, self.gather, self.reply, lambda: release[0]())
+        release.append(self.watch(delayed.notify))
         partitions = self.broker.replicas.partitions
-        parking.note_sizes(partitions[tp] for tp in answers if tp in partitions)
+        delayed.note_sizes(partitions[tp] for tp in answers if tp in partitions)
         if self.has_news(answers):
-            parking.expire_soon()
-        self.future.add_done_callback(lambda _: parking.close())
-        return self.future
+            delayed.expire_soon()
+        delayed.future.add_done_callback(lambda _: delayed.close())
+        return delayed.future
 
     def may_wait(self) -> bool:
         return True
@@ -211,10 +209,6 @@ class _Fetch(ABC):
     def has_news(self, answers: Answers) -> bool:
         """Is there anything to tell that is no reason to answer at once?"""
         return False
-
-    def finish(self, answers: Answers) -> None:
-        if self.future is not None and not self.future.done():
-            self.future.set_result(self.reply(answers))
 
     def throttle_ms(self, answers: Answers) -> int:
         """How long the consumer must be silent instead of getting these answers; 0 when it gets them."""

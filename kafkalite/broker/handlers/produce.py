@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.broker.partition import AckWait, Partition
+from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.protocol import messages
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
@@ -36,7 +36,7 @@ def produce(
     if getattr(request, "transactional_id", None):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
     now_ms, wall_ms = broker.clock.monotonic_ms(), broker.clock.now_ms()
-    waits: list[tuple[Partition, int, Any]] = []
+    waits: list[AwaitedRecords] = []
     responses, failed = [], None
     for topic in request.topic_data:
         answers = []
@@ -74,7 +74,7 @@ def produce(
     reply = m.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
     if not waits:
         return reply
-    return _Acknowledgement(reply, waits, request.timeout_ms).future
+    return DelayedProduce(reply, waits, request.timeout_ms).future
 
 
 def _throttle(broker: Broker, context: RequestContext, now_ms: float) -> int:
@@ -95,7 +95,7 @@ def _append(
     acks: int,
     context: RequestContext,
     answer: Any,
-    waits: list[tuple[Partition, int, Any]],
+    waits: list[AwaitedRecords],
     now_ms: float,
     wall_ms: int,
 ) -> None:
@@ -111,7 +111,7 @@ def _append(
     if acks == -1:
         required = result.last_offset + 1
         if partition.high_watermark < required or len(partition.maximal_isr) < partition.effective_min_isr:
-            waits.append((partition, required, answer))
+            waits.append(AwaitedRecords(partition, required, answer))
 
 
 def _name_leader(broker: Broker, topic_partition: TopicPartition, answer: Any) -> None:
@@ -120,40 +120,3 @@ def _name_leader(broker: Broker, topic_partition: TopicPartition, answer: Any) -
         answer.current_leader = messages.produce_response.LeaderIdAndEpoch(
             leader_id=known.leader, leader_epoch=known.leader_epoch
         )
-
-
-class _Acknowledgement:
-    """Answers when every partition's records are committed, refused, or the request's timeout has passed."""
-
-    def __init__(self, reply: Any, waits: list[tuple[Partition, int, Any]], timeout_ms: int) -> None:
-        loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = loop.create_future()
-        self._reply = reply
-        self._left = len(waits)
-        self._pending: dict[int, tuple[Partition, AckWait, Any]] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        for number, (partition, required, answer) in enumerate(waits):
-            wait = partition.when_committed(required, lambda code, n=number, a=answer: self._done(n, a, code))  # type: ignore[misc]
-            if wait is not None:
-                self._pending[number] = (partition, wait, answer)
-        if self._left:
-            self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._expire)
-
-    def _done(self, number: int, answer: Any, code: ErrorCode) -> None:
-        self._pending.pop(number, None)
-        answer.error_code = code
-        if code:
-            answer.base_offset = -1
-        self._left -= 1
-        if self._left == 0 and not self.future.done():
-            if self._timer is not None:
-                self._timer.cancel()
-            self.future.set_result(self._reply)
-
-    def _expire(self) -> None:
-        for partition, wait, answer in list(self._pending.values()):
-            partition.forget_wait(wait)
-            answer.error_code, answer.base_offset = ErrorCode.REQUEST_TIMED_OUT, -1
-        self._pending.clear()
-        if not self.future.done():
-            self.future.set_result(self._reply)

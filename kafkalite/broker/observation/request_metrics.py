@@ -62,7 +62,7 @@ def families(broker: Broker) -> Iterator[Family]:
     yield Family(
         "kafkalite_requests_in_progress",
         "gauge",
-        "Requests that wait for their answer, parked fetches among them.",
+        "Requests that wait for their answer, delayed fetches among them.",
         (Sample("", in_progress),),
     )
 

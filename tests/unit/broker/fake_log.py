@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
+from kafkalite.broker.action_queue import ActionQueue
 from kafkalite.broker.partition import Assignment, Partition
 from kafkalite.config.topic import TopicConfig
 from kafkalite.storage.partition_log import AppendResult, LogRead
@@ -101,13 +102,17 @@ def assignment(
 
 
 def make_partition(
-    log: FakeLog | None = None, alive: set[BrokerId] | None = None, topic_partition: TopicPartition = TP
+    log: FakeLog | None = None,
+    alive: set[BrokerId] | None = None,
+    topic_partition: TopicPartition = TP,
+    actions: ActionQueue | None = None,
 ) -> Partition:
-    """On broker 1; every broker is alive unless `alive` says who is."""
+    """On broker 1; every broker is alive unless `alive` says who is. Without `actions`, who waits is told at once."""
     return Partition(
         topic_partition,
         1,
         log or FakeLog(),  # type: ignore[arg-type]
         LAG_MAX_MS,
         lambda broker: alive is None or broker in alive,
+        actions or ActionQueue(schedule=lambda run: run()),
     )

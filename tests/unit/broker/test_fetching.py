@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker.delayed_fetch import DelayedFetch
 from kafkalite.broker.fetch_sessions import FetchItem, FetchSession
 from kafkalite.broker.fetching import (
     READ_COMMITTED,
     FetchLimits,
-    Parking,
     PartitionReader,
     SessionlessWatch,
     changed_answers,
@@ -192,12 +192,12 @@ def test_a_partition_that_found_no_room_is_read_in_the_next_fetch_of_the_session
     assert fetch(6) == {OTHER: 6}
 
 
-# Parking
+# Delayed fetches
 
 
 @dataclass
-class Parked:
-    """One parked fetch of `partition` from `offset`, and when it was answered."""
+class Waiting:
+    """One delayed fetch of `partition` from `offset`, and when it was answered."""
 
     partition: Partition
     bounds: FetchLimits
@@ -208,13 +208,13 @@ class Parked:
 
     def __post_init__(self) -> None:
         self.reading = reader(self.partition)
-        self.parking = Parking(self.bounds, 0, self._gather, self._finish, self._release)
+        self.delayed = DelayedFetch(self.bounds, 0, self._gather, self._reply, self._release)
 
     def _gather(self) -> Any:
         self.looks += 1
         return self.reading.read_all([item(self.offset)], self.bounds, SessionlessWatch(0.0))
 
-    def _finish(self, answers: Any) -> None:
+    def _reply(self, answers: Any) -> Any:
         assert self.answered_ms is None
         self.answered_ms = asyncio.get_running_loop().time() * 1000
 
@@ -226,14 +226,14 @@ class Parked:
         log = self.partition.log
         log.log_end_offset += count
         log.set_high_watermark(log.log_end_offset)
-        self.parking.notify(self.partition, True)
+        self.delayed.notify(self.partition, True)
 
 
-def parked(scenario: Callable[[Parked], Any], offset: int = 10, **bounds: Any) -> Parked:
-    """Run a scenario on a parked fetch, then let all time pass."""
+def delayed(scenario: Callable[[Waiting], Any], offset: int = 10, **bounds: Any) -> Waiting:
+    """Run a scenario on a delayed fetch, then let all time pass."""
 
-    async def run() -> Parked:
-        fetch = Parked(leader(10, 10), limits(**bounds), offset)
+    async def run() -> Waiting:
+        fetch = Waiting(leader(10, 10), limits(**bounds), offset)
         await scenario(fetch)
         await asyncio.sleep(10)
         return fetch
@@ -243,83 +243,83 @@ def parked(scenario: Callable[[Parked], Any], offset: int = 10, **bounds: Any) -
     return fetch
 
 
-async def nothing(fetch: Parked) -> None:
+async def nothing(fetch: Waiting) -> None:
     await asyncio.sleep(0)
 
 
 def test_without_news_a_fetch_waits_its_time() -> None:
-    assert parked(nothing).answered_ms == 500
+    assert delayed(nothing).answered_ms == 500
 
 
 def test_records_answer_at_once() -> None:
-    async def scenario(fetch: Parked) -> None:
+    async def scenario(fetch: Waiting) -> None:
         await asyncio.sleep(0.1)
         fetch.append(1)
         fetch.append(1)
 
-    fetch = parked(scenario)
+    fetch = delayed(scenario)
     assert fetch.answered_ms == 100
     assert fetch.looks == 1, "two appends in one turn of the loop are one look"
 
 
 def test_fewer_bytes_than_wanted_wait_for_more() -> None:
-    async def scenario(fetch: Parked) -> None:
-        fetch.parking.note_sizes([fetch.partition])
+    async def scenario(fetch: Waiting) -> None:
+        fetch.delayed.note_sizes([fetch.partition])
         for milliseconds in range(1, 8):
             await asyncio.sleep(0.01)
             fetch.append(10)
             await virtual_time.settle()
             assert (fetch.answered_ms is not None) == (milliseconds >= 5)
 
-    fetch = parked(scenario, min_bytes=50)
+    fetch = delayed(scenario, min_bytes=50)
     assert fetch.answered_ms == pytest.approx(50)
     assert fetch.looks == 1, "the growth of the log is counted, not read"
 
 
 def test_the_first_growth_of_a_partition_that_was_not_looked_at_counts() -> None:
-    async def scenario(fetch: Parked) -> None:
+    async def scenario(fetch: Waiting) -> None:
         await asyncio.sleep(0.01)
         fetch.append(60)
 
-    assert parked(scenario, min_bytes=50).answered_ms == pytest.approx(10)
+    assert delayed(scenario, min_bytes=50).answered_ms == pytest.approx(10)
 
 
 def test_a_partition_that_changed_hands_answers_at_once() -> None:
-    async def scenario(fetch: Parked) -> None:
-        fetch.parking.note_sizes([fetch.partition])
+    async def scenario(fetch: Waiting) -> None:
+        fetch.delayed.note_sizes([fetch.partition])
         await asyncio.sleep(0.01)
         fetch.partition.resign()
-        fetch.parking.notify(fetch.partition, True)
+        fetch.delayed.notify(fetch.partition, True)
 
-    assert parked(scenario, min_bytes=1000, version=10).answered_ms == pytest.approx(10)
+    assert delayed(scenario, min_bytes=1000, version=10).answered_ms == pytest.approx(10)
 
 
 def test_news_of_the_high_watermark_waits_a_little_for_records() -> None:
-    async def scenario(fetch: Parked) -> None:
+    async def scenario(fetch: Waiting) -> None:
         await asyncio.sleep(0.1)
-        fetch.parking.notify(fetch.partition, False)
+        fetch.delayed.notify(fetch.partition, False)
 
-    assert parked(scenario).answered_ms == pytest.approx(105)
+    assert delayed(scenario).answered_ms == pytest.approx(105)
 
 
 def test_news_of_the_high_watermark_is_not_lost_when_records_do_not_suffice() -> None:
-    async def scenario(fetch: Parked) -> None:
+    async def scenario(fetch: Waiting) -> None:
         await asyncio.sleep(0.1)
-        fetch.parking.notify(fetch.partition, False)
+        fetch.delayed.notify(fetch.partition, False)
         fetch.append(1)
 
-    fetch = parked(scenario, min_bytes=50)
+    fetch = delayed(scenario, min_bytes=50)
     assert fetch.answered_ms == pytest.approx(105)
 
 
 def test_a_closed_one_is_never_answered() -> None:
-    async def scenario(fetch: Parked) -> None:
+    async def scenario(fetch: Waiting) -> None:
         fetch.append(1)
-        fetch.parking.close()
+        fetch.delayed.close()
         fetch.append(1)
-        fetch.parking.close()
+        fetch.delayed.close()
 
-    assert parked(scenario).answered_ms is None
+    assert delayed(scenario).answered_ms is None
 
 
 # Throttled replicas

@@ -1,0 +1,108 @@
+"""A fetch that waits for more (Kafka's DelayedFetch): when it looks again, and when it answers.
+
+It is answered once its partitions gained min.bytes, something other than data happened to one of them, or max.wait passed. A follower
+is also told soon after the high watermark moved, so that it learns what is committed. Whatever goes wrong meanwhile is its answer too:
+the future raises it, and dispatch shapes the reply, so no client waits for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.broker.partition import Partition
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.fetching import Answers, FetchLimits
+    from kafkalite.protocol import messages
+
+_HIGH_WATERMARK_DELAY_S: Final = 0.005
+"""How long news of the high watermark alone waits for records to travel with; under load there always are some."""
+
+
+class DelayedFetch:
+    """See the module. `future` gets `reply(answers)`, with fresh answers for all that is ready, or what `gather` or `reply` raised.
+
+    `gather()` reads what is there now and gives (answers, bytes, urgent). The bytes gained meanwhile are estimated from the growth of
+    the logs, so that waiting for many bytes does not read the same ones again and again. `release()` is called once, at the end.
+    """
+
+    def __init__(
+        self,
+        limits: FetchLimits,
+        have_bytes: int,
+        gather: Callable[[], tuple[Answers, int, bool]],
+        reply: Callable[[Answers], messages.fetch_response.FetchResponse],
+        release: Callable[[], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[messages.fetch_response.FetchResponse] = self._loop.create_future()
+        self._limits, self._gather, self._reply, self._release = limits, gather, reply, release
+        self._have_bytes = have_bytes
+        self._sizes: dict[TopicPartition, int] = {}
+        self._gained = 0
+        self._check: asyncio.Handle | None = None
+        self._news: asyncio.TimerHandle | None = None
+        self._deadline = self._loop.call_later(limits.max_wait_ms / 1000, self._expire)
+        self._is_closed = False
+
+    def note_sizes(self, partitions: Iterable[Partition]) -> None:
+        """Growth is counted from here; only needed when more than one byte is waited for."""
+        if self._limits.min_bytes > 1:
+            self._sizes = {p.topic_partition: p.log.size_bytes for p in partitions}
+
+    def notify(self, partition: Partition, appended: bool) -> None:
+        """A partition changed; `appended` is False for news that can wait a little. Only schedules: its caller serves somebody else."""
+        if self._is_closed:
+            return
+        if not appended:
+            self.expire_soon()
+        elif self._check is None and self._may_suffice(partition):
+            self._check = self._loop.call_soon(self._look)
+
+    def _may_suffice(self, partition: Partition) -> bool:
+        """Have the partitions grown by what is missing? One whose size was not noted may have."""
+        min_bytes = self._limits.min_bytes
+        if min_bytes <= 1 or not partition.is_leader:
+            return True
+        size = partition.log.size_bytes
+        noted = self._sizes.get(partition.topic_partition)
+        self._gained += min_bytes if noted is None else max(0, size - noted)
+        self._sizes[partition.topic_partition] = size
+        return self._have_bytes + self._gained >= min_bytes
+
+    def expire_soon(self) -> None:
+        """There is news that may wait a little for records to travel with."""
+        if self._news is None:
+            self._news = self._loop.call_later(_HIGH_WATERMARK_DELAY_S, self._expire)
+
+    def _look(self) -> None:
+        self._check = None
+        self._answer(only_if_enough=True)
+
+    def _expire(self) -> None:
+        self._answer(only_if_enough=False)
+
+    def _answer(self, only_if_enough: bool) -> None:
+        if self._is_closed:
+            return
+        try:
+            answers, total, urgent = self._gather()
+            if only_if_enough and not urgent and total < self._limits.min_bytes:
+                return
+            self.close()
+            self.future.set_result(self._reply(answers))
+        except Exception as problem:
+            self.future.set_exception(problem)
+            self.close()
+
+    def close(self) -> None:
+        """Wait no more; the future is left as it is."""
+        if not self._is_closed:
+            self._is_closed = True
+            for handle in (self._deadline, self._check, self._news):
+                if handle is not None:
+                    handle.cancel()
+            self._release()

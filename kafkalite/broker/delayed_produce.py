@@ -1,0 +1,73 @@
+"""A produce request that waits for replication (Kafka's DelayedProduce): answered when all its records are committed, or at its timeout.
+
+Whatever goes wrong meanwhile is its answer too: the future raises it, and dispatch shapes the reply, so no producer waits for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from kafkalite.broker.partition import AckWait, Partition
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+
+PartitionAnswer: TypeAlias = messages.produce_response.PartitionProduceResponse
+Reply: TypeAlias = messages.produce_response.ProduceResponse
+
+
+class AwaitedRecords(NamedTuple):
+    """Records of one partition up to `required_offset`, and the part of the reply that says how they fared."""
+
+    partition: Partition
+    required_offset: int
+    answer: PartitionAnswer
+
+
+class DelayedProduce:
+    """See the module. `future` gets `reply`, with REQUEST_TIMED_OUT for what is not committed after `timeout_ms`."""
+
+    def __init__(self, reply: Reply, awaited: Sequence[AwaitedRecords], timeout_ms: int) -> None:
+        loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Reply] = loop.create_future()
+        self._reply = reply
+        self._pending: dict[int, tuple[AwaitedRecords, AckWait | None]] = {
+            number: (each, None) for number, each in enumerate(awaited)
+        }
+        self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._expire)
+        for number, each in enumerate(awaited):
+            wait = each.partition.when_committed(each.required_offset, partial(self._done, number))
+            if wait is not None:
+                self._pending[number] = (each, wait)
+
+    def _done(self, number: int, code: ErrorCode) -> None:
+        found = self._pending.pop(number, None)
+        if found is None:  # it timed out
+            return
+        _tell(found[0].answer, code)
+        if not self._pending:
+            self._timer.cancel()
+            self._answer()
+
+    def _expire(self) -> None:
+        try:
+            for each, wait in self._pending.values():
+                _tell(each.answer, ErrorCode.REQUEST_TIMED_OUT)
+                if wait is not None:
+                    each.partition.forget_wait(wait)
+            self._pending.clear()
+            self._answer()
+        except Exception as problem:
+            self.future.set_exception(problem)
+
+    def _answer(self) -> None:
+        if not self.future.done():  # else the broker gave up its requests, at shutdown
+            self.future.set_result(self._reply)
+
+
+def _tell(answer: PartitionAnswer, code: ErrorCode) -> None:
+    answer.error_code = code
+    if code:
+        answer.base_offset = -1
