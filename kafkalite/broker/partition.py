@@ -26,7 +26,8 @@ from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.storage.partition_log import AppendResult, PartitionLog
+    from kafkalite.storage.append_checks import AppendResult
+    from kafkalite.storage.partition_log import PartitionLog
 
 UNKNOWN_OFFSET = -1
 NEVER_MS = float("-inf")

@@ -1,15 +1,75 @@
-"""What is checked of batches that do not come from a client: the broker's own, and those a follower has from its leader."""
+"""What a log takes from whom: a client's batch, batches of the broker's own making, and those that a follower has from its leader."""
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
+from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.records import BatchHeader, has_valid_crc, iter_batches, read_marker
-from kafkalite.storage.producer_state import ProducerState
+from kafkalite.protocol.legacy_messages import is_message_set, to_record_batch
+from kafkalite.protocol.produce_validation import validate_produced
+from kafkalite.protocol.records import (
+    BatchHeader,
+    has_valid_crc,
+    iter_batches,
+    read_marker,
+    set_max_timestamp_in_place,
+)
+from kafkalite.storage.producer_state import ProducedRange, ProducerState
+from kafkalite.storage.stored_form import in_stored_form
 from kafkalite.types import Buffer
 
+_BATCHES_ONLY_FROM: Final = 3
+"""Produce version from which records come as batches of format 2."""
 
-def own_batches(records: Buffer, producers: ProducerState) -> list[BatchHeader]:
-    """The headers of batches that the broker made. Raises KafkaError when their producer was fenced, or they are cut."""
+
+class AppendResult(NamedTuple):
+    """Where records went; `log_append_time_ms` is -1 unless the topic's timestamps are LogAppendTime.
+
+    `duplicate` tells that the same batch was appended before: nothing was written, the offsets are the original ones.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class ClientsBatch(NamedTuple):
+    """A client's batch as it is to be stored, or where the same batch was stored before."""
+
+    records: bytearray | memoryview
+    known: ProducedRange | None
+
+
+def clients_batch(
+    records: bytearray | memoryview,
+    producers: ProducerState,
+    config: TopicConfig,
+    *,
+    now_ms: int,
+    log_append_time_ms: int,
+    request_version: int,
+) -> ClientsBatch:
+    """Check what a client sent and give it the topic's stored form. KafkaError as `validate_produced`, `ProducerState.check`."""
+    if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
+        records = to_record_batch(records)
+    produced = validate_produced(records, config=config, now_ms=now_ms, request_version=request_version)
+    if produced.header.producer_id >= 0:
+        known = producers.check(produced.header)
+        if known is not None:
+            return ClientsBatch(records, known)
+    return ClientsBatch(in_stored_form(records, produced, config, log_append_time_ms), None)
+
+
+def own_batches(
+    records: bytearray | memoryview, producers: ProducerState, log_append_time_ms: int
+) -> list[BatchHeader]:
+    """The headers of batches that the broker made, whose timestamps become `log_append_time_ms` unless that is -1.
+
+    Raises KafkaError when their producer was fenced, or they are cut.
+    """
     headers = list(iter_batches(records))
     if not headers or headers[-1].end != len(records):
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no whole batches")
@@ -20,6 +80,9 @@ def own_batches(records: Buffer, producers: ProducerState) -> list[BatchHeader]:
                 producers.check_marker(header, marker)
             else:
                 producers.check_epoch(header)
+    if log_append_time_ms >= 0:
+        for header in headers:
+            set_max_timestamp_in_place(records, header, log_append_time_ms, log_append_time=True)
     return headers
 
 

@@ -1,22 +1,63 @@
-"""What must be brought to the medium so that a log is safe up to an offset: plain data, so that any thread may do it."""
+"""How far a log is on the medium, and what must be brought there so that it is safe up to an offset."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kafkalite.storage.disk import Disk
 
 
 class FlushWork(NamedTuple):
-    """Files to bring to the medium so that all below `up_to` is safe; `run` may be called on any thread."""
+    """Files to bring to the medium so that all below `up_to` is safe; plain data, so `run` may be called on any thread."""
 
     disk: Disk
     paths: tuple[str, ...]
     up_to: int
 
     def run(self) -> None:
+        """Sync the files; one that was removed meanwhile, by retention or with its topic, is passed over. Raises OSError."""
         for path in self.paths:
             try:
                 self.disk.sync(path)
-            except FileNotFoundError:  # removed meanwhile, by retention or with its topic
+            except FileNotFoundError:
                 pass
+
+
+class FlushState:
+    """The recovery point of a log in `directory`, below which all is on the medium, and the files written beside the records."""
+
+    __slots__ = ("_directory", "_disk", "_unflushed_since_ms", "_unsynced", "recovery_point")
+
+    def __init__(self, disk: Disk, directory: str, recovery_point: int) -> None:
+        self.recovery_point = recovery_point
+        self._disk = disk
+        self._directory = directory
+        self._unsynced: set[str] = set()
+        self._unflushed_since_ms: int | None = None
+
+    def note(self, path: str) -> None:
+        """The file was written: the next flush brings it to the medium too."""
+        self._unsynced.add(path)
+
+    def is_flushed(self, log_end_offset: int) -> bool:
+        """Is everything on the medium already?"""
+        return self.recovery_point >= log_end_offset and not self._unsynced
+
+    def work(self, segment_paths: Iterable[str], log_end_offset: int) -> FlushWork:
+        """What makes a log safe up to its end; `segment_paths` are the files of the segments from the recovery point on."""
+        return FlushWork(self._disk, (*segment_paths, *self._unsynced, self._directory), log_end_offset)
+
+    def done(self, work: FlushWork, log_end_offset: int) -> None:
+        """`work` ran without an error; what was truncated since does not count."""
+        self._unflushed_since_ms = None
+        self._unsynced.difference_update(work.paths)
+        self.recovery_point = max(self.recovery_point, min(work.up_to, log_end_offset))
+
+    def is_due(self, log_end_offset: int, now_ms: int, flush_ms: int) -> bool:
+        """Were records left unflushed for longer than flush.ms, as far as calls of this have seen?"""
+        if self.recovery_point >= log_end_offset:
+            self._unflushed_since_ms = None
+        elif self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+        return self._unflushed_since_ms is not None and now_ms - self._unflushed_since_ms >= flush_ms

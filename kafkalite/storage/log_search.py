@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kafkalite.protocol.records import NO_TIMESTAMP, BatchHeader, iter_records
+from kafkalite.storage.leader_epochs import LeaderEpochs
 from kafkalite.storage.segment import Segment
 from kafkalite.storage.transaction_index import AbortedTransaction
 
 
-def first_record_from(segments: Sequence[Segment], timestamp: int, start_offset: int) -> tuple[int, int] | None:
+def first_record_from(segments: Iterable[Segment], timestamp: int, start_offset: int) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record at or behind `start_offset` with at least `timestamp` ms; None without any."""
     for segment in segments:
         if segment.largest_timestamp < timestamp:
@@ -24,10 +25,18 @@ def first_record_from(segments: Sequence[Segment], timestamp: int, start_offset:
     return None
 
 
-def record_of_largest_timestamp(segments: Sequence[Segment], start_offset: int) -> tuple[int, int] | None:
+def record_of_largest_timestamp(segments: Iterable[Segment], start_offset: int) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record that has the largest timestamp of the log; None without timestamps."""
     largest = max(segment.largest_timestamp for segment in segments)
     return first_record_from(segments, largest, start_offset) if largest != NO_TIMESTAMP else None
+
+
+def located(found: tuple[int, int] | None, epochs: LeaderEpochs, upper_bound: int) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch or -1) of a record that was found below `upper_bound`."""
+    if found is None or found[1] >= upper_bound:
+        return None
+    epoch = epochs.epoch_for_offset(found[1])
+    return found[0], found[1], -1 if epoch is None else epoch
 
 
 def _first_in_batch(segment: Segment, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:

@@ -6,6 +6,9 @@
 Offsets never go back except by truncation, which only followers do, and batches lie in the segments in the order of
 offsets without overlapping. The high watermark is kept here for reading's sake; replication decides it. Everything
 is done on one thread; `flush_work` is what may run on another.
+
+What the log owns has modules of its own, which decide nothing for each other: `segment_list` and `producer_state` what is in it,
+`rolling` when a segment is full, `log_read` and `log_search` reading, `epoch_file`, `flush_work` and `doomed_files` what is on the disk.
 """
 
 from __future__ import annotations
@@ -15,64 +18,33 @@ import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from random import Random
-from typing import Final, NamedTuple
 
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError, ensure
-from kafkalite.protocol.legacy_messages import is_message_set, to_record_batch
-from kafkalite.protocol.produce_validation import validate_produced
-from kafkalite.protocol.records import (
-    LOG_OVERHEAD,
-    BatchHeader,
-    read_marker,
-    set_max_timestamp_in_place,
-)
-from kafkalite.storage import checkpoints, log_search
-from kafkalite.storage.append_checks import leaders_batches, own_batches
+from kafkalite.protocol.records import BatchHeader, read_marker
+from kafkalite.storage import log_search
+from kafkalite.storage.append_checks import AppendResult, clients_batch, leaders_batches, own_batches
 from kafkalite.storage.cleaning import CleanedSegment
-from kafkalite.storage.disk import OUT_OF_SPACE
-from kafkalite.storage.flush_work import FlushWork
+from kafkalite.storage.doomed_files import DoomedFiles
+from kafkalite.storage.epoch_file import EpochFile
+from kafkalite.storage.flush_work import FlushState, FlushWork
 from kafkalite.storage.leader_epochs import LeaderEpochs
 from kafkalite.storage.log_directory import LogDirectory, uses_disk
 from kafkalite.storage.log_files import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from kafkalite.storage.log_read import LogRead, read_from
 from kafkalite.storage.partition_metadata import write_topic_id
 from kafkalite.storage.producer_files import ProducerSnapshots, restore_producers
 from kafkalite.storage.producer_state import ProducerState
 from kafkalite.storage.retention import count_deletable
-from kafkalite.storage.segment import RELATIVE_OFFSET_LIMIT, Segment
+from kafkalite.storage.rolling import takes
+from kafkalite.storage.segment import Segment
 from kafkalite.storage.segment_list import SegmentList
 from kafkalite.storage.segment_swap import swap_in
-from kafkalite.storage.stored_form import in_stored_form, put_in_place
+from kafkalite.storage.stored_form import put_in_place
 from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
 
 logger = logging.getLogger(__name__)
-
-_LENGTH_END: Final = 12
-_BATCHES_ONLY_FROM: Final = 3
-"""Produce version from which records come as batches of format 2."""
-
-
-class AppendResult(NamedTuple):
-    """Where records went; `log_append_time_ms` is -1 unless the topic's timestamps are LogAppendTime.
-
-    `duplicate` tells that the same batch was appended before: nothing was written, the offsets are the original ones.
-    """
-
-    first_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool = False
-
-
-class LogRead(NamedTuple):
-    """Bytes from the batch that holds the wanted offset on; the last batch may be cut."""
-
-    records: bytes | bytearray
-
-
-NOTHING_READ: Final = LogRead(b"")
 
 
 class PartitionLog:
@@ -106,7 +78,6 @@ class PartitionLog:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset
-        self.recovery_point = recovery_point
         self.first_dirty_offset: int | None = None
         """Where compaction goes on; None before the first one."""
         self.future: PartitionLog | None = None
@@ -116,10 +87,9 @@ class PartitionLog:
         """The time as of the last append or load: new segments begin then."""
         self._segments = SegmentList(segments)
         self._snapshots = snapshots
-        self._doomed_files: list[tuple[int, list[str]]] = []
-        self._epochs_unsaved = False
-        self._unsynced_files: set[str] = set()
-        self._unflushed_since_ms: int | None = None
+        self._doomed_files = DoomedFiles(log_directory.disk)
+        self._flush_state = FlushState(log_directory.disk, directory, recovery_point)
+        self._epoch_file = EpochFile(log_directory.disk, self._file(LEADER_EPOCH_CHECKPOINT), self._flush_state)
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
@@ -131,6 +101,11 @@ class PartitionLog:
         """Up to where readers of committed records may read."""
         unstable = self.producers.first_unstable_offset
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below this offset is on the medium."""
+        return self._flush_state.recovery_point
 
     @property
     def latest_epoch(self) -> int | None:
@@ -178,25 +153,22 @@ class PartitionLog:
         config = self.config
         log_append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
         if from_client:
-            if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
-                records = to_record_batch(records)
-            produced = validate_produced(records, config=config, now_ms=now_ms, request_version=request_version)
-            header = produced.header
-            if header.producer_id >= 0:
-                known = self.producers.check(header)
-                if known is not None:
-                    append_time = known.timestamp if log_append_time >= 0 else -1
-                    return AppendResult(
-                        known.first_offset, known.last_offset, append_time, self.log_start_offset, duplicate=True
-                    )
-            records = in_stored_form(records, produced, config, log_append_time)
-            positions = [0]
+            records, known = clients_batch(
+                records,
+                self.producers,
+                config,
+                now_ms=now_ms,
+                log_append_time_ms=log_append_time,
+                request_version=request_version,
+            )
+            if known is not None:
+                append_time = known.timestamp if log_append_time >= 0 else -1
+                return AppendResult(
+                    known.first_offset, known.last_offset, append_time, self.log_start_offset, duplicate=True
+                )
+            positions: Sequence[int] = (0,)
         else:
-            headers = own_batches(records, self.producers)
-            if log_append_time >= 0:
-                for header in headers:
-                    set_max_timestamp_in_place(records, header, log_append_time, log_append_time=True)
-            positions = [header.position for header in headers]
+            positions = [each.position for each in own_batches(records, self.producers, log_append_time)]
         if len(records) > config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -214,72 +186,44 @@ class PartitionLog:
         end or overlap, KAFKA_STORAGE_ERROR.
         """
         headers = leaders_batches(records, self.log_end_offset)
+        first_offset = headers[0].base_offset if headers else self.log_end_offset
         if headers:
             self._append(memoryview(records)[: headers[-1].end], headers, now_ms)
-            first_offset = headers[0].base_offset
-        else:
-            first_offset = self.log_end_offset
         return AppendResult(first_offset, self.log_end_offset - 1, -1, self.log_start_offset)
 
     def _append(self, records: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> None:
-        """Write batches whose offsets are final. Raises OSError; then the log is as it was."""
+        """Write batches whose offsets are final.
+
+        Raises OSError; then offsets, epochs and producers are as they were, though a new segment may have begun. Epochs are noted
+        when their batches are written: entries beyond the log end would tell followers of records that there are not.
+        """
         self._now_ms = now_ms
-        max_timestamp = max(header.max_timestamp for header in headers)
-        segment = self._segment_for(len(records), headers, max_timestamp, now_ms)
-        for header in headers:
-            self._note_epoch(header.partition_leader_epoch, header.base_offset)
+        segment = self._segments.active
+        if not takes(segment, headers, len(records), self.config, now_ms):
+            segment = self._roll_to(headers[0].base_offset, now_ms)
         aborted: list[AbortedTransaction] = []
-        touches_producers = False
         for header in headers:
             if header.producer_id >= 0:
-                touches_producers = True
-                self._note_producer(records, header, aborted)
+                entry = self.producers.apply(header, read_marker(records, header) if header.is_control else None)
+                if entry is not None:
+                    aborted.append(entry)
         position = segment.size
         try:
             segment.append([records], headers, self.config.index_interval_bytes, aborted)
         except OSError:
-            if touches_producers:
+            if any(header.producer_id >= 0 for header in headers):
                 self._restore_producers(self.log_end_offset)
             raise
         segment.modified_ms = now_ms
         self._segments.remember(headers[0].base_offset, segment, position)
         end = self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = end
-        if end - self.recovery_point >= self.config.flush_messages:
+        for header in headers:
+            self._note_epoch(header.partition_leader_epoch, header.base_offset)
+        if end - self._flush_state.recovery_point >= self.config.flush_messages:
             self.flush()
 
-    def _note_producer(self, records: Buffer, header: BatchHeader, aborted: list[AbortedTransaction]) -> None:
-        if not header.is_control:
-            self.producers.update(header)
-            return
-        marker = read_marker(records, header)
-        entry = self.producers.complete(header, marker) if marker is not None else None
-        if entry is not None:
-            aborted.append(entry)
-
     # Segments
-
-    def _segment_for(self, size: int, headers: Sequence[BatchHeader], max_timestamp: int, now_ms: int) -> Segment:
-        """The active segment, after rolling when it may not take these batches."""
-        active, config = self._segments.active, self.config
-        fits = headers[-1].last_offset - active.base_offset <= RELATIVE_OFFSET_LIMIT
-        if fits and (
-            not active.size
-            or (
-                active.size + size <= config.segment_bytes
-                and not self._is_over_age(active, max_timestamp, now_ms)
-                and active.has_index_room(config.segment_index_bytes)
-            )
-        ):
-            return active
-        return self._roll_to(headers[0].base_offset, now_ms)
-
-    def _is_over_age(self, segment: Segment, max_timestamp: int, now_ms: int) -> bool:
-        config = self.config
-        limit_ms = min(config.segment_ms, config.max_compaction_lag_ms) if config.compacts else config.segment_ms
-        first = segment.first_timestamp
-        age_ms = max_timestamp - first if first is not None and first >= 0 else now_ms - segment.created_ms
-        return age_ms > limit_ms - segment.roll_jitter_ms
 
     @uses_disk
     def roll(self, now_ms: int) -> None:
@@ -314,45 +258,26 @@ class PartitionLog:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.topic_partition} has offsets {self.log_start_offset} to {self.log_end_offset}, not {offset}",
             )
-        if offset >= upper_bound or (max_bytes <= 0 and not min_one_batch):
-            return NOTHING_READ
-        place = self._segments.place_of(offset)
-        if place is None:
-            return NOTHING_READ
-        segment, position = place
-        limit = segment.size
-        if upper_bound < self.log_end_offset:
-            bound = self._segments.place_of(upper_bound)
-            if bound is not None and bound[0] is segment:
-                limit = bound[1]
-            elif bound is not None and bound[0].base_offset < segment.base_offset:
-                return NOTHING_READ
-        available = limit - position
-        if available <= max_bytes:
-            return LogRead(segment.read(position, available)) if available > 0 else NOTHING_READ
-        data = segment.read(position, max(max_bytes, _LENGTH_END))
-        first_size = int.from_bytes(data[8:_LENGTH_END], "big") + LOG_OVERHEAD
-        if first_size <= max_bytes:
-            return LogRead(data)
-        return LogRead(segment.read(position, first_size)) if min_one_batch else NOTHING_READ
+        return read_from(
+            self._segments,
+            offset,
+            max_bytes,
+            upper_bound=upper_bound,
+            log_end_offset=self.log_end_offset,
+            min_one_batch=min_one_batch,
+        )
 
     @uses_disk
     def offset_for_timestamp(self, timestamp: int, upper_bound: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record with at least `timestamp` ms; None below `upper_bound`."""
-        found = log_search.first_record_from(list(self._segments), timestamp, self.log_start_offset)
-        return self._located(found, upper_bound)
+        found = log_search.first_record_from(self._segments, timestamp, self.log_start_offset)
+        return log_search.located(found, self.epochs, upper_bound)
 
     @uses_disk
     def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the record with the largest timestamp, the first among equals (KIP-734)."""
-        found = log_search.record_of_largest_timestamp(list(self._segments), self.log_start_offset)
-        return self._located(found, self.log_end_offset)
-
-    def _located(self, found: tuple[int, int] | None, upper_bound: int) -> tuple[int, int, int] | None:
-        if found is None or found[1] >= upper_bound:
-            return None
-        epoch = self.epochs.epoch_for_offset(found[1])
-        return found[0], found[1], -1 if epoch is None else epoch
+        found = log_search.record_of_largest_timestamp(self._segments, self.log_start_offset)
+        return log_search.located(found, self.epochs, self.log_end_offset)
 
     @uses_disk
     def aborted_transactions(self, from_offset: int, upper_bound: int) -> list[AbortedTransaction]:
@@ -373,19 +298,7 @@ class PartitionLog:
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         if self.epochs.assign(epoch, start_offset):
-            self._save_epochs()
-
-    def _save_epochs(self) -> None:
-        """Write leader-epoch-checkpoint; on a full disk that is put off, for the batches tell their epochs themselves."""
-        try:
-            path = self._file(LEADER_EPOCH_CHECKPOINT)
-            self._unsynced_files.add(path)
-            checkpoints.write_epochs(self.log_directory.disk, path, self.epochs.entries(), durable=False)
-            self._epochs_unsaved = False
-        except OSError as problem:
-            if problem.errno not in OUT_OF_SPACE:
-                raise
-            self._epochs_unsaved = True
+            self._epoch_file.save(self.epochs)
 
     @uses_disk
     def set_topic_id(self, topic_id: bytes) -> None:
@@ -395,7 +308,7 @@ class PartitionLog:
         if self.topic_id != NO_TOPIC_ID:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.topic_partition} belongs to another topic id")
         write_topic_id(self.log_directory.disk, self._file(PARTITION_METADATA), topic_id)
-        self._unsynced_files.add(self._file(PARTITION_METADATA))
+        self._flush_state.note(self._file(PARTITION_METADATA))
         self.topic_id = topic_id
 
     @uses_disk
@@ -415,11 +328,11 @@ class PartitionLog:
 
     def _start_at(self, offset: int) -> None:
         self.log_start_offset = offset
-        self.recovery_point = max(self.recovery_point, offset)
+        self._flush_state.recovery_point = max(self.recovery_point, offset)
         if self.high_watermark < offset:
             self.set_high_watermark(offset)
         if self.epochs.truncate_from_start(offset):
-            self._save_epochs()
+            self._epoch_file.save(self.epochs)
 
     # Retention
 
@@ -443,14 +356,10 @@ class PartitionLog:
         if first > self.log_start_offset:
             self._start_at(first)
         self._snapshots.remove_below(first)
-        self._give_up(gone, now_ms)
+        for segment in gone:
+            self._doomed_files.add(segment.mark_deleted(), now_ms + self.config.file_delete_delay_ms)
         logger.info("%s: %d old segments deleted, the log starts at %d", self.topic_partition, count, first)
         return count
-
-    def _give_up(self, segments: Sequence[Segment], now_ms: int) -> None:
-        due_ms = now_ms + self.config.file_delete_delay_ms
-        for segment in segments:
-            self._doomed_files.append((due_ms, segment.mark_deleted()))
 
     @uses_disk
     def replace_segments(self, cleaned: CleanedSegment, now_ms: int) -> bool:
@@ -461,16 +370,14 @@ class PartitionLog:
             return False
         new, doomed = swap_in(self.log_directory.files, self.directory, old, cleaned, now_ms)
         self._segments.replace_run(old, new)
-        self._doomed_files.append((now_ms + self.config.file_delete_delay_ms, doomed))
+        self._doomed_files.add(doomed, now_ms + self.config.file_delete_delay_ms)
         self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
         return True
 
     @uses_disk
     def purge_deleted(self, now_ms: int) -> None:
         """Remove the files of segments given up file.delete.delay.ms ago."""
-        while self._doomed_files and self._doomed_files[0][0] <= now_ms:
-            for path in self._doomed_files.pop(0)[1]:
-                self.log_directory.disk.remove(path)
+        self._doomed_files.remove_due(now_ms)
 
     # Truncation
 
@@ -484,14 +391,12 @@ class PartitionLog:
         self._truncate_future(offset)
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(offset):
-                self._save_epochs()
+                self._epoch_file.save(self.epochs)
             return
         if offset < self._segments.first_base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        for segment in reversed(self._segments.drop_behind(offset)):
-            segment.remove()
-        end = self._segments.active.truncate_to(offset)
+        end = self._segments.truncate_to(offset)
         self._end_at(end)
         self._snapshots.remove_above(end)
         self._restore_producers(end)
@@ -500,13 +405,12 @@ class PartitionLog:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log is empty at `offset` afterwards."""
         self._truncate_future(self._segments.first_base_offset)
-        for segment in reversed(list(self._segments)):
-            segment.remove()
+        self._segments.remove_files()
         self._segments.replace_all([Segment.create(self.log_directory.files, self.directory, offset, self._now_ms)])
         self.epochs.clear()
-        self.log_start_offset = self.recovery_point = offset
+        self.log_start_offset = self._flush_state.recovery_point = offset
         self._end_at(offset)
-        self._save_epochs()
+        self._epoch_file.save(self.epochs)
         self._snapshots.clear()
         self.producers = ProducerState(end_offset=offset)
 
@@ -520,13 +424,13 @@ class PartitionLog:
 
     def _end_at(self, end: int) -> None:
         self.log_end_offset = end
-        self.recovery_point = min(self.recovery_point, end)
+        self._flush_state.recovery_point = min(self.recovery_point, end)
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, end)
         self.log_start_offset = min(self.log_start_offset, end)
         self.high_watermark = max(min(self.high_watermark, end), self.log_start_offset)
         if self.epochs.truncate_from_end(end):
-            self._save_epochs()
+            self._epoch_file.save(self.epochs)
 
     def _restore_producers(self, end_offset: int) -> None:
         self.producers = restore_producers(self._snapshots, list(self._segments), end_offset)
@@ -536,31 +440,24 @@ class PartitionLog:
 
     def flush_work(self) -> FlushWork | None:
         """What must be synced so that everything appended so far is safe; None when it is. Tell `flushed` once it ran."""
-        if self._epochs_unsaved:
-            self._save_epochs()
-        if self.recovery_point >= self.log_end_offset and not self._unsynced_files:
+        if self._epoch_file.is_behind:
+            self._epoch_file.save(self.epochs)
+        if self._flush_state.is_flushed(self.log_end_offset):
             return None
-        paths = [path for segment in self._segments.from_offset(self.recovery_point) for path in segment.paths()]
-        paths += (*self._unsynced_files, self.directory)
-        return FlushWork(self.log_directory.disk, tuple(paths), self.log_end_offset)
+        unflushed = self._segments.from_offset(self.recovery_point)
+        return self._flush_state.work((path for each in unflushed for path in each.paths()), self.log_end_offset)
 
     def sync_with_records(self, name: str) -> None:
         """The file of this name in the log's directory was written: the next flush brings it to the medium too."""
-        self._unsynced_files.add(self._file(name))
+        self._flush_state.note(self._file(name))
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Were records left unflushed for longer than flush.ms?"""
-        if self.recovery_point >= self.log_end_offset:
-            self._unflushed_since_ms = None
-        elif self._unflushed_since_ms is None:
-            self._unflushed_since_ms = now_ms
-        return self._unflushed_since_ms is not None and now_ms - self._unflushed_since_ms >= self.config.flush_ms
+        return self._flush_state.is_due(self.log_end_offset, now_ms, self.config.flush_ms)
 
     def flushed(self, work: FlushWork) -> None:
         """`work` ran without an error."""
-        self._unflushed_since_ms = None
-        self._unsynced_files.difference_update(work.paths)
-        self.recovery_point = max(self.recovery_point, min(work.up_to, self.log_end_offset))
+        self._flush_state.done(work, self.log_end_offset)
 
     @uses_disk
     def flush(self) -> None:
@@ -576,7 +473,7 @@ class PartitionLog:
         self._segments.active.seal()
         self._snapshots.take(self.producers)
         if self._snapshots.latest_path is not None and self.recovery_point < self.log_end_offset:
-            self._unsynced_files.add(self._snapshots.latest_path)
+            self._flush_state.note(self._snapshots.latest_path)
         self.flush()
         self.release_files()
 
@@ -591,7 +488,7 @@ class PartitionLog:
         """Take over what is known of the same records in another directory: epochs, producers, the high watermark."""
         ensure(other.log_end_offset == self.log_end_offset, f"{other} has other records than {self}")
         self.epochs, self.producers = other.epochs, other.producers
-        self._save_epochs()
+        self._epoch_file.save(self.epochs)
         self.set_high_watermark(other.high_watermark)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:

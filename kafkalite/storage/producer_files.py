@@ -122,8 +122,7 @@ def restore_producers(
 
 
 def _apply(state: ProducerState, segment: Segment, header: BatchHeader) -> AbortedTransaction | None:
-    if not header.is_control:
-        state.update(header)
-        return None
-    marker = read_marker(segment.read(header.position, header.size), header._replace(position=0))
-    return state.complete(header, marker) if marker is not None else None
+    marker = None
+    if header.is_control:
+        marker = read_marker(segment.read(header.position, header.size), header._replace(position=0))
+    return state.apply(header, marker)

@@ -182,6 +182,13 @@ class ProducerState:
 
     # Changes
 
+    def apply(self, header: BatchHeader, marker: Marker | None) -> AbortedTransaction | None:
+        """A batch with a producer id lies in the log now; `marker` is that of a control batch. Returns as `complete` does."""
+        if header.is_control:
+            return self.complete(header, marker) if marker is not None else None
+        self.update(header)
+        return None
+
     def update(self, header: BatchHeader) -> None:
         """A batch of data with a producer id lies in the log now."""
         producer = self._entered(header)

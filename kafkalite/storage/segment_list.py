@@ -89,12 +89,19 @@ class SegmentList:
         self.replace_all(self._segments[count:])
         return gone
 
-    def drop_behind(self, offset: int) -> list[Segment]:
-        """Take out the segments behind the one that holds `offset`."""
+    def truncate_to(self, offset: int) -> int:
+        """Remove the batch that holds `offset` and all behind it, with their files; returns where the segments end now. Raises OSError."""
         kept = self._number_of(offset) + 1
         gone = self._segments[kept:]
         self.replace_all(self._segments[:kept])
-        return gone
+        for segment in reversed(gone):
+            segment.remove()
+        return self.active.truncate_to(offset)
+
+    def remove_files(self) -> None:
+        """Remove the files of all segments, the last one first: a stop in between leaves a log that is shorter. Raises OSError."""
+        for segment in reversed(self._segments):
+            segment.remove()
 
     def is_sealed_run(self, segments: Sequence[Segment]) -> bool:
         """Do these segments lie in the list one behind the other, none of them the active one?"""

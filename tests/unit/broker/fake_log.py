@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from kafkalite.broker.action_queue import ActionQueue
 from kafkalite.broker.partition import Assignment, Partition
 from kafkalite.config.topic import TopicConfig
-from kafkalite.storage.partition_log import AppendResult, LogRead
+from kafkalite.storage.append_checks import AppendResult
+from kafkalite.storage.log_read import LogRead
 from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import BrokerId, Buffer, TopicPartition
 

@@ -484,6 +484,21 @@ def test_a_full_disk_takes_back_an_aborted_transaction(tmp_path):
     check_files(log)
 
 
+def test_a_failed_append_leaves_no_epoch_behind_the_log_end(tmp_path):
+    """A follower that asked where epoch 1 ends would be told of records that there are not."""
+    leader = new_log(tmp_path / "leader")
+    for epoch in (1, 1, 2, 3):
+        append(leader, epoch=epoch)
+    disk = FailingDisk()
+    follower = new_log(tmp_path / "follower", disk=disk)
+    disk.room = 0
+    assert refusal(follower.append_as_follower, all_bytes(leader), now_ms=NOW_MS) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert follower.epochs.entries() == [] and follower.end_offset_for_epoch(2) == (-1, -1)
+    disk.room = None
+    follower.append_as_follower(all_bytes(leader), now_ms=NOW_MS)
+    assert follower.epochs.entries() == leader.epochs.entries() == [(1, 0), (2, 2), (3, 3)]
+
+
 def test_an_error_of_the_medium_takes_the_directory_offline(tmp_path):
     disk = FailingDisk()
     log = new_log(tmp_path, disk=disk)
