@@ -6,11 +6,11 @@ must wait for a change (topic creation, deletion, elections) use `wait_until`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkalite.change_signal import ChangeSignal
 from kafkalite.protocol.adapters import security_protocol_name
 from kafkalite.types import NO_BROKER, NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
@@ -54,7 +54,7 @@ class MetadataCache:
         self.brokers: dict[BrokerId, Broker] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self._names: dict[bytes, str] = {}
-        self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
+        self._changes = ChangeSignal()
         self.version = 0
         """Grows with every change, so that answers made from the cache can be kept until it does."""
 
@@ -82,7 +82,7 @@ class MetadataCache:
         removed: list[TopicPartition] = []
         for state in request.topic_states:
             self._apply_topic(state, removed)
-        self._wake()
+        self._changes.changed()
         return removed
 
     def _apply_topic(self, state: Any, removed: list[TopicPartition]) -> None:
@@ -121,26 +121,7 @@ class MetadataCache:
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """True as soon as `condition()` holds after some change, False when it does not in time."""
-        if condition():
-            return True
-        if timeout_s <= 0:
-            return False
-        waiter = (condition, asyncio.get_running_loop().create_future())
-        self._waiters.add(waiter)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await waiter[1]
-            return True
-        except TimeoutError:
-            return False
-        finally:
-            self._waiters.discard(waiter)
-
-    def _wake(self) -> None:
-        for waiter in tuple(self._waiters):
-            condition, future = waiter
-            if not future.done() and condition():
-                future.set_result(None)
+        return await self._changes.wait_until(condition, timeout_s)
 
 
 def _broker(live: Any) -> Broker:

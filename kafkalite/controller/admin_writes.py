@@ -11,16 +11,15 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kafkalite.config.broker import LiveConfig
 from kafkalite.config.dynamic import BrokerSources, describe_topic
+from kafkalite.controller.requests import CreatedTopic, NewPartitions, NewTopic, TopicReference
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.topic_rules import Racks, TopicNames, TopicPlan, plan_partitions, plan_topic
 from kafkalite.controller.topic_znodes import random_topic_id
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol import messages
 from kafkalite.types import NO_TOPIC_ID, topic_id_to_text
 from zk import paths
 from zk.store import BadVersionError, NodeExistsError, NoNodeError, Store
@@ -43,32 +42,30 @@ class AdminWrites:
 
     # -- create
 
-    async def create_topics(self, request: Any, brokers: Racks) -> messages.create_topics_response.CreateTopicsResponse:
-        """CreateTopicsResponse; the topics are in ZooKeeper, their leaders not yet elected.
+    async def create_topics(
+        self, topics: Sequence[NewTopic], brokers: Racks, *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic | KafkaError]:
+        """The outcome by name; the topics are in ZooKeeper, their leaders not yet elected. `brokers` are the live ones.
 
-        `brokers` are the live ones. Errors of single topics are in the response, messages as Kafka's.
+        Messages of errors are Kafka's.
         """
         names = await self._topic_names()
-        repeated = _repeated(topic.name for topic in request.topics)
-        requested = {topic.name: topic for topic in request.topics}.values()
+        repeated = _repeated(topic.name for topic in topics)
+        requested = {topic.name: topic for topic in topics}
 
-        async def create(topic: Any) -> Any:
+        async def create(topic: NewTopic) -> CreatedTopic | KafkaError:
             try:
                 if topic.name in repeated:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
                 plan = plan_topic(topic, brokers, self.config.current, self._rng)
                 names.check_free(plan.name)
                 async with self._slots:
-                    topic_id = NO_TOPIC_ID if request.validate_only else await self._write_topic(plan)
+                    return self._created(plan, NO_TOPIC_ID if validate_only else await self._write_topic(plan))
             except KafkaError as problem:
-                return messages.create_topics_response.CreatableTopicResult(
-                    name=topic.name, error_code=int(problem.code), error_message=str(problem)
-                )
-            return self._created(plan, topic_id)
+                return problem
 
-        return messages.create_topics_response.CreateTopicsResponse(
-            topics=list(await asyncio.gather(*map(create, requested)))
-        )
+        outcomes = await asyncio.gather(*map(create, requested.values()))
+        return dict(zip(requested, outcomes, strict=True))
 
     async def _topic_names(self) -> TopicNames:
         existing, marked = await asyncio.gather(self._children(paths.TOPICS), self._children(paths.DELETE_TOPICS))
@@ -98,59 +95,42 @@ class AdminWrites:
         except NodeExistsError:
             await self._store.write(path, data)
 
-    def _created(self, plan: TopicPlan, topic_id: bytes) -> Any:
-        shape = messages.create_topics_response
-        return shape.CreatableTopicResult(
-            name=plan.name,
-            topic_id=topic_id,
-            num_partitions=len(plan.replicas),
-            replication_factor=plan.replication_factor,
-            configs=[
-                shape.CreatableTopicConfigs(
-                    name=entry.name,
-                    value=entry.value,
-                    read_only=entry.read_only,
-                    config_source=int(entry.source),
-                    is_sensitive=entry.sensitive,
-                )
-                for entry in describe_topic(BrokerSources(static=self.config.current.originals), plan.overrides)
-            ],
-        )
+    def _created(self, plan: TopicPlan, topic_id: bytes) -> CreatedTopic:
+        configs = describe_topic(BrokerSources(static=self.config.current.originals), plan.overrides)
+        return CreatedTopic(topic_id, len(plan.replicas), plan.replication_factor, tuple(configs))
 
     # -- more partitions
 
     async def create_partitions(
-        self, request: Any, brokers: Racks
-    ) -> messages.create_partitions_response.CreatePartitionsResponse:
-        """CreatePartitionsResponse; likewise."""
-        repeated = _repeated(topic.name for topic in request.topics)
+        self, topics: Sequence[NewPartitions], brokers: Racks, *, validate_only: bool = False
+    ) -> dict[str, KafkaError | None]:
+        """Why a topic was not enlarged, by name; likewise."""
+        repeated = _repeated(topic.name for topic in topics)
         marked = frozenset(await self._children(paths.DELETE_TOPICS))
-        shape = messages.create_partitions_response
+        requested = {topic.name: topic for topic in topics}
 
-        async def enlarge(topic: Any) -> Any:
+        async def enlarge(topic: NewPartitions) -> KafkaError | None:
             try:
                 if topic.name in repeated:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
                 if topic.name in marked:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
                 async with self._slots:
-                    await self._enlarge(topic, brokers, validate_only=request.validate_only)
+                    await self._enlarge(topic, brokers, validate_only=validate_only)
             except KafkaError as problem:
-                return shape.CreatePartitionsTopicResult(
-                    name=topic.name, error_code=int(problem.code), error_message=str(problem)
-                )
-            return shape.CreatePartitionsTopicResult(name=topic.name)
+                return problem
+            return None
 
-        requested = {topic.name: topic for topic in request.topics}.values()
-        return shape.CreatePartitionsResponse(results=list(await asyncio.gather(*map(enlarge, requested))))
+        outcomes = await asyncio.gather(*map(enlarge, requested.values()))
+        return dict(zip(requested, outcomes, strict=True))
 
-    async def _enlarge(self, topic: Any, brokers: Racks, *, validate_only: bool) -> None:
+    async def _enlarge(self, topic: NewPartitions, brokers: Racks, *, validate_only: bool) -> None:
         path = paths.topic(topic.name)
         while True:
             try:
                 data, stat = await self._store.read(path)
                 current = TopicAssignment.decode(data)
-                added = plan_partitions(topic.name, current, topic, brokers)
+                added = plan_partitions(topic, current, brokers)
                 if validate_only:
                     return
                 enlarged = TopicAssignment(
@@ -170,33 +150,32 @@ class AdminWrites:
     # -- delete
 
     async def delete_topics(
-        self, request: Any, name_of: Callable[[bytes], str | None]
-    ) -> messages.delete_topics_response.DeleteTopicsResponse:
-        """DeleteTopicsResponse; the topics are marked, and gone once the controller is done with them.
+        self, topics: Sequence[TopicReference], name_of: Callable[[bytes], str | None]
+    ) -> list[tuple[str | None, KafkaError | None]]:
+        """For each topic its name, None for an unknown id, and why it is not deleted; the others are marked.
 
-        `name_of` finds topics by id. TOPIC_DELETION_DISABLED is what versions below 3 call INVALID_REQUEST.
+        They are gone once the controller is done with them. `name_of` finds topics by id.
         """
-        wanted = [(topic.name, bytes(topic.topic_id)) for topic in request.topics]
-        return messages.delete_topics_response.DeleteTopicsResponse(
-            responses=list(await asyncio.gather(*(self._delete(name, topic_id, name_of) for name, topic_id in wanted)))
-        )
+        return await asyncio.gather(*(self._delete(topic, name_of) for topic in topics))
 
-    async def _delete(self, name: str | None, topic_id: bytes, name_of: Callable[[bytes], str | None]) -> Any:
-        result = messages.delete_topics_response.DeletableTopicResult(name=name, topic_id=topic_id)
+    async def _delete(
+        self, topic: TopicReference, name_of: Callable[[bytes], str | None]
+    ) -> tuple[str | None, KafkaError | None]:
+        name = topic.name
         try:
             if not self.config.current.delete_topic_enable:
                 raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-            if name is not None and topic_id != NO_TOPIC_ID:
+            if name is not None and topic.topic_id != NO_TOPIC_ID:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic name and topic id can not both be specified.")
-            known = name if name is not None else name_of(bytes(topic_id))
-            if known is None:
+            if name is None:
+                name = name_of(topic.topic_id)
+            if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            result.name = known
             async with self._slots:
-                await self._mark_for_deletion(known)
+                await self._mark_for_deletion(name)
         except KafkaError as problem:
-            result.error_code, result.error_message = int(problem.code), problem.message
-        return result
+            return name, problem
+        return name, None
 
     async def _mark_for_deletion(self, name: str) -> None:
         if await self._store.exists(paths.topic(name)) is None:
@@ -222,5 +201,5 @@ class AdminWrites:
             return False
 
 
-def _repeated(names: Any) -> Mapping[str, int]:
+def _repeated(names: Iterable[str]) -> Mapping[str, int]:
     return {name: count for name, count in Counter(names).items() if count > 1}

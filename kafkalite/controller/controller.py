@@ -18,6 +18,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kafkalite.change_signal import ChangeSignal
 from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller import events
@@ -76,6 +77,8 @@ class Controller(ControllerApi):
         self._last_epoch = 0
         self._no_election_before_s = 0.0
         self._timers: dict[type, asyncio.TimerHandle] = {}
+        self._changes = ChangeSignal()
+        """After each event, and at the end of a term."""
         self._stopped = False
 
     # -- life
@@ -126,6 +129,12 @@ class Controller(ControllerApi):
         """What the active controller knows, to look at between awaits; None when not active."""
         return None if self._tenure is None else self._tenure.cluster
 
+    async def wait_until_deleted(self, topic: str, timeout_s: float) -> bool:
+        """Until the controller is done with a topic, its znodes included; at once where this broker is not the controller."""
+        return await self._changes.wait_until(
+            lambda: self.cluster is None or topic not in self.cluster.topics, timeout_s
+        )
+
     def statistics(self) -> dict[str, Any]:
         """Figures for metrics: Kafka's gauges of the controller, the queue and the channels."""
         figures: dict[str, Any] = {
@@ -166,6 +175,7 @@ class Controller(ControllerApi):
         except (SessionExpiredError, StoreClosedError, TenureEnded):
             raise not_controller(event) from None
         finally:
+            self._changes.changed()
             if isinstance(event, events.AutoPreferredReplicaLeaderElection) and tenure is self._tenure:
                 self._later(self._settings.leader_imbalance_check_interval_seconds, event)
 
@@ -264,6 +274,7 @@ class Controller(ControllerApi):
             logger.info("broker %d resigns as controller of epoch %d", self.broker_id, self._tenure.seat.epoch)
             self._tenure.end()
             self._tenure = None
+        self._changes.changed()
 
     # -- what enqueues
 

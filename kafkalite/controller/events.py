@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from kafkalite.controller.requests import AlterPartition
 from kafkalite.types import BrokerId, TopicPartition
 
 # -- election; handled whether or not this broker is the active controller
@@ -144,10 +145,9 @@ class StopReplicaResponseReceived:
 
 @dataclass(frozen=True, slots=True)
 class AlterPartitionReceived:
-    """A leader wants another ISR; `request` is an AlterPartitionRequest sent in `version`."""
+    """A leader wants other ISRs."""
 
-    request: Any
-    version: int
+    request: AlterPartition
 
 
 @dataclass(frozen=True, slots=True)

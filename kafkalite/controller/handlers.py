@@ -41,9 +41,7 @@ HANDLERS: dict[type, Handler] = {
     ),
     events.LeaderAndIsrResponseReceived: responses.leader_and_isr,
     events.StopReplicaResponseReceived: responses.stop_replica,
-    events.AlterPartitionReceived: lambda cluster, event: isr_changes.alter_partition(
-        cluster, event.request, event.version
-    ),
+    events.AlterPartitionReceived: lambda cluster, event: isr_changes.alter_partition(cluster, event.request),
     events.ControlledShutdown: lambda cluster, event: controlled_shutdown.controlled_shutdown(
         cluster, event.broker_id, event.broker_epoch
     ),

@@ -9,10 +9,11 @@ import random
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.topic import TopicConfig
+from kafkalite.controller.requests import NOT_GIVEN, NewPartitions, NewTopic
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId
 from zk import placement
@@ -20,7 +21,6 @@ from zk.znodes import TopicAssignment
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 MAX_NAME_LENGTH = 249
-NOT_GIVEN = -1
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -41,17 +41,16 @@ class TopicPlan:
         return len(self.replicas[0])
 
 
-def plan_topic(topic: Any, brokers: Racks, config: BrokerConfig, rng: random.Random) -> TopicPlan:
-    """What a CreatableTopic asks for. KafkaError for a bad name, counts, assignment or settings."""
+def plan_topic(topic: NewTopic, brokers: Racks, config: BrokerConfig, rng: random.Random) -> TopicPlan:
+    """What is asked for, checked. KafkaError for a bad name, counts, assignment or settings."""
     check_name(topic.name)
     replicas: Mapping[int, tuple[BrokerId, ...]]
     overrides: dict[str, str] = {}
-    for entry in topic.configs:
-        if entry.value is None:
-            message = f"Null value not supported for topic configs: {entry.name}"
-            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
-        overrides[entry.name] = entry.value
-    counts_given = topic.num_partitions != NOT_GIVEN or topic.replication_factor != NOT_GIVEN
+    for name, value in topic.configs:
+        if value is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
+        overrides[name] = value
+    counts_given = topic.partition_count != NOT_GIVEN or topic.replication_factor != NOT_GIVEN
     if counts_given and topic.assignments:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -61,7 +60,7 @@ def plan_topic(topic: Any, brokers: Racks, config: BrokerConfig, rng: random.Ran
     if topic.assignments:
         replicas = _checked_manual(topic.assignments)
     else:
-        count = config.num_partitions if topic.num_partitions == NOT_GIVEN else topic.num_partitions
+        count = config.num_partitions if topic.partition_count == NOT_GIVEN else topic.partition_count
         factor = topic.replication_factor
         replicas = _placed(brokers, count, config.default_replication_factor if factor == NOT_GIVEN else factor, rng)
     TopicConfig.from_overrides(config.topic_defaults, overrides)
@@ -110,11 +109,11 @@ class TopicNames:
 
 
 def plan_partitions(
-    name: str, current: TopicAssignment, request: Any, brokers: Racks
+    request: NewPartitions, current: TopicAssignment, brokers: Racks
 ) -> dict[int, tuple[BrokerId, ...]]:
-    """Replicas of the partitions that a CreatePartitionsTopic adds. KafkaError."""
+    """Replicas of the partitions that are added to `current`. KafkaError."""
     if current.adding or current.removing:
-        message = f"A partition reassignment is in progress for the topic '{name}'."
+        message = f"A partition reassignment is in progress for the topic '{request.name}'."
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
     present = len(current.partitions)
     if request.count < present:
@@ -131,9 +130,7 @@ def plan_partitions(
             return placement.extend(current.partitions, list(brokers), request.count, racks=_racks(brokers))
         except placement.PlacementError as problem:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, str(problem)) from problem
-    return _checked_additions(
-        [tuple(a.broker_ids) for a in request.assignments], present, request.count, factor, brokers
-    )
+    return _checked_additions(request.assignments, present, request.count, factor, brokers)
 
 
 def _metric_name(name: str) -> str:
@@ -170,10 +167,10 @@ def _racks(brokers: Racks) -> dict[BrokerId, str]:
     return {broker: rack for broker, rack in brokers.items() if rack is not None}
 
 
-def _checked_manual(assignments: Sequence[Any]) -> dict[int, tuple[BrokerId, ...]]:
+def _checked_manual(assignments: Sequence[tuple[int, tuple[BrokerId, ...]]]) -> dict[int, tuple[BrokerId, ...]]:
     """Brokers that do not exist are taken, as Kafka does."""
     invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    replicas = {entry.partition_index: tuple(entry.broker_ids) for entry in sorted(assignments, key=_index)}
+    replicas = dict(sorted(assignments, key=itemgetter(0)))
     if list(replicas) != list(range(len(assignments))):
         raise KafkaError(invalid, "Partitions should be a consecutive 0-based integer sequence")
     if any(not brokers for brokers in replicas.values()):
@@ -213,10 +210,6 @@ def _checked_additions(
             f"have replication factors {[len(added[index]) for index in odd]}, respectively.",
         )
     return added
-
-
-def _index(entry: Any) -> int:
-    return int(entry.partition_index)
 
 
 def _shown(replicas: Mapping[int, Sequence[BrokerId]]) -> str:

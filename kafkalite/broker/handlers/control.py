@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.controller.cluster_state import Leadership
+from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from kafkalite.broker.dispatch import RequestContext
 
 _BY_TOPIC_ID_FROM = 5
+_ALTER_BY_TOPIC_ID_FROM = 2
+_RECOVERING = 1
+"""As leader recovery state."""
 
 
 async def leader_and_isr(
@@ -78,8 +83,51 @@ async def alter_partition(
     broker: Broker, request: messages.alter_partition_request.AlterPartitionRequest, context: RequestContext
 ) -> messages.alter_partition_response.AlterPartitionResponse:
     """A leader's ISR changes, written by the controller."""
-    if not broker.controller.is_active:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER)
-    reply: messages.alter_partition_response.AlterPartitionResponse
-    reply = await broker.controller.alter_partition(request, context.api_version)
-    return reply
+    m = messages.alter_partition_response
+    by_id = context.api_version >= _ALTER_BY_TOPIC_ID_FROM
+    references = [
+        TopicReference(topic_id=bytes(topic.topic_id)) if by_id else TopicReference(topic.topic_name)
+        for topic in request.topics
+    ]
+    proposals = tuple(
+        _proposal(reference, data)
+        for reference, topic in zip(references, request.topics, strict=True)
+        for data in topic.partitions
+    )
+    wanted = AlterPartition(request.broker_id, request.broker_epoch, proposals)
+    outcomes = iter(await broker.controller.alter_partition(wanted))
+    return m.AlterPartitionResponse(
+        topics=[
+            m.TopicData(
+                topic_name=topic.topic_name,
+                topic_id=topic.topic_id,
+                partitions=[_isr_outcome(data.partition_index, next(outcomes), by_id) for data in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _proposal(topic: TopicReference, data: messages.alter_partition_request.PartitionData) -> IsrProposal:
+    isr = tuple(member.broker_id for member in data.new_isr_with_epochs) or tuple(data.new_isr)
+    recovering = data.leader_recovery_state == _RECOVERING
+    return IsrProposal(topic, data.partition_index, data.leader_epoch, isr, recovering, data.partition_epoch)
+
+
+def _isr_outcome(
+    index: int, outcome: Leadership | KafkaError, by_id: bool
+) -> messages.alter_partition_response.PartitionData:
+    m = messages.alter_partition_response
+    if isinstance(outcome, KafkaError):
+        # INELIGIBLE_REPLICA came with version 2; before, a leader was told to try again.
+        is_too_new = outcome.code is ErrorCode.INELIGIBLE_REPLICA and not by_id
+        code = ErrorCode.OPERATION_NOT_ATTEMPTED if is_too_new else outcome.code
+        return m.PartitionData(partition_index=index, error_code=int(code))
+    return m.PartitionData(
+        partition_index=index,
+        leader_id=outcome.leader,
+        leader_epoch=outcome.leader_epoch,
+        isr=list(outcome.isr),
+        leader_recovery_state=int(outcome.recovering),
+        partition_epoch=outcome.partition_epoch,
+    )

@@ -6,34 +6,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
     from kafkalite.broker.dispatch import RequestContext
-    from kafkalite.protocol import messages
+
+T = TypeVar("T")
+
+_PREFERRED_ELECTION: Final = 0
+_UNCLEAN_ELECTION: Final = 1
 
 
 async def elect_leaders(
     broker: Broker, request: messages.elect_leaders_request.ElectLeadersRequest, context: RequestContext
 ) -> messages.elect_leaders_response.ElectLeadersResponse:
     """Elect, then wait until the elected leaders are known here or the request's timeout has passed."""
-    reply = await broker.controller.elect_leaders(request)
-    elected = [
-        TopicPartition(topic.topic, result.partition_id)
-        for topic in reply.replica_election_results
-        for result in topic.partition_result
-        if result.error_code == ErrorCode.NONE
-    ]
+    m = messages.elect_leaders_response
+    if request.election_type not in (_PREFERRED_ELECTION, _UNCLEAN_ELECTION):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown election type {request.election_type}")
+    partitions = None
+    if request.topic_partitions is not None:
+        partitions = tuple(
+            TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions
+        )
+    results = await broker.controller.elect_leaders(partitions, unclean=request.election_type == _UNCLEAN_ELECTION)
+    elected = [topic_partition for topic_partition, problem in results.items() if problem is None]
 
     def known() -> bool:
         return all((found := broker.metadata.partition(tp)) is not None and found.leader >= 0 for tp in elected)
 
     await broker.metadata.wait_until(known, request.timeout_ms / 1000)
-    return reply
+    return m.ElectLeadersResponse(
+        replica_election_results=[
+            m.ReplicaElectionResult(
+                topic=topic,
+                partition_result=[
+                    m.PartitionResult(partition_id=index, error_code=_code(problem), error_message=_message(problem))
+                    for index, problem in by_index.items()
+                ],
+            )
+            for topic, by_index in _by_topic(results).items()
+        ]
+    )
 
 
 async def alter_partition_reassignments(
@@ -42,7 +62,30 @@ async def alter_partition_reassignments(
     context: RequestContext,
 ) -> messages.alter_partition_reassignments_response.AlterPartitionReassignmentsResponse:
     """Begin, replace or cancel moves of replicas."""
-    return await broker.controller.alter_partition_reassignments(request)
+    m = messages.alter_partition_reassignments_response
+    results = await broker.controller.alter_partition_reassignments(
+        {
+            TopicPartition(topic.name, partition.partition_index): (
+                None if partition.replicas is None else tuple(partition.replicas)
+            )
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+    )
+    return m.AlterPartitionReassignmentsResponse(
+        responses=[
+            m.ReassignableTopicResponse(
+                name=topic,
+                partitions=[
+                    m.ReassignablePartitionResponse(
+                        partition_index=index, error_code=_code(problem), error_message=_message(problem)
+                    )
+                    for index, problem in by_index.items()
+                ],
+            )
+            for topic, by_index in _by_topic(results).items()
+        ]
+    )
 
 
 async def list_partition_reassignments(
@@ -50,5 +93,43 @@ async def list_partition_reassignments(
     request: messages.list_partition_reassignments_request.ListPartitionReassignmentsRequest,
     context: RequestContext,
 ) -> messages.list_partition_reassignments_response.ListPartitionReassignmentsResponse:
-    """The moves that are going on."""
-    return await broker.controller.list_partition_reassignments(request)
+    """The moves that are going on; partitions that do not move, or do not exist, are not in the answer."""
+    m = messages.list_partition_reassignments_response
+    partitions = None
+    if request.topics is not None:
+        partitions = tuple(
+            TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
+        )
+    moving = await broker.controller.list_partition_reassignments(partitions)
+    return m.ListPartitionReassignmentsResponse(
+        topics=[
+            m.OngoingTopicReassignment(
+                name=topic,
+                partitions=[
+                    m.OngoingPartitionReassignment(
+                        partition_index=index,
+                        replicas=list(assignment.replicas),
+                        adding_replicas=list(assignment.adding),
+                        removing_replicas=list(assignment.removing),
+                    )
+                    for index, assignment in by_index.items()
+                ],
+            )
+            for topic, by_index in _by_topic(moving).items()
+        ]
+    )
+
+
+def _by_topic(results: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
+    topics: dict[str, dict[int, T]] = {}
+    for partition, result in results.items():
+        topics.setdefault(partition.topic, {})[partition.partition] = result
+    return topics
+
+
+def _code(problem: KafkaError | None) -> int:
+    return int(ErrorCode.NONE if problem is None else problem.code)
+
+
+def _message(problem: KafkaError | None) -> str | None:
+    return None if problem is None else str(problem)

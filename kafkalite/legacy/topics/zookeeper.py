@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.legacy.cluster.zookeeper_store import live_brokers, read_config, with_store, write_config
 from kafkalite.legacy.command_line.entry import log
 from kafkalite.legacy.command_line.failures import ToolError, operation_error
@@ -59,38 +59,34 @@ def _writes(store: Store) -> AdminWrites:
     return AdminWrites(store, LiveConfig(config), random.Random())
 
 
-def _check(answer: Any) -> None:
-    if answer.error_code:
-        raise ToolError(answer.error_message, "org.apache.kafka.common.errors.ApiException")
+def _check(outcome: object) -> None:
+    if isinstance(outcome, KafkaError):
+        raise ToolError(str(outcome), "org.apache.kafka.common.errors.ApiException")
 
 
 async def _create(options: Options, store: Store) -> None:
-    from kafkalite.protocol import messages
+    from kafkalite.controller.requests import NOT_GIVEN, NewTopic
 
     name = options.value(tool.TOPIC)
     tool.warn_of_collisions(name)
     assignment = tool.replica_assignment(options)
     if not assignment:
         tool.check_counts(options)
-    m = messages.create_topics_request
-    topic = m.CreatableTopic(
-        name=name,
-        num_partitions=-1 if assignment else options.value(tool.PARTITIONS),
-        replication_factor=-1 if assignment else options.value(tool.REPLICATION_FACTOR),
-        assignments=[
-            m.CreatableReplicaAssignment(partition_index=number, broker_ids=brokers)
-            for number, brokers in assignment.items()
-        ],
-        configs=[m.CreatableTopicConfig(name=key, value=value) for key, value in tool.topic_configs(options).items()],
+    topic = NewTopic(
+        name,
+        NOT_GIVEN if assignment else options.value(tool.PARTITIONS),
+        NOT_GIVEN if assignment else options.value(tool.REPLICATION_FACTOR),
+        tuple((number, tuple(replicas)) for number, replicas in assignment.items()),
+        tuple(tool.topic_configs(options).items()),
     )
     brokers = await live_brokers(store)
     if options.has(tool.DISABLE_RACK_AWARE):
         brokers = dict.fromkeys(brokers)
-    response = await _writes(store).create_topics(m.CreateTopicsRequest(topics=[topic], timeout_ms=0), brokers)
-    (answer,) = response.topics
-    if answer.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and options.has(tool.IF_NOT_EXISTS):
+    outcome = (await _writes(store).create_topics([topic], brokers))[name]
+    exists = isinstance(outcome, KafkaError) and outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    if exists and options.has(tool.IF_NOT_EXISTS):
         return
-    _check(answer)
+    _check(outcome)
     print(f"Created topic {name}.")
 
 
@@ -113,7 +109,7 @@ async def _alter(options: Options, store: Store) -> None:
 
 
 async def _add_partitions(options: Options, store: Store, topic: str) -> None:
-    from kafkalite.protocol import messages
+    from kafkalite.controller.requests import NewPartitions
 
     if topic in INTERNAL_TOPICS:
         raise ToolError(f"The number of partitions for the internal topic {topic} cannot be changed.")
@@ -124,16 +120,9 @@ async def _add_partitions(options: Options, store: Store, topic: str) -> None:
     data, _ = await store.read(paths.topic(topic))
     present = len(TopicAssignment.decode(data).partitions)
     new = list(tool.replica_assignment(options).values())[present:]
-    m = messages.create_partitions_request
-    wanted = m.CreatePartitionsTopic(
-        name=topic,
-        count=options.value(tool.PARTITIONS),
-        assignments=[m.CreatePartitionsAssignment(broker_ids=each) for each in new] or None,
-    )
-    response = await _writes(store).create_partitions(
-        m.CreatePartitionsRequest(topics=[wanted], timeout_ms=0), await live_brokers(store)
-    )
-    _check(response.results[0])
+    assignments = tuple(tuple(each) for each in new) or None
+    wanted = NewPartitions(topic, options.value(tool.PARTITIONS), assignments)
+    _check((await _writes(store).create_partitions([wanted], await live_brokers(store)))[topic])
     print("Adding partitions succeeded!")
 
 

@@ -14,7 +14,10 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from kafkalite.config.broker import BrokerConfig, LiveConfig
+from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.controller import Controller
+from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import Endpoint, TopicPartition
@@ -328,24 +331,26 @@ class FakeCluster:
             return False
         return True
 
-    async def alter_partition(self, partition: str, leader: int, isr: Iterable[int], **changes: Any) -> Any:
-        """A leader's AlterPartition, from the state in ZooKeeper; the answer for the partition."""
+    async def alter_partition(
+        self, partition: str, leader: int, isr: Iterable[int], **changes: Any
+    ) -> Leadership | KafkaError:
+        """A leader's AlterPartition, from the state in ZooKeeper; the outcome for the partition."""
         name, _, index = partition.rpartition("-")
         state, version = await self.state_and_version(partition)
-        shape = messages.alter_partition_request
-        data = shape.PartitionData(
-            partition_index=int(index),
-            leader_epoch=changes.pop("leader_epoch", state.leader_epoch),
-            new_isr_with_epochs=[shape.BrokerState(broker_id=broker) for broker in isr],
-            leader_recovery_state=changes.pop("recovery", 0),
-            partition_epoch=changes.pop("partition_epoch", version),
+        proposal = IsrProposal(
+            TopicReference(topic_id=self.controller.cluster.topics[name].topic_id),  # type: ignore[union-attr]
+            int(index),
+            changes.pop("leader_epoch", state.leader_epoch),
+            tuple(isr),
+            changes.pop("recovering", False),
+            changes.pop("partition_epoch", version),
         )
-        topic_id = self.controller.cluster.topics[name].topic_id  # type: ignore[union-attr]
-        request = shape.AlterPartitionRequest(
-            broker_id=leader,
-            broker_epoch=changes.pop("broker_epoch", self.brokers[leader].epoch),
-            topics=[shape.TopicData(topic_id=topic_id, partitions=[data])],
-        )
-        answer = await self.controller.alter_partition(request, 3)
+        broker_epoch = changes.pop("broker_epoch", self.brokers[leader].epoch)
+        (outcome,) = await self.controller.alter_partition(AlterPartition(leader, broker_epoch, (proposal,)))
         await self.quiet()
-        return answer.topics[0].partitions[0]
+        return outcome
+
+
+def code_of(outcome: object) -> ErrorCode:
+    """Why something was refused, or NONE."""
+    return outcome.code if isinstance(outcome, KafkaError) else ErrorCode.NONE

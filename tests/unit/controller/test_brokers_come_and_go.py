@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
-from tests.unit.controller.fake_cluster import FakeCluster, run
+from tests.unit.controller.fake_cluster import FakeCluster, code_of, run
 from zk import paths
 
 
@@ -36,7 +37,7 @@ def test_death_and_return_of_a_leader() -> None:
         assert cluster.brokers[1].told("t-0") == [(2, 1, [2], False)]
         first = cluster.brokers[1].received[0]
         assert first.API.key == ApiKey.UPDATE_METADATA, "a broker knows the leaders before it is to follow them"
-        assert (await cluster.alter_partition("t-0", 2, [2, 1])).error_code == 0
+        assert code_of(await cluster.alter_partition("t-0", 2, [2, 1])) == ErrorCode.NONE
         assert await cluster.short_state("t-0") == (2, [2, 1], 1)
         await cluster.stop()
 

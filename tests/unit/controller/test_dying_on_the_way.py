@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kafkalite.errors import KafkaError
-from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
 from tests.unit.controller.fake_cluster import FakeCluster, run
 from zk import paths
 
@@ -46,20 +46,15 @@ def test_completing_a_reassignment(after_requests: int) -> None:
     async def scenario() -> None:
         cluster = await FakeCluster().start(1, 2, 3, 4)
         await cluster.create_topic("t", [2, 3])
-        shape = messages.alter_partition_reassignments_request
-        move = shape.ReassignablePartition(partition_index=0, replicas=[4, 3])
-        request = shape.AlterPartitionReassignmentsRequest(
-            topics=[shape.ReassignableTopic(name="t", partitions=[move])]
-        )
 
         async def reassign() -> None:
-            await cluster.controller.alter_partition_reassignments(request)
+            await cluster.controller.alter_partition_reassignments({TopicPartition("t", 0): (4, 3)})
             await cluster.quiet()
             await cluster.alter_partition("t-0", 2, [2, 3, 4])
 
         await _die_during(cluster, after_requests, reassign)
         if not (await cluster.topic("t")).adding and (await cluster.topic("t")).partitions[0] == (2, 3):
-            await cluster.controller.alter_partition_reassignments(request)  # it had not begun
+            await cluster.controller.alter_partition_reassignments({TopicPartition("t", 0): (4, 3)})  # it had not begun
             await cluster.quiet()
         leader = (await cluster.state("t-0")).leader
         if (await cluster.topic("t")).adding:

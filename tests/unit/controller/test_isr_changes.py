@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from kafkalite.controller.cluster_state import Leadership
+from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from tests.unit.controller.fake_cluster import FakeCluster, run
+from tests.unit.controller.fake_cluster import FakeCluster, code_of, run
 from zk import paths
 from zk.znodes import IsrChange, PartitionName
 
@@ -25,12 +26,14 @@ def test_a_shrink_and_an_expansion_keep_the_leader_epoch() -> None:
         cluster = await _cluster()
         told = [len(broker.requests(ApiKey.LEADER_AND_ISR)) for broker in cluster.brokers.values()]
         answer = await cluster.alter_partition("t-0", 1, [1, 2])
-        assert (answer.error_code, answer.leader_id, answer.isr, answer.partition_epoch) == (0, 1, [1, 2], 1)
+        assert isinstance(answer, Leadership)
+        assert (answer.leader, answer.isr, answer.partition_epoch) == (1, (1, 2), 1)
         assert await cluster.short_state("t-0") == (1, [1, 2], 0)
         for broker in cluster.brokers.values():
             assert broker.metadata_of("t-0")[-1].isr == [1, 2]
         answer = await cluster.alter_partition("t-0", 1, [1, 2, 3])
-        assert (answer.error_code, answer.partition_epoch) == (0, 2)
+        assert isinstance(answer, Leadership)
+        assert answer.partition_epoch == 2
         assert told == [len(broker.requests(ApiKey.LEADER_AND_ISR)) for broker in cluster.brokers.values()]
         await cluster.stop()
 
@@ -45,15 +48,15 @@ def test_a_shrink_and_an_expansion_keep_the_leader_epoch() -> None:
         ([1, 2], {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
         ([3, 2, 1], {"partition_epoch": -1}, ErrorCode.NONE),
         ([1, 2], {"partition_epoch": -1}, ErrorCode.INVALID_UPDATE_VERSION),
-        ([1, 2], {"recovery": 1}, ErrorCode.INVALID_REQUEST),
-        ([1], {"recovery": 1}, ErrorCode.INVALID_REQUEST),
+        ([1, 2], {"recovering": True}, ErrorCode.INVALID_REQUEST),
+        ([1], {"recovering": True}, ErrorCode.INVALID_REQUEST),
         ([1, 9], {}, ErrorCode.INELIGIBLE_REPLICA),
     ],
 )
 def test_refusals_of_a_partition(isr: list[int], changes: dict[str, Any], code: ErrorCode) -> None:
     async def scenario() -> None:
         cluster = await _cluster()
-        assert (await cluster.alter_partition("t-0", 1, isr, **changes)).error_code == code
+        assert code_of(await cluster.alter_partition("t-0", 1, isr, **changes)) == code
         assert await cluster.short_state("t-0") == (1, [1, 2, 3], 0)
         await cluster.stop()
 
@@ -67,16 +70,16 @@ def test_refusals_of_a_request_and_unknown_topics() -> None:
             await cluster.alter_partition("t-0", 1, [1, 2], broker_epoch=cluster.brokers[1].epoch + 1)
         assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
         with pytest.raises(KafkaError) as refused:
-            await cluster.members[2].controller.alter_partition(None, 3)
+            await cluster.members[2].controller.alter_partition(AlterPartition(2, 0, ()))
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
-        shape = messages.alter_partition_request
-        data = shape.PartitionData(partition_index=0, new_isr=[1])
-        unknown = shape.TopicData(topic_name="ghost", topic_id=b"x" * 16, partitions=[data])
-        request = shape.AlterPartitionRequest(broker_id=1, broker_epoch=cluster.brokers[1].epoch, topics=[unknown])
-        by_id = await cluster.controller.alter_partition(request, 3)
-        assert by_id.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-        by_name = await cluster.controller.alter_partition(request, 1)
-        assert by_name.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        references = (TopicReference(topic_id=b"x" * 16), TopicReference(), TopicReference("ghost"))
+        proposals = tuple(IsrProposal(each, 0, 0, (1,), False, 0) for each in references)
+        request = AlterPartition(1, cluster.brokers[1].epoch, proposals)
+        assert [code_of(outcome) for outcome in await cluster.controller.alter_partition(request)] == [
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
         await cluster.stop()
 
     run(scenario())
@@ -88,7 +91,7 @@ def test_a_state_changed_behind_the_controllers_back() -> None:
         state, version = await cluster.state_and_version("t-0")
         await cluster.tool.write(paths.partition_state("t", 0), state.encode(), version)
         answer = await cluster.alter_partition("t-0", 1, [1, 2], partition_epoch=version)
-        assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+        assert code_of(answer) == ErrorCode.INVALID_UPDATE_VERSION
         await cluster.stop()
 
     run(scenario())
@@ -99,7 +102,7 @@ def test_a_replica_that_is_shutting_down_may_not_join() -> None:
         cluster = await _cluster()
         await cluster.alter_partition("t-0", 1, [1, 2])
         await cluster.controller.controlled_shutdown(3, cluster.brokers[3].epoch)
-        assert (await cluster.alter_partition("t-0", 1, [1, 2, 3])).error_code == ErrorCode.INELIGIBLE_REPLICA
+        assert code_of(await cluster.alter_partition("t-0", 1, [1, 2, 3])) == ErrorCode.INELIGIBLE_REPLICA
         await cluster.stop()
 
     run(scenario())

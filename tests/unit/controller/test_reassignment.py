@@ -8,8 +8,8 @@ import pytest
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.errors import ErrorCode
-from kafkalite.protocol import messages
-from tests.unit.controller.fake_cluster import FakeCluster, run
+from kafkalite.types import TopicPartition
+from tests.unit.controller.fake_cluster import FakeCluster, code_of, run
 from zk import paths
 from zk.znodes import PartitionName, ReassignPartitions
 
@@ -28,27 +28,18 @@ def test_arithmetic_of_kip_455(before: ReplicaAssignment, target: tuple[int, ...
 
 
 async def _reassign(cluster: FakeCluster, name: str, **targets: list[int] | None) -> dict[int, int]:
-    shape = messages.alter_partition_reassignments_request
-    partitions = [
-        shape.ReassignablePartition(partition_index=int(index[1:]), replicas=replicas)
+    wanted = {
+        TopicPartition(name, int(index[1:])): None if replicas is None else tuple(replicas)
         for index, replicas in targets.items()
-    ]
-    request = shape.AlterPartitionReassignmentsRequest(
-        topics=[shape.ReassignableTopic(name=name, partitions=partitions)]
-    )
-    answer = await cluster.controller.alter_partition_reassignments(request)
+    }
+    results = await cluster.controller.alter_partition_reassignments(wanted)
     await cluster.quiet()
-    return {p.partition_index: p.error_code for topic in answer.responses for p in topic.partitions}
+    return {partition.partition: code_of(problem) for partition, problem in results.items()}
 
 
 async def _listed(cluster: FakeCluster) -> dict[tuple[str, int], tuple[list[int], list[int], list[int]]]:
-    request = messages.list_partition_reassignments_request.ListPartitionReassignmentsRequest(topics=None)
-    answer = await cluster.controller.list_partition_reassignments(request)
-    return {
-        (topic.name, p.partition_index): (p.replicas, p.adding_replicas, p.removing_replicas)
-        for topic in answer.topics
-        for p in topic.partitions
-    }
+    moving = await cluster.controller.list_partition_reassignments(None)
+    return {tuple(p): (list(a.replicas), list(a.adding), list(a.removing)) for p, a in moving.items()}
 
 
 def test_a_partition_moves_to_other_brokers() -> None:

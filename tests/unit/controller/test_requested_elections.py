@@ -8,29 +8,19 @@ from typing import Any
 import pytest
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
-from tests.unit.controller.fake_cluster import FakeCluster, run
+from tests.unit.controller.fake_cluster import FakeCluster, code_of, run
 from zk import paths
 from zk.znodes import ConfigEntity, PartitionName, PreferredElection
 
-PREFERRED, UNCLEAN = 0, 1
+PREFERRED, UNCLEAN = False, True
 
 
-async def _elect(cluster: FakeCluster, kind: int, *partitions: str) -> dict[str, int]:
-    shape = messages.elect_leaders_request
-    wanted = [
-        shape.TopicPartitions(topic=name.rpartition("-")[0], partitions=[int(name.rpartition("-")[2])])
-        for name in partitions
-    ]
-    request = shape.ElectLeadersRequest(election_type=kind, topic_partitions=wanted or None)
-    answer = await cluster.controller.elect_leaders(request)
+async def _elect(cluster: FakeCluster, unclean: bool, *partitions: str) -> dict[str, int]:
+    wanted = tuple(TopicPartition(name.rpartition("-")[0], int(name.rpartition("-")[2])) for name in partitions)
+    results = await cluster.controller.elect_leaders(wanted or None, unclean=unclean)
     await cluster.quiet()
-    return {
-        f"{topic.topic}-{result.partition_id}": result.error_code
-        for topic in answer.replica_election_results
-        for result in topic.partition_result
-    }
+    return {str(partition): code_of(problem) for partition, problem in results.items()}
 
 
 async def _moved_away_from_one(**config: Any) -> FakeCluster:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalite.protocol import messages
+from kafkalite.controller.requests import NewTopic
 from tests.unit.controller.fake_cluster import FakeCluster, run
 
 PARTITIONS = 2000
@@ -12,9 +12,7 @@ PARTITIONS = 2000
 
 async def _big_cluster() -> FakeCluster:
     cluster = await FakeCluster().start(1, 2, 3, 4)
-    shape = messages.create_topics_request
-    topic = shape.CreatableTopic(name="big", num_partitions=PARTITIONS, replication_factor=3)
-    await cluster.controller.create_topics(shape.CreateTopicsRequest(topics=[topic]))
+    await cluster.controller.create_topics([NewTopic("big", PARTITIONS, 3)])
     await cluster.until(lambda: len(cluster.brokers[4].leaders) == PARTITIONS)
     return cluster
 

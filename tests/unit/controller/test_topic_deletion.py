@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from kafkalite.types import TopicPartition
 from tests.unit.controller.fake_cluster import FakeCluster, run
 from zk import paths
@@ -118,6 +120,28 @@ def test_partitions_added_to_a_topic_that_is_being_deleted_are_taken_back() -> N
         await cluster.tool.write(paths.topic("t"), grown.encode())
         await cluster.quiet()
         assert (await cluster.topic("t")).partitions == before.partitions
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_who_waits_for_a_deletion_hears_of_it_at_once_and_at_the_end_of_a_term() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        controller = cluster.controller
+        assert await controller.wait_until_deleted("never-made", 0)
+        for name in ("t", "stuck"):
+            await cluster.create_topic(name, [1, 2])
+        waiting = asyncio.ensure_future(controller.wait_until_deleted("t", 5))
+        await cluster.delete_topic("t")
+        assert waiting.done() and await waiting
+        cluster.brokers[2].unreachable = True
+        await cluster.delete_topic("stuck")
+        assert not await controller.wait_until_deleted("stuck", 0.5)
+        waiting = asyncio.ensure_future(controller.wait_until_deleted("stuck", 5))
+        await cluster.quiet()
+        await controller.stop()
+        assert await waiting, "whoever governs next does the rest"
         await cluster.stop()
 
     run(scenario())

@@ -7,39 +7,30 @@ from typing import Any
 
 import pytest
 
+from kafkalite.controller.requests import NewPartitions, NewTopic, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol import messages
-from tests.unit.controller.fake_cluster import FakeCluster, run
+from kafkalite.types import NO_TOPIC_ID
+from tests.unit.controller.fake_cluster import FakeCluster, code_of, run
 from zk import paths
 
 
-def _topic(name: str = "t", partitions: int = -1, factor: int = -1, **more: Any) -> Any:
-    shape = messages.create_topics_request
-    return shape.CreatableTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=factor,
-        assignments=[
-            shape.CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
-            for index, brokers in more.get("assignments", {}).items()
-        ],
-        configs=[shape.CreatableTopicConfig(name=key, value=value) for key, value in more.get("configs", {}).items()],
-    )
+def _topic(name: str = "t", partitions: int = -1, factor: int = -1, **more: Any) -> NewTopic:
+    assignments = tuple((index, tuple(brokers)) for index, brokers in more.get("assignments", {}).items())
+    return NewTopic(name, partitions, factor, assignments, tuple(more.get("configs", {}).items()))
 
 
-async def _create(cluster: FakeCluster, *topics: Any, validate_only: bool = False) -> list[Any]:
-    request = messages.create_topics_request.CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
-    answer = await cluster.controller.create_topics(request)
+async def _create(cluster: FakeCluster, *topics: NewTopic, validate_only: bool = False) -> dict[str, Any]:
+    outcomes = await cluster.controller.create_topics(topics, validate_only=validate_only)
     await cluster.quiet()
-    return list(answer.topics)
+    return outcomes
 
 
 def test_a_topic_with_defaults() -> None:
     async def scenario() -> None:
         cluster = await FakeCluster(num_partitions=4, default_replication_factor=2).start(1, 2, 3)
-        (result,) = await _create(cluster, _topic(configs={"retention.ms": "1000"}))
-        assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 2)
-        shown = {entry.name: (entry.value, entry.config_source) for entry in result.configs}
+        (result,) = (await _create(cluster, _topic(configs={"retention.ms": "1000"}))).values()
+        assert (result.partition_count, result.replication_factor) == (4, 2)
+        shown = {entry.name: (entry.value, entry.source) for entry in result.configs}
         assert shown["retention.ms"] == ("1000", 1)
         assert shown["segment.bytes"] == ("1073741824", 5)
         topic = await cluster.topic("t")
@@ -83,9 +74,9 @@ def test_refused_topics(topic: Any, code: ErrorCode, message: str) -> None:
         cluster = await FakeCluster().start(1, 2)
         await cluster.create_topic("there", [1])
         await cluster.create_topic("dotted.name", [1])
-        (result,) = await _create(cluster, topic)
-        assert result.error_code == code, result.error_message
-        assert message in result.error_message
+        (result,) = (await _create(cluster, topic)).values()
+        assert code_of(result) == code, result
+        assert message in str(result)
         assert not await cluster.has(paths.topic_config("t"))
         await cluster.stop()
 
@@ -95,10 +86,9 @@ def test_refused_topics(topic: Any, code: ErrorCode, message: str) -> None:
 def test_one_bad_topic_does_not_hurt_the_others_and_repeated_ones_are_refused() -> None:
     async def scenario() -> None:
         cluster = await FakeCluster().start(1)
-        results = await _create(cluster, _topic("good"), _topic("bad!"), _topic("twice"), _topic("twice"))
-        codes = {result.name: result.error_code for result in results}
-        assert codes == {
-            "good": 0,
+        outcomes = await _create(cluster, _topic("good"), _topic("bad!"), _topic("twice"), _topic("twice"))
+        assert {name: code_of(outcome) for name, outcome in outcomes.items()} == {
+            "good": ErrorCode.NONE,
             "bad!": ErrorCode.INVALID_TOPIC_EXCEPTION,
             "twice": ErrorCode.INVALID_REQUEST,
         }
@@ -110,8 +100,8 @@ def test_one_bad_topic_does_not_hurt_the_others_and_repeated_ones_are_refused() 
 def test_validation_only_writes_nothing() -> None:
     async def scenario() -> None:
         cluster = await FakeCluster().start(1)
-        (result,) = await _create(cluster, _topic(partitions=3), validate_only=True)
-        assert (result.error_code, result.num_partitions) == (0, 3)
+        (result,) = (await _create(cluster, _topic(partitions=3), validate_only=True)).values()
+        assert (result.topic_id, result.partition_count) == (NO_TOPIC_ID, 3)
         assert not await cluster.has(paths.topic("t"))
         await cluster.stop()
 
@@ -121,8 +111,8 @@ def test_validation_only_writes_nothing() -> None:
 def test_a_manual_assignment_with_a_dead_broker() -> None:
     async def scenario() -> None:
         cluster = await FakeCluster().start(1, 2)
-        (result,) = await _create(cluster, _topic(assignments={0: [9, 2], 1: [9, 8]}))
-        assert result.error_code == 0
+        (result,) = (await _create(cluster, _topic(assignments={0: [9, 2], 1: [9, 8]}))).values()
+        assert code_of(result) == ErrorCode.NONE
         assert await cluster.short_state("t-0") == (2, [2], 0)
         assert not await cluster.has(paths.partition_state("t", 1))
         await cluster.start(9)
@@ -138,20 +128,18 @@ def test_a_topic_that_is_being_deleted_cannot_be_created() -> None:
         cluster.brokers[1].unreachable = True
         await cluster.create_topic("u", [1])
         await cluster.delete_topic("u")
-        (result,) = await _create(cluster, _topic("u"))
-        assert result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        (result,) = (await _create(cluster, _topic("u"))).values()
+        assert code_of(result) == ErrorCode.TOPIC_ALREADY_EXISTS
         await cluster.stop()
 
     run(scenario())
 
 
 async def _enlarge(cluster: FakeCluster, name: str, count: int, assignments: list[list[int]] | None = None) -> int:
-    shape = messages.create_partitions_request
-    given = None if assignments is None else [shape.CreatePartitionsAssignment(broker_ids=a) for a in assignments]
-    topic = shape.CreatePartitionsTopic(name=name, count=count, assignments=given)
-    answer = await cluster.controller.create_partitions(shape.CreatePartitionsRequest(topics=[topic]))
+    given = None if assignments is None else tuple(map(tuple, assignments))
+    outcomes = await cluster.controller.create_partitions([NewPartitions(name, count, given)])
     await cluster.quiet()
-    return int(answer.results[0].error_code)
+    return code_of(outcomes[name])
 
 
 def test_partitions_are_added() -> None:
@@ -179,13 +167,10 @@ def test_partitions_are_added() -> None:
 
 
 async def _delete(cluster: FakeCluster, *topics: Any) -> dict[str | None, int]:
-    shape = messages.delete_topics_request
-    states = [
-        shape.DeleteTopicState(name=t) if isinstance(t, str) else shape.DeleteTopicState(topic_id=t) for t in topics
-    ]
-    answer = await cluster.controller.delete_topics(shape.DeleteTopicsRequest(topics=states))
+    wanted = [TopicReference(t) if isinstance(t, str) else TopicReference(topic_id=t) for t in topics]
+    outcomes = await cluster.controller.delete_topics(wanted)
     await cluster.quiet()
-    return {result.name: result.error_code for result in answer.responses}
+    return {name: code_of(problem) for name, problem in outcomes}
 
 
 def test_topics_are_deleted_by_name_and_by_id() -> None:
@@ -222,7 +207,7 @@ def test_only_the_active_controller_answers() -> None:
         other = cluster.members[2].controller
         assert (other.is_active, other.active_controller_id) == (False, 1)
         with pytest.raises(KafkaError) as refused:
-            await other.create_topics(messages.create_topics_request.CreateTopicsRequest(topics=[_topic()]))
+            await other.create_topics([_topic()])
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
         await cluster.stop()
 

@@ -1,0 +1,75 @@
+"""What clients and brokers ask of the controller about topics and ISRs, and what it answers, as data.
+
+Handlers make the one out of request messages and shape the other into responses. What one item of a request could not be granted is a
+KafkaError in its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kafkalite.config.dynamic import ConfigEntry
+from kafkalite.types import NO_TOPIC_ID, BrokerId
+
+NOT_GIVEN: Final = -1
+"""As a count: the default of the cluster (KIP-464)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created: counts, or the replicas of each partition by index, as they were given (an index may be there twice)."""
+
+    name: str
+    partition_count: int = NOT_GIVEN
+    replication_factor: int = NOT_GIVEN
+    assignments: tuple[tuple[int, tuple[BrokerId, ...]], ...] = ()
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A topic that is in ZooKeeper now, or that could be; then it has no id."""
+
+    topic_id: bytes
+    partition_count: int
+    replication_factor: int
+    configs: tuple[ConfigEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """A topic shall have `count` partitions; `assignments` are the replicas of those that are added, None to have them chosen."""
+
+    name: str
+    count: int
+    assignments: tuple[tuple[BrokerId, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReference:
+    """A topic by name or by id; one of them."""
+
+    name: str | None = None
+    topic_id: bytes = NO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class IsrProposal:
+    """The ISR that a leader wants for one partition, conditional on the epochs (KIP-497)."""
+
+    topic: TopicReference
+    partition: int
+    leader_epoch: int
+    isr: tuple[BrokerId, ...]
+    recovering: bool
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartition:
+    """What the leader `broker_id`, in the life that `broker_epoch` names, proposes."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+    proposals: tuple[IsrProposal, ...]
