@@ -296,7 +296,11 @@ class Broker:
             self.logs.checkpoint_log_start_offsets,
             first_s,
         )
-        every(600.0, "expire producer ids", lambda: self.logs.expire_producers(self.clock.now_ms()))
+        every(
+            config.producer_id_expiration_check_interval_ms / 1000,
+            "expire producer ids",
+            lambda: self.logs.expire_producers(self.clock.now_ms()),
+        )
         every(1.0, "delete files", lambda: self.logs.purge_deleted(self.clock.now_ms()))
         if config.log_cleaner_enable:
             for number in range(config.log_cleaner_threads):

@@ -138,11 +138,15 @@ class DynamicConfigs:
             per_broker=await self.read(paths.broker_config(broker_id)),
         )
         try:
-            config = BrokerConfig.from_properties(self.sources.merged())
+            config = BrokerConfig.from_properties(self.sources.effective())
         except ConfigError as problem:
             logger.error("dynamic broker configuration: %s; the old one stays", problem)
-        else:
-            self._config.replace(config)
+            return
+        known = set(self._config.current.warnings())
+        for warning in config.warnings():
+            if warning not in known:
+                logger.warning("dynamic broker configuration: %s", warning)
+        self._config.replace(config)
 
 
 class ConfigChanges:

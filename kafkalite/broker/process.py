@@ -39,6 +39,8 @@ def run(config: BrokerConfig, log_level: str = "INFO") -> int:
 
 async def _serve(config: BrokerConfig) -> int:
     loop = asyncio.get_running_loop()
+    for warning in config.warnings():
+        logger.warning("%s", warning)
     stopping = asyncio.Event()
     reasons: list[str] = []
 

@@ -1,16 +1,19 @@
-"""Accepts connections on the broker's listeners, within bounds, and closes those that idle.
+"""Accepts connections on the broker's listeners, within the bounds of `connection_quotas`, and closes those that idle.
 
-Bounds: max.connections and max.connections.per.ip (a connection beyond them is closed at once), connections.max.idle.ms.
+Listeners may be added, removed and moved while the broker runs (KIP-226): see `rebind`. Idle time: connections.max.idle.ms.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from typing import TYPE_CHECKING
+import socket
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.broker.connection import ServerConnection
+from kafkalite.broker.connection_quotas import ConnectionQuotas
+from kafkalite.config.listeners import is_address
+from kafkalite.types import Endpoint
 
 if TYPE_CHECKING:
     from kafkalite.broker.dispatch import Dispatcher
@@ -22,76 +25,131 @@ _BACKLOG = 1024
 """More than socket.listen.backlog.size, because a burst of clients beyond it waits a second for each retry."""
 
 
+class _Bound(NamedTuple):
+    """A listener as it is configured, and what accepts for it."""
+
+    endpoint: Endpoint
+    server: asyncio.AbstractServer
+    port: int
+
+
 class Server:
     """See the module."""
 
     def __init__(self, config: LiveConfig, dispatcher: Dispatcher) -> None:
         self._config = config
         self._dispatcher = dispatcher
-        self._servers: list[asyncio.AbstractServer] = []
+        self._bound: dict[str, _Bound] = {}
         self._idle_check: asyncio.TimerHandle | None = None
+        self._rebinding = asyncio.Lock()
+        self._quotas = ConnectionQuotas(config)
         self.connections: set[ServerConnection] = set()
-        self._per_host: Counter[str] = Counter()
-        self.bound_ports: dict[str, int] = {}
         self.accepted = 0
         self.refused = 0
 
+    @property
+    def bound_ports(self) -> dict[str, int]:
+        """The port of each listener that is bound, also where the system chose it."""
+        return {name: bound.port for name, bound in self._bound.items()}
+
     async def bind(self) -> None:
         """Bind every listener, without serving yet. OSError names listener and address."""
-        loop = asyncio.get_running_loop()
-        for listener in self._config.current.listeners:
-            try:
-                server = await loop.create_server(
-                    lambda name=listener.listener: ServerConnection(
-                        self, self._dispatcher, name, self._config.current.socket_request_max_bytes
-                    ),
-                    listener.host or None,
-                    listener.port,
-                    backlog=max(_BACKLOG, self._config.current.socket_listen_backlog_size),
-                    start_serving=False,
-                )
-            except OSError as problem:
-                raise OSError(
-                    problem.errno,
-                    f"listener {listener.listener} cannot bind {listener.host or '*'}:{listener.port}: {problem.strerror}",
-                ) from problem
-            self._servers.append(server)
-            self.bound_ports[listener.listener] = server.sockets[0].getsockname()[1]
+        await self.resolve_names()
+        for endpoint in self._config.current.listeners:
+            await self._bind(endpoint)
+
+    async def _bind(self, endpoint: Endpoint) -> None:
+        config, listener = self._config.current, endpoint.listener
+        try:
+            server = await asyncio.get_running_loop().create_server(
+                lambda: ServerConnection(self, self._dispatcher, listener, config.socket_request_max_bytes),
+                endpoint.host or None,
+                endpoint.port,
+                backlog=max(_BACKLOG, config.socket_listen_backlog_size),
+                start_serving=False,
+            )
+        except OSError as problem:
+            raise OSError(
+                problem.errno,
+                f"listener {listener} cannot bind {endpoint.host or '*'}:{endpoint.port}: {problem.strerror}",
+            ) from problem
+        self._bound[listener] = _Bound(endpoint, server, server.sockets[0].getsockname()[1])
+
+    async def rebind(self) -> None:
+        """Have what is bound agree with `listeners` again. One that cannot be bound is logged and left out.
+
+        The connections of a listener that is gone are closed; those of one that moved stay.
+        """
+        async with self._rebinding:
+            wanted = {each.listener: each for each in self._config.current.listeners}
+            for name, bound in tuple(self._bound.items()):
+                if wanted.get(name) != bound.endpoint:
+                    bound.server.close()
+                    del self._bound[name]
+            for connection in tuple(self.connections):
+                if connection.listener not in wanted:
+                    connection.close()
+            for name in wanted.keys() - self._bound.keys():
+                try:
+                    await self._bind(wanted[name])
+                    await self._bound[name].server.start_serving()
+                except OSError as problem:
+                    logger.error("%s", problem)
+
+    async def resolve_names(self) -> None:
+        """Look up the host names in max.connections.per.ip.overrides; unknown ones are logged and match nobody."""
+        names: dict[str, str] = {}
+        for name, _ in self._config.current.max_connections_per_ip_overrides:
+            if not is_address(name):
+                try:
+                    found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
+                except OSError as problem:
+                    logger.warning("max.connections.per.ip.overrides names %s: %s", name, problem)
+                else:
+                    names |= {str(each[4][0]): name for each in found}
+        self._quotas.names = names
 
     async def serve(self) -> None:
         """Begin to accept."""
-        for server in self._servers:
-            await server.start_serving()
+        for bound in self._bound.values():
+            await bound.server.start_serving()
         self._schedule_idle_check()
 
     async def close(self) -> None:
         """Stop accepting and close all connections."""
         if self._idle_check is not None:
             self._idle_check.cancel()
-        for server in self._servers:
-            server.close()
+        for bound in self._bound.values():
+            bound.server.close()
         for connection in tuple(self.connections):
             connection.close()
 
     def admit(self, connection: ServerConnection) -> bool:
         """Called by a new connection; False when it is one too many."""
         self.connections.add(connection)
-        self._per_host[connection.peer_host] += 1
-        config = self._config.current
-        full = len(self.connections) > config.max_connections
-        if full or self._per_host[connection.peer_host] > config.max_connections_per_ip:
+        now_ms = asyncio.get_running_loop().time() * 1000
+        admission = self._quotas.admit(connection.listener, connection.peer_host, now_ms)
+        if admission.refusal:
             self.refused += 1
-            logger.warning("refusing a connection from %s: %s", connection.peer_host, "too many connections")
+            logger.warning("refusing a connection from %s: %s", connection.peer_host, admission.refusal)
             return False
         self.accepted += 1
+        if admission.hold_ms:
+            connection.mute(admission.hold_ms / 1000)
+        if admission.displaces:
+            self._displace()
         return True
+
+    def _displace(self) -> None:
+        """Close the connection that was used least recently on a listener whose connections may have to give way."""
+        others = [each for each in self.connections if not each.closed and not self._quotas.is_protected(each.listener)]
+        if others:
+            min(others, key=lambda each: each.last_used_s).close()
 
     def gone(self, connection: ServerConnection) -> None:
         if connection in self.connections:
             self.connections.remove(connection)
-            self._per_host[connection.peer_host] -= 1
-            if not self._per_host[connection.peer_host]:
-                del self._per_host[connection.peer_host]
+            self._quotas.gone(connection.peer_host)
 
     def _schedule_idle_check(self) -> None:
         idle_s = self._config.current.connections_max_idle_ms / 1000

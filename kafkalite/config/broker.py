@@ -7,7 +7,6 @@ then security.inter.broker.protocol). Every problem is found before the broker d
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +14,13 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from kafkalite.config.broker_keys import BROKER_KEYS, BrokerSettings
-from kafkalite.config.keys import HIDDEN, ConfigError, InvalidValue, Key
+from kafkalite.config.keys import HIDDEN, ConfigError, Effect, InvalidValue, Key
 from kafkalite.config.listeners import (
     DEFAULT_PROTOCOL_MAP,
     check_hosts_can_be_reached,
     check_ports_differ,
     listener_text,
+    parse_connection_limits,
     parse_listeners,
     parse_protocol_map,
 )
@@ -32,8 +32,6 @@ from kafkalite.types import Endpoint
 
 __all__ = ["BROKER_KEYS", "BrokerConfig", "ConfigError", "LiveConfig", "load_broker_config", "topic_defaults_of"]
 
-logger = logging.getLogger(__name__)
-
 _CLEANER_BUFFER_MIN_BYTES: Final = 1024 * 1024
 
 
@@ -41,7 +39,7 @@ _CLEANER_BUFFER_MIN_BYTES: Final = 1024 * 1024
 class BrokerConfig(BrokerSettings):
     """Every setting of a broker, typed and checked; made by `from_properties`.
 
-    `originals` holds the texts as they were given, `unknown` those of keys that are no setting of this broker, and
+    `originals` holds the texts as they were given, also of keys that are no setting of a broker, and
     `topic_defaults` what a topic without settings of its own has. There is no `repr`: it could show secrets; see `shown`.
     """
 
@@ -50,14 +48,13 @@ class BrokerConfig(BrokerSettings):
         metadata={"key": BROKER_KEYS["listener.security.protocol.map"]},
     )
     originals: Mapping[str, str] = field(default_factory=dict)
-    unknown: Mapping[str, str] = field(default_factory=dict)
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> BrokerConfig:
         """The settings in `properties`, replaced by those in `overrides`.
 
-        Raises ConfigError that names key, value and remedy of every problem. Unknown keys are only warned about.
+        Raises ConfigError that names key, value and remedy of every problem. Of unknown keys only `warnings` tells.
         """
         originals = {name: text.strip() for name, text in (dict(properties) | dict(overrides or {})).items()}
         values, problems = _parse(originals)
@@ -65,10 +62,7 @@ class BrokerConfig(BrokerSettings):
             values |= _resolve(values, originals, problems)
         if problems:
             raise ConfigError(*problems)
-        unknown = {name: text for name, text in originals.items() if name not in BROKER_KEYS}
-        for name in unknown:
-            logger.warning("The setting %s is not known to this broker and has no effect", name)
-        config = cls(originals=MappingProxyType(originals), unknown=MappingProxyType(unknown), **values)
+        config = cls(originals=MappingProxyType(originals), **values)
         if problems := list(_contradictions(config)):
             raise ConfigError(*problems)
         return config
@@ -77,6 +71,15 @@ class BrokerConfig(BrokerSettings):
     def inter_broker_listener(self) -> Endpoint:
         """The advertised listener through which brokers talk to each other."""
         return next(each for each in self.advertised_listeners if each.listener == self.inter_broker_listener_name)
+
+    def warnings(self) -> Iterator[str]:
+        """A sentence about each setting that was given and has no effect; values may be secrets and are left out."""
+        for name in sorted(self.originals):
+            key = BROKER_KEYS.get(name)
+            if key is None:
+                yield f"{name} is not known to a broker and has no effect"
+            elif key.effect is Effect.NONE:
+                yield f"{name} has no effect: {key.reason}"
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """Name and text of what was given, for a log; secrets and unknown keys, which may be secrets, are hidden."""
@@ -156,6 +159,8 @@ def _resolve(values: dict[str, Any], originals: Mapping[str, str], problems: lis
         resolved["advertised_listeners"] = note(
             "advertised.listeners", lambda: parse_listeners(advertised_text, protocols)
         )
+    limits_text = values.get("max_connections_per_ip_overrides", "")
+    resolved["max_connections_per_ip_overrides"] = parse_connection_limits(limits_text)
     resolved["inter_broker_listener_name"] = (
         given("inter.broker.listener.name") or values.get("security_inter_broker_protocol", "PLAINTEXT")
     ).upper()
@@ -209,6 +214,13 @@ def _listener_problems(config: BrokerConfig) -> Iterator[str]:
             check(endpoints)
         except ValueError as problem:
             yield _invalid(name, ",".join(map(listener_text, endpoints)), str(problem))
+    for each in config.listeners:
+        if each.security_protocol != "PLAINTEXT":  # it would be served without what its name promises
+            yield _invalid(
+                "listeners",
+                listener_text(each),
+                f"this broker has no {each.security_protocol} yet; map it to PLAINTEXT",
+            )
     names = {each.listener for each in config.listeners}
     advertised = {each.listener for each in config.advertised_listeners}
     if extra := sorted(advertised - names):
@@ -261,6 +273,8 @@ def _bound_problems(config: BrokerConfig) -> Iterator[str]:
     ):
         if value > bound:
             yield _invalid(name, value, f"it must be at most {bound_name}, which is {bound}")
+    if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
+        yield _invalid("max.connections.per.ip", 0, "it may be 0 only beside max.connections.per.ip.overrides")
     if -1 < config.queued_max_request_bytes < config.socket_request_max_bytes or config.queued_max_request_bytes < -1:
         yield _invalid(
             "queued.max.request.bytes",

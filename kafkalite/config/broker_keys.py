@@ -2,21 +2,23 @@
 
 The field `replica_lag_time_max_ms` is the key `replica.lag.time.max.ms`. Keys that give topics their defaults are
 declared in `kafkalite.config.topic` and named here with `_default_of`. `dynamic=True` marks what can be changed while the
-broker runs (KIP-226).
+broker runs (KIP-226). What acts neither at once nor at restart says so with `_without_effect` or `_refused`, and why; tests
+look for the readers of all others, and alter each that is dynamic.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kafkalite.config.keys import ANYTHING as ANY
 from kafkalite.config.keys import (
-    AS_DECLARED,
     INT_MAX,
     LONG_MAX,
     ConfigType,
+    Effect,
     Key,
     Rule,
     at_least,
@@ -27,51 +29,62 @@ from kafkalite.config.keys import (
     one_of,
     rule,
 )
-from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, SECURITY_PROTOCOLS, is_host_port
+from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, SECURITY_PROTOCOLS, are_connection_limits, is_host_port
 from kafkalite.config.topic import TOPIC_KEYS
 from kafkalite.types import Endpoint
 
+_ONE_LOOP: Final = "one event loop serves all connections and requests"
+_SYSTEM_BUFFERS: Final = "the system sizes socket buffers as it sees fit"
+_NO_QUEUE: Final = "requests are not queued: a connection is not read while its own wait"
+_NO_PURGATORY: Final = "what waits is forgotten as soon as it ends"
+_NO_TRANSACTIONS: Final = "this broker has no transactions yet"
+_NO_AUTHENTICATION: Final = "this broker has no authentication yet"
+_NO_TLS: Final = "this broker has no TLS yet"
 DOUBLE_MAX: Final = 1.7976931348623157e308
 _DEFAULT_LISTENERS: Final = (Endpoint("PLAINTEXT", "", 9092),)
 
 
-def _int(default: int | None, documentation: str, rule: Rule = ANY, *, dynamic: bool = False) -> Any:
-    return declare(ConfigType.INT, default, rule, documentation, dynamic=dynamic)
+def _int(default: int | None, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
+    return declare(ConfigType.INT, default, rule, documentation, **more)
 
 
-def _short(default: int, documentation: str, rule: Rule = ANY) -> Any:
-    return declare(ConfigType.SHORT, default, rule, documentation)
+def _short(default: int, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
+    return declare(ConfigType.SHORT, default, rule, documentation, **more)
 
 
-def _long(
-    default: int | None, documentation: str, rule: Rule = ANY, *, dynamic: bool = False, resolved: Any = AS_DECLARED
-) -> Any:
-    return declare(ConfigType.LONG, default, rule, documentation, dynamic=dynamic, resolved=resolved)
+def _long(default: int | None, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
+    return declare(ConfigType.LONG, default, rule, documentation, **more)
 
 
-def _double(default: float, documentation: str, rule: Rule = ANY, *, dynamic: bool = False) -> Any:
-    return declare(ConfigType.DOUBLE, default, rule, documentation, dynamic=dynamic)
+def _double(default: float, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
+    return declare(ConfigType.DOUBLE, default, rule, documentation, **more)
 
 
-def _boolean(default: bool, documentation: str, *, dynamic: bool = False) -> Any:
-    return declare(ConfigType.BOOLEAN, default, ANY, documentation, dynamic=dynamic)
+def _boolean(default: bool, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
+    return declare(ConfigType.BOOLEAN, default, rule, documentation, **more)
 
 
-def _text(
-    default: str | None, documentation: str, rule: Rule = ANY, *, dynamic: bool = False, resolved: Any = AS_DECLARED
-) -> Any:
-    return declare(ConfigType.STRING, default, rule, documentation, dynamic=dynamic, resolved=resolved)
+def _text(default: str | None, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
+    return declare(ConfigType.STRING, default, rule, documentation, **more)
 
 
-def _password(documentation: str) -> Any:
-    return declare(ConfigType.PASSWORD, None, ANY, documentation, dynamic=True)
+def _password(documentation: str, **more: Any) -> Any:
+    return declare(ConfigType.PASSWORD, None, ANY, documentation, dynamic=True, **more)
 
 
 def _default_of(topic_key: str, *, dynamic: bool = True) -> Any:
     """The broker setting that gives topics their default for `topic_key`; None where a synonym holds the default."""
     key = TOPIC_KEYS[topic_key]
     only_name = len(key.synonyms) == 1
-    return declare(key.type, key.default if only_name else None, key.rule, key.documentation, dynamic=dynamic)
+    return declare(
+        key.type,
+        key.default if only_name else None,
+        key.rule,
+        key.documentation,
+        dynamic=dynamic,
+        effect=key.effect if dynamic or key.effect is not Effect.AT_ONCE else Effect.AT_RESTART,
+        reason=key.reason,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
@@ -99,7 +112,22 @@ class BrokerSettings:
         None, "Wait for the first connection; the session timeout if unset."
     )
     zookeeper_max_in_flight_requests: int = _int(10, "Requests to ZooKeeper without an answer yet.", at_least(1))
-    zookeeper_set_acl: bool = _boolean(False, "Protect znodes with access control lists?")
+    zookeeper_set_acl: bool = _boolean(
+        False,
+        "Protect znodes with access control lists?",
+        rule(
+            "This broker writes no access control lists yet; set it to false and keep ZooKeeper inside", operator.not_
+        ),
+        effect=Effect.REFUSED,
+        reason="the znodes would be open to all",
+    )
+    zookeeper_ssl_client_enable: bool = _boolean(
+        False,
+        "Speak TLS with ZooKeeper?",
+        rule("This broker speaks no TLS with ZooKeeper yet; set it to false and keep ZooKeeper inside", operator.not_),
+        effect=Effect.REFUSED,
+        reason="the connection would be readable",
+    )
 
     # Listeners
     listeners: tuple[Endpoint, ...] = _text(
@@ -123,27 +151,45 @@ class BrokerSettings:
     control_plane_listener_name: str | None = _text(None, "Listener only for what the controller sends.")
 
     # Threads and bounds of work
-    num_network_threads: int = _int(3, "Network workers of each listener.", at_least(1), dynamic=True)
-    num_io_threads: int = _int(8, "Workers that carry out requests.", at_least(1), dynamic=True)
-    background_threads: int = _int(10, "Workers for background chores.", at_least(1), dynamic=True)
+    num_network_threads: int = _int(3, "Network workers of each listener.", at_least(1), dynamic=True, reason=_ONE_LOOP)
+    num_io_threads: int = _int(8, "Workers that carry out requests.", at_least(1), dynamic=True, reason=_ONE_LOOP)
+    background_threads: int = _int(
+        10, "Workers for background chores.", at_least(1), dynamic=True, reason="chores are tasks of the event loop"
+    )
     num_replica_fetchers: int = _int(1, "Fetchers from each leading broker.", at_least(1), dynamic=True)
-    num_recovery_threads_per_data_dir: int = _int(1, "Workers that open logs at start.", at_least(1), dynamic=True)
+    num_recovery_threads_per_data_dir: int = _int(
+        1, "Workers that open logs at start.", at_least(1), dynamic=True, effect=Effect.AT_RESTART
+    )
 
     # Sockets and requests
-    socket_send_buffer_bytes: int = _int(102_400, "SO_SNDBUF of client connections; -1 leaves it to the system.")
-    socket_receive_buffer_bytes: int = _int(102_400, "SO_RCVBUF of client connections; -1 leaves it to the system.")
+    socket_send_buffer_bytes: int = _int(
+        102_400, "SO_SNDBUF of client connections; -1 leaves it to the system.", reason=_SYSTEM_BUFFERS
+    )
+    socket_receive_buffer_bytes: int = _int(
+        102_400, "SO_RCVBUF of client connections; -1 leaves it to the system.", reason=_SYSTEM_BUFFERS
+    )
     socket_request_max_bytes: int = _int(
         104_857_600, "Largest request; a longer one closes the connection.", at_least(1)
     )
     socket_listen_backlog_size: int = _int(50, "Connections waiting to be accepted.", at_least(1))
-    queued_max_requests: int = _int(500, "Requests waiting to be served.", at_least(1))
-    queued_max_request_bytes: int = _long(-1, "Bytes of requests waiting to be served; -1 sets no bound.")
+    queued_max_requests: int = _int(500, "Requests waiting to be served.", at_least(1), reason=_NO_QUEUE)
+    queued_max_request_bytes: int = _long(
+        -1, "Bytes of requests waiting to be served; -1 sets no bound.", reason=_NO_QUEUE
+    )
     max_connections: int = _int(INT_MAX, "Connections of the whole broker.", at_least(0), dynamic=True)
     max_connections_per_ip: int = _int(INT_MAX, "Connections from one address.", at_least(0), dynamic=True)
-    max_connections_per_ip_overrides: str = _text("", "Other bounds for some addresses: host:n,...", dynamic=True)
+    max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = _text(
+        "",
+        "Other bounds for some addresses: host:n,...",
+        rule("Must be a list of HOST:NUMBER", are_connection_limits),
+        dynamic=True,
+        resolved=(),
+    )
     max_connection_creation_rate: int = _int(INT_MAX, "New connections a second.", at_least(0), dynamic=True)
     connections_max_idle_ms: int = _long(600_000, "Idle time after which a connection is closed; negative: never.")
-    connection_failed_authentication_delay_ms: int = _int(100, "Wait before a failed login is answered.", at_least(0))
+    connection_failed_authentication_delay_ms: int = _int(
+        100, "Wait before a failed login is answered.", at_least(0), reason=_NO_AUTHENTICATION
+    )
     request_timeout_ms: int = _int(30_000, "Longest wait for another broker's answer.")
 
     # Topics
@@ -209,7 +255,9 @@ class BrokerSettings:
     # Replicas
     replica_lag_time_max_ms: int = _long(30_000, "Time behind the leader after which a follower leaves the ISR.")
     replica_socket_timeout_ms: int = _int(30_000, "Longest wait for a leader's answer.")
-    replica_socket_receive_buffer_bytes: int = _int(65_536, "SO_RCVBUF of a follower's connection.")
+    replica_socket_receive_buffer_bytes: int = _int(
+        65_536, "SO_RCVBUF of a follower's connection.", reason=_SYSTEM_BUFFERS
+    )
     replica_fetch_max_bytes: int = _int(1_048_576, "Bytes that a follower asks of one partition.", at_least(0))
     replica_fetch_wait_max_ms: int = _int(500, "Longest time that a leader holds back a follower's fetch.")
     replica_fetch_min_bytes: int = _int(1, "Bytes for which a leader answers a follower at once.")
@@ -223,10 +271,21 @@ class BrokerSettings:
     # Fetch
     fetch_max_bytes: int = _int(57_671_680, "Largest answer to one fetch.", at_least(1024))
     max_incremental_fetch_session_cache_slots: int = _int(1000, "Fetch sessions that are kept.", at_least(0))
-    max_request_partition_size_limit: int = _int(2000, "Partitions in one DescribeTopicPartitions.", at_least(1))
-    fetch_purgatory_purge_interval_requests: int = _int(1000, "Finished waiting fetches kept before a clean-up.")
-    producer_purgatory_purge_interval_requests: int = _int(1000, "Finished waiting produces kept before a clean-up.")
-    delete_records_purgatory_purge_interval_requests: int = _int(1, "Finished waiting deletes kept before a clean-up.")
+    max_request_partition_size_limit: int = _int(
+        2000,
+        "Partitions in one DescribeTopicPartitions.",
+        at_least(1),
+        reason="DescribeTopicPartitions is not served in a ZooKeeper cluster",
+    )
+    fetch_purgatory_purge_interval_requests: int = _int(
+        1000, "Finished waiting fetches kept before a clean-up.", reason=_NO_PURGATORY
+    )
+    producer_purgatory_purge_interval_requests: int = _int(
+        1000, "Finished waiting produces kept before a clean-up.", reason=_NO_PURGATORY
+    )
+    delete_records_purgatory_purge_interval_requests: int = _int(
+        1, "Finished waiting deletes kept before a clean-up.", reason=_NO_PURGATORY
+    )
 
     # Controller
     controller_socket_timeout_ms: int = _int(30_000, "Longest wait of the controller for a broker's answer.")
@@ -256,23 +315,38 @@ class BrokerSettings:
     offsets_commit_required_acks: int = _short(-1, "Replicas that must have a commit; -1: the whole ISR.")
 
     # Transactions and producers
-    transaction_max_timeout_ms: int = _int(900_000, "Longest timeout that a transaction may ask for.", at_least(1))
-    transaction_state_log_num_partitions: int = _int(50, "Partitions of __transaction_state.", at_least(1))
-    transaction_state_log_replication_factor: int = _short(3, "Replicas of __transaction_state.", at_least(1))
-    transaction_state_log_min_isr: int = _int(2, "min.insync.replicas of __transaction_state.", at_least(1))
-    transaction_state_log_segment_bytes: int = _int(104_857_600, "Segment size of __transaction_state.", at_least(1))
-    transaction_state_log_load_buffer_size: int = _int(
-        5_242_880, "Bytes read at a time when it is loaded.", at_least(1)
+    transaction_max_timeout_ms: int = _int(
+        900_000, "Longest timeout that a transaction may ask for.", at_least(1), reason=_NO_TRANSACTIONS
     )
-    transactional_id_expiration_ms: int = _int(604_800_000, "How long an unused transactional id is kept.", at_least(1))
+    transaction_state_log_num_partitions: int = _int(
+        50, "Partitions of __transaction_state.", at_least(1), reason=_NO_TRANSACTIONS
+    )
+    transaction_state_log_replication_factor: int = _short(
+        3, "Replicas of __transaction_state.", at_least(1), reason=_NO_TRANSACTIONS
+    )
+    transaction_state_log_min_isr: int = _int(
+        2, "min.insync.replicas of __transaction_state.", at_least(1), reason=_NO_TRANSACTIONS
+    )
+    transaction_state_log_segment_bytes: int = _int(
+        104_857_600, "Segment size of __transaction_state.", at_least(1), reason=_NO_TRANSACTIONS
+    )
+    transaction_state_log_load_buffer_size: int = _int(
+        5_242_880, "Bytes read at a time when it is loaded.", at_least(1), reason=_NO_TRANSACTIONS
+    )
+    transactional_id_expiration_ms: int = _int(
+        604_800_000, "How long an unused transactional id is kept.", at_least(1), reason=_NO_TRANSACTIONS
+    )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _int(
-        10_000, "How often transactions past their timeout are looked for.", at_least(1)
+        10_000, "How often transactions past their timeout are looked for.", at_least(1), reason=_NO_TRANSACTIONS
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = _int(
-        3_600_000, "How often expired transactional ids are looked for.", at_least(1)
+        3_600_000, "How often expired transactional ids are looked for.", at_least(1), reason=_NO_TRANSACTIONS
     )
     transaction_partition_verification_enable: bool = _boolean(
-        True, "Is a partition's part in a transaction verified at its first write?", dynamic=True
+        True,
+        "Is a partition's part in a transaction verified at its first write?",
+        dynamic=True,
+        reason=_NO_TRANSACTIONS,
     )
     producer_id_expiration_ms: int = _int(86_400_000, "How long a silent producer is known.", at_least(1), dynamic=True)
     producer_id_expiration_check_interval_ms: int = _int(
@@ -284,8 +358,15 @@ class BrokerSettings:
     quota_window_size_seconds: int = _int(1, "Length of such a sample.", at_least(1))
     replication_quota_window_num: int = _int(11, "Samples kept for replication quotas.", at_least(1))
     replication_quota_window_size_seconds: int = _int(1, "Length of such a sample.", at_least(1))
-    controller_quota_window_num: int = _int(11, "Samples kept for topic mutation quotas.", at_least(1))
-    controller_quota_window_size_seconds: int = _int(1, "Length of such a sample.", at_least(1))
+    controller_quota_window_num: int = _int(
+        11,
+        "Samples kept for topic mutation quotas.",
+        at_least(1),
+        reason="quotas of topic mutations are kept and not enforced",
+    )
+    controller_quota_window_size_seconds: int = _int(
+        1, "Length of such a sample.", at_least(1), reason="quotas of topic mutations are kept and not enforced"
+    )
     leader_replication_throttled_rate: int = _long(
         None, "Bytes a second that a leader sends to throttled followers.", at_least(0), dynamic=True, resolved=LONG_MAX
     )
@@ -297,9 +378,16 @@ class BrokerSettings:
     )
 
     # Security
-    ssl_keystore_password: str | None = _password("Secret of the key store of TLS listeners.")
-    ssl_key_password: str | None = _password("Secret of the private key in the key store.")
-    ssl_truststore_password: str | None = _password("Secret of the store of trusted certificates.")
+    authorizer_class_name: str = _text(
+        "",
+        "What decides who may do what.",
+        rule("This broker has no authorizer yet; leave it out and keep the broker inside", operator.not_),
+        effect=Effect.REFUSED,
+        reason="everybody would be allowed everything",
+    )
+    ssl_keystore_password: str | None = _password("Secret of the key store of TLS listeners.", reason=_NO_TLS)
+    ssl_key_password: str | None = _password("Secret of the private key in the key store.", reason=_NO_TLS)
+    ssl_truststore_password: str | None = _password("Secret of the store of trusted certificates.", reason=_NO_TLS)
 
     # Observation: settings of our own
     kafkalite_http_listener: str | None = _text(

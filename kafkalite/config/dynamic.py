@@ -60,8 +60,20 @@ class BrokerSources:
         yield ConfigSource.STATIC_BROKER, self.static
 
     def merged(self) -> dict[str, str]:
-        """Every given key with the text that counts; feed it to `BrokerConfig.from_properties` for typed values."""
+        """Every given key with the text that counts."""
         return dict(self.static) | dict(self.cluster_default) | dict(self.per_broker)
+
+    def effective(self) -> dict[str, str]:
+        """What a running broker obeys, for `BrokerConfig.from_properties`.
+
+        Keys that need a restart are the file's, whatever somebody wrote into a znode past a broker, and so are those of
+        the cluster's default that make sense for one broker only.
+        """
+        default = {name: text for name, text in self.cluster_default.items() if name not in _PER_BROKER_ONLY}
+        altered = default | dict(self.per_broker)
+        return dict(self.static) | {
+            name: text for name, text in altered.items() if (key := BROKER_KEYS.get(name)) is None or key.dynamic
+        }
 
     def topic_defaults(self) -> TopicConfig:
         """What topics inherit now. Raises InvalidValue, or KafkaError INVALID_CONFIG for contradicting values."""
@@ -285,7 +297,7 @@ def _topic_entry(key: Key, sources: BrokerSources, overrides: Mapping[str, str])
     else:
         value = key.format(_inherited(key, sources))
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
-    return ConfigEntry(key.name, value, source, key.type, False, key.sensitive, key.documentation, tuple(synonyms))
+    return ConfigEntry(key.name, value, source, key.type, False, key.sensitive, key.described, tuple(synonyms))
 
 
 def _inherited(key: Key, sources: BrokerSources) -> object:
@@ -320,6 +332,4 @@ def _broker_entry(key: Key, sources: BrokerSources) -> ConfigEntry:
         synonyms = [ConfigSynonym(each.name, None, each.source) for each in synonyms]
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
     value = synonyms[0].value if synonyms else None
-    return ConfigEntry(
-        key.name, value, source, key.type, not key.dynamic, sensitive, key.documentation, tuple(synonyms)
-    )
+    return ConfigEntry(key.name, value, source, key.type, not key.dynamic, sensitive, key.described, tuple(synonyms))

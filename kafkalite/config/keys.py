@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from enum import IntEnum
+from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -49,6 +49,17 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
+
+
+class Effect(Enum):
+    """When a value that is set acts."""
+
+    AT_ONCE = "at once"
+    AT_RESTART = "at restart"
+    NONE = "none"
+    """The key is taken because Kafka's files and tools have it; who sets it is warned."""
+    REFUSED = "refused"
+    """Only the default is taken, because it would be dangerous to go on without the effect of another value."""
 
 
 class InvalidValue(ValueError):
@@ -119,7 +130,11 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One setting. `synonyms` are in falling priority; a default of None means "not set" and is shown as null."""
+    """One setting. `synonyms` are in falling priority; a default of None means "not set" and is shown as null.
+
+    `dynamic` says whether Kafka lets it be altered while a broker runs (KIP-226), `effect` when it acts here; `reason` why
+    it does not, where it does not. What is dynamic acts at once, but for what only a start reads and what has no effect.
+    """
 
     name: str
     type: ConfigType
@@ -128,10 +143,19 @@ class Key:
     synonyms: tuple[Synonym, ...] = ()
     documentation: str = ""
     dynamic: bool = False
+    effect: Effect = Effect.AT_RESTART
+    reason: str = ""
 
     @property
     def attribute(self) -> str:
         return self.name.replace(".", "_")
+
+    @property
+    def described(self) -> str:
+        """The documentation, with what a value does not do."""
+        return (
+            f"{self.documentation} Effect: {self.effect.value}; {self.reason}." if self.reason else self.documentation
+        )
 
     @property
     def sensitive(self) -> bool:
@@ -176,14 +200,20 @@ def declare(
     *,
     synonyms: tuple[Synonym, ...] = (),
     dynamic: bool = False,
+    effect: Effect | None = None,
+    reason: str = "",
     resolved: Any = AS_DECLARED,
 ) -> Any:
     """A dataclass field that is also a setting; its name with dots for underscores is the key.
 
+    `effect` is at once for what is dynamic, at restart for the rest, and none where only a `reason` is given.
+
     `resolved` is the field's default where the field holds something made of the setting (and of others) rather than
     its plain value.
     """
-    declaration = Key("", type, default, rule, synonyms, documentation, dynamic)
+    if effect is None:
+        effect = Effect.NONE if reason else Effect.AT_ONCE if dynamic else Effect.AT_RESTART
+    declaration = Key("", type, default, rule, synonyms, documentation, dynamic, effect, reason)
     return field(default=default if resolved is AS_DECLARED else resolved, metadata={"key": declaration})
 
 

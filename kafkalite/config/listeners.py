@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Final
 
 from kafkalite.types import Endpoint
@@ -68,6 +69,38 @@ def split_host_port(text: str) -> tuple[str, int]:
     if match is None or not 0 <= int(match[3]) <= 65535:
         raise ValueError(f"{text!r} must be host:port, an IPv6 host in brackets")
     return match[1] or match[2], int(match[3])
+
+
+def parse_connection_limits(text: str) -> tuple[tuple[str, int], ...]:
+    """(address or host name, connections) of each entry of max.connections.per.ip.overrides; ValueError names a wrong one.
+
+    The last colon separates, so IPv6 addresses need no brackets, as in Kafka.
+    """
+    limits = []
+    for entry in _entries(text):
+        host, _, number = (part.strip() for part in entry.rpartition(":"))
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not number.isdecimal():
+            raise ValueError(f"the entry {entry!r} must be HOST:NUMBER")
+        limits.append((str(ip_address(host)) if is_address(host) else host, int(number)))
+    return tuple(limits)
+
+
+def are_connection_limits(text: str) -> bool:
+    try:
+        parse_connection_limits(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_address(host: str) -> bool:
+    """Is it an IP address, rather than a name?"""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def is_host_port(text: str) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from kafkalite.config.keys import (
     INT_MAX,
     LONG_MAX,
     ConfigType,
+    Effect,
     InvalidValue,
     Key,
     Rule,
@@ -61,6 +63,12 @@ def _from(*names: str | Synonym) -> tuple[Synonym, ...]:
     return tuple(name if isinstance(name, Synonym) else Synonym(name) for name in names)
 
 
+_setting = partial(declare, dynamic=True)
+"""A topic's setting may be altered at any time."""
+
+_NO_TIERED_STORAGE: Final = "this broker has no tiered storage"
+
+
 class UnknownTopicConfig(KafkaError):
     """INVALID_CONFIG for a key that is no topic setting."""
 
@@ -72,195 +80,208 @@ class UnknownTopicConfig(KafkaError):
 class TopicConfig:
     """Every setting of one topic, typed; made by `from_overrides`."""
 
-    cleanup_policy: tuple[str, ...] = declare(
+    cleanup_policy: tuple[str, ...] = _setting(
         _LIST,
         ("delete",),
         list_of("compact", "delete"),
         "What happens to old segments: delete them by age and size, compact them by key, or both.",
         synonyms=_from("log.cleanup.policy"),
     )
-    compression_gzip_level: int = declare(
+    compression_gzip_level: int = _setting(
         _INT, -1, _GZIP_LEVEL, "Level when the broker compresses with gzip.", synonyms=_from("compression.gzip.level")
     )
-    compression_lz4_level: int = declare(
+    compression_lz4_level: int = _setting(
         _INT, 9, between(1, 17), "Level when the broker compresses with lz4.", synonyms=_from("compression.lz4.level")
     )
-    compression_type: str = declare(
+    compression_type: str = _setting(
         _STRING,
         "producer",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         "Codec of stored batches; 'producer' keeps the codec that the producer chose.",
         synonyms=_from("compression.type"),
     )
-    compression_zstd_level: int = declare(
+    compression_zstd_level: int = _setting(
         _INT,
         3,
         between(-131072, 22),
         "Level when the broker compresses with zstd.",
         synonyms=_from("compression.zstd.level"),
     )
-    delete_retention_ms: int = declare(
+    delete_retention_ms: int = _setting(
         _LONG,
         86_400_000,
         at_least(0),
         "How long a compacted topic keeps tombstones and transaction markers.",
         synonyms=_from("log.cleaner.delete.retention.ms"),
     )
-    file_delete_delay_ms: int = declare(
+    file_delete_delay_ms: int = _setting(
         _LONG,
         60_000,
         at_least(0),
         "Wait between giving up a segment and removing its files.",
         synonyms=_from("log.segment.delete.delay.ms"),
     )
-    flush_messages: int = declare(
+    flush_messages: int = _setting(
         _LONG,
         LONG_MAX,
         at_least(1),
         "Records after which the log is forced to disk.",
         synonyms=_from("log.flush.interval.messages"),
     )
-    flush_ms: int = declare(
+    flush_ms: int = _setting(
         _LONG,
         LONG_MAX,
         at_least(0),
         "Time after which the log is forced to disk.",
         synonyms=_from("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
-    follower_replication_throttled_replicas: tuple[str, ...] = declare(
+    follower_replication_throttled_replicas: tuple[str, ...] = _setting(
         _LIST,
         (),
         _throttled_replicas("follower.replication.throttled.replicas"),
         "Replicas whose fetching is throttled on the follower's side.",
     )
-    index_interval_bytes: int = declare(
+    index_interval_bytes: int = _setting(
         _INT,
         4096,
         at_least(0),
         "Bytes of log between two entries of the offset index.",
         synonyms=_from("log.index.interval.bytes"),
     )
-    leader_replication_throttled_replicas: tuple[str, ...] = declare(
+    leader_replication_throttled_replicas: tuple[str, ...] = _setting(
         _LIST,
         (),
         _throttled_replicas("leader.replication.throttled.replicas"),
         "Replicas whose fetching is throttled on the leader's side.",
     )
-    local_retention_bytes: int = declare(
+    local_retention_bytes: int = _setting(
         _LONG,
         -2,
         at_least(-2),
         "Bytes kept locally with tiered storage; -2 means retention.bytes.",
         synonyms=_from("log.local.retention.bytes"),
+        reason=_NO_TIERED_STORAGE,
     )
-    local_retention_ms: int = declare(
+    local_retention_ms: int = _setting(
         _LONG,
         -2,
         at_least(-2),
         "Time kept locally with tiered storage; -2 means retention.ms.",
         synonyms=_from("log.local.retention.ms"),
+        reason=_NO_TIERED_STORAGE,
     )
-    max_compaction_lag_ms: int = declare(
+    max_compaction_lag_ms: int = _setting(
         _LONG,
         LONG_MAX,
         at_least(1),
         "Longest time that a record of a compacted topic stays uncompacted.",
         synonyms=_from("log.cleaner.max.compaction.lag.ms"),
     )
-    max_message_bytes: int = declare(
+    max_message_bytes: int = _setting(
         _INT,
         1_048_588,
         at_least(0),
         "Largest record batch, as stored, that the topic takes.",
         synonyms=_from("message.max.bytes"),
     )
-    message_downconversion_enable: bool = declare(
+    message_downconversion_enable: bool = _setting(
         _BOOLEAN,
         True,
         documentation="May records be rewritten in an older format for old consumers?",
         synonyms=_from("log.message.downconversion.enable"),
+        reason="records are sent as they are stored",
     )
-    message_format_version: str = declare(
+    message_format_version: str = _setting(
         _STRING,
         "3.0-IV1",
         _VERSION_NAME,
-        "Without effect since 3.0: records are stored in format 2.",
+        "Format of stored records, by the release that brought it.",
         synonyms=_from("log.message.format.version"),
+        reason="records are stored in format 2, as by Kafka since 3.0",
     )
-    message_timestamp_after_max_ms: int = declare(
+    message_timestamp_after_max_ms: int = _setting(
         _LONG,
         LONG_MAX,
         at_least(0),
         "How far ahead of the broker's clock a record's timestamp may be.",
         synonyms=_from("log.message.timestamp.after.max.ms"),
     )
-    message_timestamp_before_max_ms: int = declare(
+    message_timestamp_before_max_ms: int = _setting(
         _LONG,
         LONG_MAX,
         at_least(0),
         "How far behind the broker's clock a record's timestamp may be.",
         synonyms=_from("log.message.timestamp.before.max.ms"),
     )
-    message_timestamp_difference_max_ms: int = declare(
+    message_timestamp_difference_max_ms: int = _setting(
         _LONG,
         LONG_MAX,
         at_least(0),
         "Older key for both message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
         synonyms=_from("log.message.timestamp.difference.max.ms"),
     )
-    message_timestamp_type: str = declare(
+    message_timestamp_type: str = _setting(
         _STRING,
         "CreateTime",
         one_of("CreateTime", "LogAppendTime"),
         "Whose clock stamps records: the producer's or the broker's.",
         synonyms=_from("log.message.timestamp.type"),
     )
-    min_cleanable_dirty_ratio: float = declare(
+    min_cleanable_dirty_ratio: float = _setting(
         _DOUBLE,
         0.5,
         between(0, 1),
         "Share of uncompacted bytes from which a log is compacted.",
         synonyms=_from("log.cleaner.min.cleanable.ratio"),
     )
-    min_compaction_lag_ms: int = declare(
+    min_compaction_lag_ms: int = _setting(
         _LONG,
         0,
         at_least(0),
         "Shortest time that a record stays uncompacted.",
         synonyms=_from("log.cleaner.min.compaction.lag.ms"),
     )
-    min_insync_replicas: int = declare(
+    min_insync_replicas: int = _setting(
         _INT,
         1,
         at_least(1),
         "In-sync replicas without which a write with acks=all is refused.",
         synonyms=_from("min.insync.replicas"),
     )
-    preallocate: bool = declare(
+    preallocate: bool = _setting(
         _BOOLEAN,
         False,
         documentation="Reserve the disk space of a segment when it is created?",
         synonyms=_from("log.preallocate"),
+        reason="segments grow as they are written",
     )
-    remote_log_copy_disable: bool = declare(
-        _BOOLEAN, False, documentation="With tiered storage: stop copying segments to the remote tier?"
+    remote_log_copy_disable: bool = _setting(
+        _BOOLEAN,
+        False,
+        documentation="With tiered storage: stop copying segments to the remote tier?",
+        reason=_NO_TIERED_STORAGE,
     )
-    remote_log_delete_on_disable: bool = declare(
-        _BOOLEAN, False, documentation="With tiered storage: delete remote segments when it is disabled?"
+    remote_log_delete_on_disable: bool = _setting(
+        _BOOLEAN,
+        False,
+        documentation="With tiered storage: delete remote segments when it is disabled?",
+        reason=_NO_TIERED_STORAGE,
     )
-    remote_storage_enable: bool = declare(
+    remote_storage_enable: bool = _setting(
         _BOOLEAN,
         False,
         rule("This broker has no tiered storage", lambda enabled: not enabled),
-        "Tiered storage, which this broker does not have.",
+        "Tiered storage.",
+        effect=Effect.REFUSED,
+        reason=_NO_TIERED_STORAGE,
     )
-    retention_bytes: int = declare(
+    retention_bytes: int = _setting(
         _LONG,
         -1,
         documentation="Bytes that a partition keeps; -1 keeps everything.",
         synonyms=_from("log.retention.bytes"),
     )
-    retention_ms: int = declare(
+    retention_ms: int = _setting(
         _LONG,
         604_800_000,
         at_least(-1),
@@ -271,31 +292,31 @@ class TopicConfig:
             Synonym("log.retention.hours", MS_PER_HOUR),
         ),
     )
-    segment_bytes: int = declare(
+    segment_bytes: int = _setting(
         _INT, 1_073_741_824, at_least(14), "Largest size of one segment file.", synonyms=_from("log.segment.bytes")
     )
-    segment_index_bytes: int = declare(
+    segment_index_bytes: int = _setting(
         _INT,
         10_485_760,
         at_least(4),
         "Largest size of a segment's offset index and time index.",
         synonyms=_from("log.index.size.max.bytes"),
     )
-    segment_jitter_ms: int = declare(
+    segment_jitter_ms: int = _setting(
         _LONG,
         0,
         at_least(0),
         "Largest random part taken off segment.ms, so that not all segments roll at once.",
         synonyms=_from("log.roll.jitter.ms", Synonym("log.roll.jitter.hours", MS_PER_HOUR)),
     )
-    segment_ms: int = declare(
+    segment_ms: int = _setting(
         _LONG,
         604_800_000,
         at_least(1),
         "Age after which a segment that is not full is closed too.",
         synonyms=_from("log.roll.ms", Synonym("log.roll.hours", MS_PER_HOUR)),
     )
-    unclean_leader_election_enable: bool = declare(
+    unclean_leader_election_enable: bool = _setting(
         _BOOLEAN,
         False,
         documentation="May a replica outside the ISR become leader, at the price of acknowledged records?",

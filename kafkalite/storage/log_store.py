@@ -53,6 +53,9 @@ class StorageConfig(Protocol):
     @property
     def num_recovery_threads_per_data_dir(self) -> int: ...
 
+    @property
+    def log_deletion_max_segments_per_run(self) -> int: ...
+
 
 class LogStore:
     """The logs by partition. `open` before anything else."""
@@ -317,8 +320,12 @@ class LogStore:
     # Upkeep
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Apply retention to every log; returns how many segments went."""
-        return sum(self._attempt(log, partial(log.delete_old_segments, now_ms)) or 0 for log in self.all_logs())
+        """Apply retention to every log, up to log.deletion.max.segments.per.run; returns how many segments went."""
+        count, most = 0, self.config.current.log_deletion_max_segments_per_run
+        for log in self.all_logs():
+            if count < most:
+                count += self._attempt(log, partial(log.delete_old_segments, now_ms, most - count)) or 0
+        return count
 
     def expire_producers(self, now_ms: int) -> None:
         for log in self._logs.values():

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from random import Random
 
-from kafkalite.config.topic import TopicConfig
+from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.protocol.records import BatchHeader, read_marker
 from kafkalite.storage import log_search
@@ -337,9 +337,9 @@ class PartitionLog:
     # Retention
 
     @uses_disk
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Give up the segments that retention no longer keeps; returns how many. Files go with `purge_deleted`."""
-        count = count_deletable(
+    def delete_old_segments(self, now_ms: int, most: int = INT_MAX) -> int:
+        """Give up the segments that retention no longer keeps, `most` at most; returns how many. Files go with `purge_deleted`."""
+        deletable = count_deletable(
             list(self._segments),
             self._segments.ends(self.log_end_offset),
             config=self.config,
@@ -347,6 +347,7 @@ class PartitionLog:
             high_watermark=self.high_watermark,
             now_ms=now_ms,
         )
+        count = min(deletable, most)
         if not count:
             return 0
         if count == len(self._segments):

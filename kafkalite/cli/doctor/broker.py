@@ -24,10 +24,8 @@ _FILES_OF_A_BROKER: Final = 1024
 
 def look(config: BrokerConfig, timeout_s: float) -> Iterator[Finding]:
     """Everything about the machine that the broker's settings ask for."""
-    for name in sorted(config.unknown):
-        yield warning(
-            "settings", f"{name} is not known to a broker and has no effect", "correct its name, or take it out"
-        )
+    for text in config.warnings():
+        yield warning("settings", text, "correct its name, or take it out")
     for endpoint in config.listeners:
         yield look_at_port(endpoint, timeout_s)
     for endpoint in config.advertised_listeners:

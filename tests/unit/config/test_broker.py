@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import subprocess
 import sys
 
@@ -62,11 +61,14 @@ def test_overrides_win_over_the_file() -> None:
     assert load_broker_config(None, MINIMAL).zookeeper_connect == "localhost:2181"
 
 
-def test_unknown_keys_are_kept_and_warned_about_without_their_values(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        read = config(my_password="s3cret")
-    assert read.unknown == {"my.password": "s3cret"}
-    assert "my.password" in caplog.text and "s3cret" not in caplog.text
+def test_what_has_no_effect_is_warned_about_once_and_without_its_value() -> None:
+    read = config(my_password="s3cret", num_io_threads="9", log_preallocate="true", num_partitions="2")
+    assert list(read.warnings()) == [
+        "log.preallocate has no effect: segments grow as they are written",
+        "my.password is not known to a broker and has no effect",
+        "num.io.threads has no effect: one event loop serves all connections and requests",
+    ]
+    assert read.originals["my.password"] == "s3cret"
     assert ("my.password", "[hidden]") in list(read.shown())
     assert ("zookeeper.connect", "localhost:2181") in list(read.shown())
     assert "s3cret" not in repr(read)
@@ -80,13 +82,13 @@ def test_unknown_keys_are_kept_and_warned_about_without_their_values(caplog: pyt
         ("PLAINTEXT://[::1]:9092", [Endpoint("PLAINTEXT", "::1", 9092)]),
         ("PLAINTEXT://[fe80::1%eth0]:9092", [Endpoint("PLAINTEXT", "fe80::1%eth0", 9092)]),
         (
-            " PLAINTEXT://a-b.example:1 , SSL://:2 ",
-            [Endpoint("PLAINTEXT", "a-b.example", 1), Endpoint("SSL", "", 2, "SSL")],
+            " PLAINTEXT://a-b.example:1 , B://:2 ",
+            [Endpoint("PLAINTEXT", "a-b.example", 1), Endpoint("B", "", 2)],
         ),
     ],
 )
 def test_listeners(text: str, expected: list[Endpoint]) -> None:
-    read = config(listeners=text)
+    read = config(listeners=text, listener_security_protocol_map="PLAINTEXT:PLAINTEXT,B:PLAINTEXT")
     assert list(read.listeners) == list(read.advertised_listeners) == expected
 
 
@@ -120,6 +122,10 @@ def test_ipv4_and_ipv6_may_share_a_port() -> None:
         ({"listeners": "INSIDE://:1"}, "listener.security.protocol.map"),
         ({"listeners": "PLAINTEXT://:1,plaintext://:2"}, "appears twice"),
         ({"listeners": "PLAINTEXT://:1,SSL://:1"}, "share port 1"),
+        ({"listeners": "PLAINTEXT://:1,SSL://:2"}, "no SSL yet; map it to PLAINTEXT"),
+        ({"zookeeper_set_acl": "true"}, "set it to false"),
+        ({"zookeeper_ssl_client_enable": "true"}, "set it to false"),
+        ({"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"}, "leave it out"),
         ({"listeners": "PLAINTEXT://0.0.0.0:1"}, "set advertised.listeners"),
         ({"listeners": "PLAINTEXT://[::]:1"}, "set advertised.listeners"),
         ({"advertised_listeners": "SSL://a:1"}, "listeners has only PLAINTEXT"),
