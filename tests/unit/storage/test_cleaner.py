@@ -12,7 +12,7 @@ import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.live import Live
-from kafkalite.config.topic import TopicConfig
+from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.storage.cleaner import LogCleaner, in_executor, task_for
 from kafkalite.storage.cleaning import CleanedSegment
 from kafkalite.storage.cleaning_process import in_process
@@ -41,6 +41,7 @@ async def store_at(path):
         topic_defaults=config_of(),
         producer_id_expiration_ms=DAY_MS,
         num_recovery_threads_per_data_dir=1,
+        log_deletion_max_segments_per_run=INT_MAX,
     )
     store = LogStore(Live(config), OsDisk(), Clock(), Random(3))
     await store.open()

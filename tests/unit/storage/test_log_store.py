@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafkalite.config.live import Live
-from kafkalite.config.topic import TopicConfig
+from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage.disk import OsDisk
 from kafkalite.storage.log_store import LogStore
@@ -38,6 +38,7 @@ def store_at(*paths, disk=None, defaults=None, threads=1):
         topic_defaults=defaults or TopicConfig(),
         producer_id_expiration_ms=DAY_MS,
         num_recovery_threads_per_data_dir=threads,
+        log_deletion_max_segments_per_run=INT_MAX,
     )
     return LogStore(Live(config), disk or OsDisk(), FixedClock(), Random(3))
 
@@ -264,6 +265,9 @@ def test_upkeep(tmp_path):
         await store.flush_overdue(NOW_MS + 100)
         assert other.recovery_point == 1
         log.set_high_watermark(9)
+        store.config.current.log_deletion_max_segments_per_run = 1
+        assert store.delete_old_segments(NOW_MS) == 1
+        store.config.current.log_deletion_max_segments_per_run = INT_MAX
         assert store.delete_old_segments(NOW_MS) > 0
         store.expire_producers(NOW_MS + 2 * DAY_MS)
         assert not log.producers.producers
