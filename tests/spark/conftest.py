@@ -18,18 +18,15 @@ import pytest
 from kafkalite.client import NewTopic, SyncAdmin
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.testing.spark_cluster import SparkCluster
+from tests.spark.sessions import SESSION, driver_environment, python_environment
 
-SESSION = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "2",
+PROPERTIES = {
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "1",
+    # Others lead soon after a broker was killed, and it comes back soon.
+    "zookeeper.session.timeout.ms": "4000",
+    "zookeeper.connection.timeout.ms": "20000",
 }
-"""Settings of every session of these tests."""
-
-PROPERTIES = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "1"}
 
 TopicMaker: TypeAlias = Callable[..., str]
 
@@ -41,7 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     import spark_jobs
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.update(python_environment())
     scratch = tmp_path_factory.mktemp("spark-local")
     settings = SESSION | {"spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
     builder = SparkSession.builder.master("local[2,4]")
@@ -61,9 +58,9 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluste
         yield cluster
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    """Two brokers, so that one can die."""
+    """Two brokers, so that one can die; each test has topics of its own, and starts again what it killed."""
     with LocalCluster(brokers=2, properties=PROPERTIES) as running:
         yield running
 
@@ -86,13 +83,15 @@ def make_topic(cluster: LocalCluster) -> TopicMaker:
 
 def run_driver(program: Path, *arguments: str, master: str, timeout_s: float = 150, **settings: str) -> str:
     """What a driver program prints to stdout when `spark-submit` runs it on `master`. AssertionError, with its output, when it fails."""
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("SPARK_")}
-    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     chosen = SESSION | {"spark.executor.memory": "768m", **settings}
     command = [str(Path(sys.executable).parent / "spark-submit"), "--master", master]
     command += [word for name, text in chosen.items() for word in ("--conf", f"{name}={text}")]
     done = subprocess.run(
-        [*command, str(program), *arguments], env=environment, capture_output=True, text=True, timeout=timeout_s
+        [*command, str(program), *arguments],
+        env=driver_environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
     )
     assert done.returncode == 0, f"{program.name} failed:\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
     return done.stdout

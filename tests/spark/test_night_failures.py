@@ -27,8 +27,9 @@ from spark_jobs.batch.records import Formats
 from spark_jobs.batch.run_lock import run_lock
 from spark_jobs.jobs import audit, backfill
 from spark_jobs.jobs.nightly import Program
-from tests.spark.conftest import SESSION, TopicMaker
+from tests.spark.conftest import TopicMaker
 from tests.spark.nights import DIGESTS, FOREVER, TIMES, Sent, after, ledger, night_on, send, tables
+from tests.spark.sessions import SESSION, driver_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -73,11 +74,9 @@ class Nights:
         return command + [word for name, text in settings.items() for word in ("--conf", f"{name}={text}")]
 
     def start(self, output: Path, *more: str) -> subprocess.Popen[str]:
-        environment = {name: text for name, text in os.environ.items() if not name.startswith("SPARK_")}
-        environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         return subprocess.Popen(
             self.command(output, *more),
-            env=environment,
+            env=driver_environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,0 +1,54 @@
+"""How every Spark of these tests is started: settings for small data and short lives, and the Python that its workers are forked from."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from tests.spark import warm_python
+
+# A JVM that lives for seconds pays for the second compiler and for a collector with threads, and gets nothing from them.
+_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+
+SESSION = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    # Compiling a query takes longer than running it over a few hundred rows.
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Settings of every session of these tests."""
+
+
+@cache
+def warm_python_program() -> str:
+    """The program that Spark takes for Python: this interpreter, which imports before it forks (`warm_python`)."""
+    folder = Path(tempfile.mkdtemp(prefix="kafkalite-warm-python-"))
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(warm_python.__file__)} "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+def python_environment() -> dict[str, str]:
+    """Variables with which a driver and all that it starts use the warm Python."""
+    return {
+        "PYSPARK_PYTHON": warm_python_program(),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "OPENBLAS_NUM_THREADS": "1",  # its threads would not outlive a fork
+    }
+
+
+def driver_environment() -> dict[str, str]:
+    """The environment of a driver program: this one's, without what belongs to the Spark of this process."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    return kept | python_environment()
