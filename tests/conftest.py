@@ -14,7 +14,18 @@ REQUIRE_PEERS = os.environ.get("KAFKALITE_REQUIRE_PEERS") == "1"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--apache", action="store_true", help="run tests/wire against Apache Kafka instead of kafkalite")
+    parser.addoption(
+        "--long",
+        action="store_true",
+        help="at full length what is shortened otherwise: a year of flights, a minute of storm",
+    )
     parser.addoption("--rewrite-goldens", action="store_true", help="write what commands print into the transcripts")
+
+
+@pytest.fixture(scope="session")
+def long(request: pytest.FixtureRequest) -> bool:
+    """Was --long given? Tests of many records or of random events then take all the time that they can use."""
+    return bool(request.config.getoption("--long"))
 
 
 def not_run(reason: str) -> NoReturn:

@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite.testing.containers import KafkaliteCluster
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.timing
 
 START_S = 6.0
 """Of three brokers and a ZooKeeper server, on two cores that have nothing else to do."""

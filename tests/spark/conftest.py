@@ -68,7 +68,7 @@ def cluster() -> Iterator[LocalCluster]:
 _numbers = itertools.count(1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_topic(cluster: LocalCluster) -> TopicMaker:
     """`make_topic(partitions=3, replication_factor=2, config={...})`: the name of a new topic."""
 

@@ -13,7 +13,7 @@ from kafkalite.testing.workloads.workload import Workload
 from tests.system.scenario import SESSION_S, Scenario
 from zk import paths
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timing, pytest.mark.timeout(180)]
 
 BUSY, IDLE = 6, 294
 LIMIT_S = 0.5

@@ -1,4 +1,5 @@
-"""A rebalance storm: 200 members join, sync, vanish and leave at random for a minute; then there is peace, and memory is given back.
+"""A rebalance storm: 200 members join, sync, vanish and leave at random for 20 seconds, with --long for a minute; then there is peace,
+and memory is given back.
 
 The members speak the protocol themselves over connections of our own, because two hundred real consumers would test the machine they
 run on. Each connection is one member; one in three goes without a word.
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 GROUP = "storm"
 MEMBERS, STAYING = 200, 10
-STORM_S = 60.0
+STORM_S, LONG_STORM_S = 20.0, 60.0
 SESSION_MS = 6000
 PEACE_WITHIN_S = 2 * SESSION_MS / 1000 + 5
 GROWTH_BYTES_MAX = 40_000_000
@@ -151,10 +152,10 @@ async def wait_for_peace(connection: Connection) -> float:
         await asyncio.sleep(0.1)
 
 
-async def storm(address: str) -> tuple[Tally, float, int]:
+async def storm(address: str, storm_s: float) -> tuple[Tally, float, int]:
     """What the members saw, how long peace took, and in which generation it came."""
     tally, loop = Tally(), asyncio.get_running_loop()
-    ends_s = loop.time() + STORM_S
+    ends_s = loop.time() + storm_s
     staying = [StormMember(await connect(address), tally) for _ in range(STAYING)]
     stay = [asyncio.create_task(member.stay(ends_s + PEACE_WITHIN_S + 10)) for member in staying]
     await asyncio.gather(*(come_and_go(address, seed, ends_s, tally) for seed in range(MEMBERS - STAYING)))
@@ -184,11 +185,11 @@ async def find_coordinator(address: str) -> int:
         await asyncio.sleep(0.1)
 
 
-def test_a_storm_of_members_ends_in_peace(scenario: Scenario) -> None:
+def test_a_storm_of_members_ends_in_peace(scenario: Scenario, long: bool) -> None:
     broker_id = asyncio.run(find_coordinator(scenario.cluster.bootstrap_servers.split(",")[0]))
     broker = scenario.cluster.broker(broker_id)
     before = broker.resident_bytes()
-    tally, took_s, generation = asyncio.run(storm(broker.address))
+    tally, took_s, generation = asyncio.run(storm(broker.address, LONG_STORM_S if long else STORM_S))
     grown = broker.resident_bytes() - before
     print(
         f"{tally.joins} joins, {generation} generations, peace after {took_s:.1f} s, "
