@@ -19,7 +19,7 @@ from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.dynamic_configs import ConfigChanges, DynamicConfigs
 from kafkalite.broker.fetch_sessions import FetchSessionCache
 from kafkalite.broker.fetching import PartitionReader
-from kafkalite.broker.handlers import HANDLERS
+from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
 from kafkalite.broker.leader_fetcher import FetcherContext
 from kafkalite.broker.log_dir_moves import LogDirMoves
@@ -39,7 +39,6 @@ from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
 from kafkalite.controller.channels import tcp_channels
 from kafkalite.controller.controller import Controller
-from kafkalite.controller.topic_rules import check_name
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.lifecycle import Jobs, UnexpectedErrors
 from kafkalite.protocol import messages
@@ -52,20 +51,21 @@ from zk import paths
 from zk.broker_registrar import BrokerRegistrar, DuplicateBrokerError
 from zk.producer_ids import allocate_block
 from zk.session import Session
-from zk.store import NoNodeError, Store
+from zk.store import Store
 from zk.top_level import create_top_level, generate_broker_id, read_or_create_cluster_id
 from zk.watches import ChildrenChanged, ChildWatch
-from zk.znodes import BrokerRegistration, LogDirEvent, RegisteredEndpoint, TopicAssignment
+from zk.znodes import BrokerRegistration, LogDirEvent, RegisteredEndpoint
 
 if TYPE_CHECKING:
     from kafkalite.broker.observation.pages import Observation
+    from kafkalite.coordinators.group.machine import GroupMachine
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
 
 logger = logging.getLogger("kafkalite.broker")
 
 OLDEST_PROTOCOL = (2, 1, 1)
 """The oldest inter.broker.protocol.version of which all requests between brokers are spoken."""
 
-_FIRST_METADATA_S = 10.0
 _HAND_OVER_S = 1.0
 """How long a controller that stops waits for the brokers to hear its last decisions."""
 
@@ -94,7 +94,6 @@ class Broker:
         self.store: Store = session.store
         self.broker_id = config.broker_id
         self.cluster_id = ""
-        self.features_epoch = -1
         self.state = BrokerState.NOT_RUNNING
         self._observation: Observation | None = None
         self._fatal = fatal
@@ -106,6 +105,7 @@ class Broker:
                 f"inter.broker.protocol.version is {config.inter_broker_protocol_version}; this broker speaks 2.1-IV1 and newer"
             )
         self.versions = self.protocol_version.requests
+        self.served = SERVED
         self.metadata = MetadataCache()
         self.traffic = Traffic()
         self.quotas = ClientQuotas(config.quota_window_num, config.quota_window_size_seconds)
@@ -113,15 +113,13 @@ class Broker:
         self.logs = LogStore(live, disk, clock, rng)
         self.cleaner = LogCleaner(self.logs, live, clock, run_pass or in_executor(disk))
         self.dynamic_configs = DynamicConfigs(self.store, live)
-        self.dispatcher = Dispatcher(self, HANDLERS)
+        self.dispatcher = Dispatcher(self, SERVED)
         self.server = Server(live, self.dispatcher)
         self.controller_channel = ControllerChannel(
             config.broker_id, self._find_controller, config.controller_socket_timeout_ms / 1000
         )
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
-        self.topic_creation = TopicCreation(
-            live, self.metadata, self.controller_channel, self.validate_topic_name, self._count_partitions
-        )
+        self.topic_creation = TopicCreation(live, self.metadata, self.controller_channel, self.store)
 
     @property
     def config(self) -> BrokerConfig:
@@ -156,7 +154,7 @@ class Broker:
         self.controller.start()
         self._start_jobs()
         self.state = BrokerState.RUNNING
-        await self.wait_for_first_metadata()
+        await self.metadata.wait_for_controller()
 
     async def _start_observation(self) -> None:
         """First of all, so that a broker that recovers its logs for long is seen to be alive."""
@@ -335,36 +333,9 @@ class Broker:
             await self._observation.close()
         await self.store.close()
 
-    # What handlers use
-
-    def take_metadata(self, request: Any) -> None:
-        """An UpdateMetadata from a controller that is not stale."""
-        alive_before = self.metadata.brokers.keys()
-        removed = self.metadata.apply(request)
-        self.coordinators.forget_partitions(removed)
-        self.traffic.forget({each.topic for each in removed} - self.metadata.topics.keys())
-        if alive_before - self.metadata.brokers.keys():
-            self.replicas.brokers_died()
-
-    async def wait_for_first_metadata(self) -> None:
-        """Until some controller has told of the cluster, so that nobody is shown an empty one; not for ever."""
-        if self.metadata.version == 0 or self.metadata.controller_id < 0:
-            await self.metadata.wait_until(lambda: self.metadata.controller_id >= 0, _FIRST_METADATA_S)
-
-    def validate_topic_name(self, name: str) -> ErrorCode:
-        """NONE, or why no topic can have this name."""
-        try:
-            check_name(name)
-        except KafkaError as problem:
-            return problem.code
-        return ErrorCode.NONE
-
-    async def _count_partitions(self, topic: str) -> int:
-        try:
-            data, _ = await self.store.read(paths.topic(topic))
-        except NoNodeError:
-            return 0
-        return len(TopicAssignment.decode(data).partitions)
+    @property
+    def groups(self) -> CoordinatorRuntime[GroupMachine]:
+        return self.coordinators.groups
 
     # Ports for the parts
 

@@ -11,17 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeAlias
 
+from kafkalite.broker.request_context import ClientConnection
 from kafkalite.errors import ProtocolViolation
 from kafkalite.net.connection import receive_buffers
 from kafkalite.net.frames import FrameReader
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import Buffer
-
-if TYPE_CHECKING:
-    from kafkalite.broker.dispatch import Dispatcher
-    from kafkalite.broker.server import Server
 
 logger = logging.getLogger("kafkalite.broker.connection")
 
@@ -30,6 +27,24 @@ _PIPELINED_MAX = 128
 _FETCH = b"\x00\x01"
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 _PRODUCE = ApiKey.PRODUCE.to_bytes(2, "big")
+
+
+Answer: TypeAlias = "list[Buffer] | None"
+"""The frame of an answer in a few buffers; None where there is no answer."""
+
+
+class RequestHandler(Protocol):
+    """What requests are handed to: see `Dispatcher.handle`."""
+
+    def handle(self, frame: memoryview, connection: ClientConnection) -> Answer | asyncio.Future[Answer]: ...
+
+
+class Acceptor(Protocol):
+    """Who counts the connections: see `Server`."""
+
+    def admit(self, connection: ServerConnection) -> bool: ...
+
+    def gone(self, connection: ServerConnection) -> None: ...
 
 
 def _is_produce(frame: memoryview) -> bool:
@@ -43,14 +58,14 @@ class Slot:
 
     def __init__(self) -> None:
         self.done = False
-        self.frame: list[Buffer] | None = None
-        self.delayed_fetch: asyncio.Future[Any] | None = None
+        self.frame: Answer = None
+        self.delayed_fetch: asyncio.Future[Answer] | None = None
 
 
 class ServerConnection(asyncio.BufferedProtocol):
     """See the module. `listener` is the name of the listener that accepted it."""
 
-    def __init__(self, server: Server, dispatcher: Dispatcher, listener: str, max_frame_bytes: int) -> None:
+    def __init__(self, server: Acceptor, dispatcher: RequestHandler, listener: str, max_frame_bytes: int) -> None:
         self.server = server
         self.dispatcher = dispatcher
         self.listener = listener
@@ -153,7 +168,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._finish(slot, reply)
 
-    def _finish_later(self, slot: Slot, future: asyncio.Future[list[Buffer] | None]) -> None:
+    def _finish_later(self, slot: Slot, future: asyncio.Future[Answer]) -> None:
         if self.closed or future.cancelled():
             return
         problem = future.exception()
@@ -166,7 +181,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._violation(f"internal error: {problem!r}")
 
-    def _finish(self, slot: Slot, frame: list[Buffer] | None) -> None:
+    def _finish(self, slot: Slot, frame: Answer) -> None:
         slot.done, slot.frame = True, frame
         slots = self._slots
         ready: list[Buffer] = []

@@ -1,110 +1,103 @@
-"""From the bytes of a request to the bytes of its answer: header, version check, decoding, handler, encoding.
+"""From the bytes of a request to the bytes of its answer: header, version check, decoding, authorisation, handler, encoding.
 
-`HANDLERS` maps an API to its handler; what ApiVersions advertises is derived from it. A handler takes (broker, request, context)
-and returns the reply, None for no answer, or an awaitable of either. Errors are translated here, once: a `KafkaError` that a
-handler lets out becomes the API's error reply, a `ProtocolViolation` closes the connection, anything else is reported
-(`lifecycle.report`) and answered with UNKNOWN_SERVER_ERROR.
+What is served comes from the records of `handlers`. A handler takes (parts, request, context) and returns the reply, None for no answer,
+or an awaitable of either. Errors are translated here, once: a `KafkaError` that a handler lets out becomes the failure that the API's
+record shapes, a `ProtocolViolation` closes the connection, anything else is reported (`lifecycle.report`) and answered
+with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from kafkalite.broker.error_replies import error_reply
+from kafkalite.broker.authorizer import ALLOW_ALL, CLUSTER_NAME, Authorizer, Permission
+from kafkalite.broker.connection import Answer
 from kafkalite.broker.fetching import replica_id_of
+from kafkalite.broker.request_context import ClientConnection, RequestContext
+from kafkalite.broker.served_api import PartsT_contra, Reply, ServedApi
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.histogram import Histogram
 from kafkalite.lifecycle import report
 from kafkalite.net.frames import read_head, read_request_header, response_frame
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version
-from kafkalite.types import Buffer
+from kafkalite.protocol.apis import Api, ApiKey, request_header_version
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.connection import ServerConnection
-
-Reply: TypeAlias = Any
-Handler: TypeAlias = Callable[["Broker", Any, "RequestContext"], Reply | Awaitable[Reply]]
+    from kafkalite.protocol.messages import Message
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
-    """What a handler knows of the caller besides the request."""
+class _Route(NamedTuple, Generic[PartsT_contra]):
+    """What dispatch needs of an API for each request, in one look-up."""
 
-    api_version: int
-    client_id: str | None
-    connection: ServerConnection
-    request_bytes: int = 0
-
-    @property
-    def listener(self) -> str:
-        return self.connection.listener
-
-    @property
-    def user(self) -> str:
-        """Name of the principal, by which quotas are found; who is not authenticated is Kafka's ANONYMOUS."""
-        return "ANONYMOUS"
+    served: ServedApi[PartsT_contra]
+    api: Api
+    first_version: int
+    last_version: int
+    handle: Callable[[PartsT_contra, Any, RequestContext], Any]
+    """Its replies are told apart by `is_async` and, where a handler may park a request, by their class."""
+    is_async: bool
+    cluster_permission: Permission | None
+    latency: Histogram
 
 
-class Dispatcher:
+class Dispatcher(Generic[PartsT_contra]):
     """See the module. `now_s` measures latencies."""
 
     def __init__(
         self,
-        broker: Broker,
-        handlers: dict[ApiKey, Handler],
+        parts: PartsT_contra,
+        served: Iterable[ServedApi[PartsT_contra]],
+        authorizer: Authorizer = ALLOW_ALL,
         now_s: Callable[[], float] = perf_counter,
     ) -> None:
-        self._broker = broker
+        self._parts, self._authorizer = parts, authorizer
         self.now_s = now_s
-        self.routes = {
-            int(key): (APIS[key], handler, inspect.iscoroutinefunction(handler)) for key, handler in handlers.items()
-        }
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self.latencies = {int(key): Histogram() for key in handlers}
+        self._routes = {int(each.api.key): _route(each) for each in served}
+        self._tasks: set[asyncio.Task[Answer]] = set()
+        self.latencies = {key: route.latency for key, route in self._routes.items()}
         """From the turn of a request to its answer, what it waits for included, by API; of fetches, those of consumers."""
         self.follower_fetches = Histogram()
 
-    def handle(self, frame: memoryview, connection: ServerConnection) -> list[Buffer] | asyncio.Future[Any] | None:
+    def handle(self, frame: memoryview, connection: ClientConnection) -> Answer | asyncio.Future[Answer]:
         """The answer's frame, a future of it, or None for no answer. ProtocolViolation when it is no request we know."""
         api_key, version, correlation_id = read_head(frame)
-        route = self.routes.get(api_key)
+        route = self._routes.get(api_key)
         if route is None:
             raise ProtocolViolation(f"unknown api key {api_key}")
-        api, handler, is_async = route
-        if not api.min_version <= version <= api.max_version:
+        served, api, first_version, last_version, handle, is_async, cluster_permission, latency = route
+        if not first_version <= version <= last_version:
             if api_key == ApiKey.API_VERSIONS:
-                return self._unknown_api_versions(correlation_id)
-            raise ProtocolViolation(f"{api.name} version {version}; spoken are {api.min_version} to {api.max_version}")
+                return self._unknown_api_versions(served, correlation_id)
+            raise ProtocolViolation(f"{api.name} version {version}; spoken are {first_version} to {last_version}")
         began_s = self.now_s()
         header = read_request_header(frame, request_header_version(api, version))
         request = codec.decode_request(api_key, version, frame, header.body_position)
-        latency = self.latencies[api_key]
         if api_key == ApiKey.FETCH and replica_id_of(request) >= 0:
             latency = self.follower_fetches
-        context = RequestContext(version, header.client_id, connection, len(frame))
-        if is_async:
-            awaited = handler(self._broker, request, context)
-            return self._later(self._awaited(awaited, api, request, version, correlation_id, latency, began_s))
+        context = RequestContext(version, header.client_id, connection, len(frame), self._authorizer)
         try:
-            reply = handler(self._broker, request, context)
-            if isinstance(reply, asyncio.Future):
-                return self._later(self._awaited(reply, api, request, version, correlation_id, latency, began_s))
+            if cluster_permission is not None:
+                self._authorize(cluster_permission, context)
+            reply = handle(self._parts, request, context)
+            if is_async or isinstance(reply, asyncio.Future):
+                return self._later(self._awaited(reply, served, request, version, correlation_id, latency, began_s))
             answer = _frame(api, version, correlation_id, reply)
         except ProtocolViolation:
             raise
         except Exception as problem:
-            answer = _frame(api, version, correlation_id, self._failed(api, request, version, problem))
+            answer = _frame(api, version, correlation_id, self._failed(served, request, version, problem))
         latency.observe(self.now_s() - began_s)
         return answer
 
-    def _later(self, coroutine: Any) -> asyncio.Task[Any]:
+    def _authorize(self, permission: Permission, context: RequestContext) -> None:
+        """KafkaError CLUSTER_AUTHORIZATION_FAILED when the caller may not do this to the cluster."""
+        if not self._authorizer.allows(context.user, context.connection.peer_host, permission, CLUSTER_NAME):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    def _later(self, coroutine: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -112,34 +105,34 @@ class Dispatcher:
 
     async def _awaited(
         self,
-        awaitable: Any,
-        api: Api,
-        request: Any,
+        awaitable: Awaitable[Reply],
+        served: ServedApi[PartsT_contra],
+        request: Message,
         version: int,
         correlation_id: int,
         latency: Histogram,
         began_s: float,
-    ) -> list[Buffer] | None:
+    ) -> Answer:
         try:
-            answer = _frame(api, version, correlation_id, await awaitable)
+            answer = _frame(served.api, version, correlation_id, await awaitable)
         except ProtocolViolation:
             raise
         except Exception as problem:
-            answer = _frame(api, version, correlation_id, self._failed(api, request, version, problem))
+            answer = _frame(served.api, version, correlation_id, self._failed(served, request, version, problem))
         latency.observe(self.now_s() - began_s)
         return answer
 
-    def _failed(self, api: Api, request: Any, version: int, problem: Exception) -> Reply:
+    def _failed(self, served: ServedApi[PartsT_contra], request: Message, version: int, problem: Exception) -> Message:
         if isinstance(problem, KafkaError):
-            return error_reply(api, request, version, problem.code, problem.message)
-        report(f"{api.name} version {version} failed", problem)
-        return error_reply(api, request, version, ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
+            return served.failure(request, problem.code, problem.message)
+        report(f"{served.api.name} version {version} failed", problem)
+        return served.failure(request, ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
 
-    def _unknown_api_versions(self, correlation_id: int) -> list[Buffer]:
+    def _unknown_api_versions(self, served: ServedApi[PartsT_contra], correlation_id: int) -> Answer:
         """Version 0, error 35, and the range of ApiVersions itself, so that the client asks again (KIP-511)."""
         m = messages.api_versions_response
-        api = APIS[ApiKey.API_VERSIONS]
-        only = m.ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+        api = served.api
+        only = m.ApiVersion(api_key=api.key, min_version=served.first_version, max_version=served.last_version)
         reply = m.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[only])
         return response_frame(api, 0, correlation_id, codec.encode_response(reply, 0))
 
@@ -149,7 +142,20 @@ class Dispatcher:
             task.cancel()
 
 
-def _frame(api: Api, version: int, correlation_id: int, reply: Reply) -> list[Buffer] | None:
+def _route(served: ServedApi[PartsT_contra]) -> _Route[PartsT_contra]:
+    return _Route(
+        served,
+        served.api,
+        served.first_version,
+        served.last_version,
+        served.handle,
+        served.is_async,
+        served.cluster_permission,
+        Histogram(),
+    )
+
+
+def _frame(api: Api, version: int, correlation_id: int, reply: Reply) -> Answer:
     """The reply's frame; None where there is no answer."""
     if reply is None:
         return None

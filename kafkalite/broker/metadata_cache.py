@@ -14,6 +14,7 @@ from kafkalite.change_signal import ChangeSignal
 from kafkalite.protocol.adapters import security_protocol_name
 from kafkalite.types import NO_BROKER, NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
+_FIRST_METADATA_S = 10.0
 DELETED_LEADER = -2
 """The leader in an UpdateMetadata that says a partition is being deleted."""
 
@@ -118,6 +119,11 @@ class MetadataCache:
         return known is not None and all(
             (found := known.partitions.get(p)) is not None and found.leader >= 0 for p in partitions
         )
+
+    async def wait_for_controller(self) -> None:
+        """Until some controller has told of the cluster, so that nobody is shown an empty one; not for ever."""
+        if self.version == 0 or self.controller_id < 0:
+            await self.wait_until(lambda: self.controller_id >= 0, _FIRST_METADATA_S)
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """True as soon as `condition()` holds after some change, False when it does not in time."""

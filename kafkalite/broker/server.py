@@ -10,13 +10,16 @@ import logging
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
+<<<<<<< HEAD
 from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.connection_quotas import ConnectionQuotas
 from kafkalite.config.listeners import is_address
 from kafkalite.types import Endpoint
+=======
+from kafkalite.broker.connection import RequestHandler, ServerConnection
+>>>>>>> e43b228 (Handlers state what they need, and an API's versions, handler, failure and permissions lie side by side)
 
 if TYPE_CHECKING:
-    from kafkalite.broker.dispatch import Dispatcher
     from kafkalite.config.broker import LiveConfig
 
 logger = logging.getLogger("kafkalite.broker.server")
@@ -36,7 +39,7 @@ class _Bound(NamedTuple):
 class Server:
     """See the module."""
 
-    def __init__(self, config: LiveConfig, dispatcher: Dispatcher) -> None:
+    def __init__(self, config: LiveConfig, dispatcher: RequestHandler) -> None:
         self._config = config
         self._dispatcher = dispatcher
         self._bound: dict[str, _Bound] = {}

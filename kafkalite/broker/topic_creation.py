@@ -6,14 +6,17 @@ Any broker may be asked; the controller creates. Each missing topic has at most 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.metadata_cache import MetadataCache
+from kafkalite.controller.topic_rules import name_error
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import OFFSETS_TOPIC
+from zk import paths
+from zk.store import NoNodeError, Store
+from zk.znodes import TopicAssignment
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import LiveConfig
@@ -25,18 +28,16 @@ _STILL_ELECTING = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, Err
 
 
 class TopicCreation:
-    """See the module. `validate(name)` gives the error of a bad name; `count(topic)` its partitions as ZooKeeper knows."""
+    """See the module."""
 
     def __init__(
         self,
         config: LiveConfig,
         metadata: MetadataCache,
         channel: ControllerChannel,
-        validate: Callable[[str], ErrorCode],
-        count: Callable[[str], Awaitable[int]],
+        store: Store,
     ) -> None:
-        self._config, self._metadata, self._channel = config, metadata, channel
-        self._validate, self.partition_count = validate, count
+        self._config, self._metadata, self._channel, self._store = config, metadata, channel, store
         self._in_flight: dict[str, asyncio.Task[ErrorCode]] = {}
 
     async def create_missing(self, names: list[str], may_create: bool) -> dict[str, ErrorCode]:
@@ -44,7 +45,7 @@ class TopicCreation:
         codes: dict[str, ErrorCode] = {}
         creating: dict[str, asyncio.Task[ErrorCode]] = {}
         for name in names:
-            bad = self._validate(name)
+            bad = name_error(name)
             if bad:
                 codes[name] = bad
             elif not (may_create and self._config.current.auto_create_topics_enable):
@@ -58,6 +59,14 @@ class TopicCreation:
     async def create_internal(self, name: str) -> ErrorCode:
         """Make an internal topic, whatever auto.create.topics.enable says."""
         return await asyncio.shield(self._begin(name))
+
+    async def partition_count(self, topic: str) -> int:
+        """The partitions that a topic has in ZooKeeper, 0 when it is not there."""
+        try:
+            data, _ = await self._store.read(paths.topic(topic))
+        except NoNodeError:
+            return 0
+        return len(TopicAssignment.decode(data).partitions)
 
     def _begin(self, name: str) -> asyncio.Task[ErrorCode]:
         task = self._in_flight.get(name)

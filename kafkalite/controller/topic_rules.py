@@ -84,6 +84,15 @@ def check_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
 
 
+def name_error(name: str) -> ErrorCode:
+    """NONE, or why no topic can have this name."""
+    try:
+        check_name(name)
+    except KafkaError as problem:
+        return problem.code
+    return ErrorCode.NONE
+
+
 class TopicNames:
     """The topics that are there or being deleted: against names that exist or would share metrics names with others."""
 

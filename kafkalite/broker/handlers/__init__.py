@@ -1,4 +1,8 @@
-"""One module for each API, or for a few that belong together; `HANDLERS` is the table that dispatch and ApiVersions are derived from.
+"""One module for each API, or for a few that belong together; `SERVED` collects what dispatch and ApiVersions are derived from.
+
+A module states in `Parts` what its handlers use of the broker, and has a record for each API in `APIS`: versions, handler, the shape of a
+failure, permissions. A handler first authorises, then resolves what is named (partitions, groups, topics), decides, and shapes the reply.
+What all of a cluster's users need one permission for was authorised by dispatch already (see `authorizer`).
 
 DescribeTopicPartitions (75) is left out on purpose: Apache Kafka serves it only without ZooKeeper, and its tools print what they print
 for a ZooKeeper cluster only when it is absent.
@@ -6,7 +10,8 @@ for a ZooKeeper cluster only when it is absent.
 
 from __future__ import annotations
 
-from kafkalite.broker.dispatch import Handler
+from typing import TYPE_CHECKING, Final
+
 from kafkalite.broker.handlers import (
     acls,
     alter_configs,
@@ -35,59 +40,37 @@ from kafkalite.broker.handlers import (
     update_features,
     user_scram_credentials,
 )
-from kafkalite.protocol.apis import ApiKey
 
-HANDLERS: dict[ApiKey, Handler] = {
-    ApiKey.PRODUCE: produce.produce,
-    ApiKey.FETCH: fetch.fetch,
-    ApiKey.LIST_OFFSETS: list_offsets.list_offsets,
-    ApiKey.METADATA: metadata.metadata,
-    ApiKey.LEADER_AND_ISR: control.leader_and_isr,
-    ApiKey.STOP_REPLICA: control.stop_replica,
-    ApiKey.UPDATE_METADATA: control.update_metadata,
-    ApiKey.CONTROLLED_SHUTDOWN: control.controlled_shutdown,
-    ApiKey.OFFSET_COMMIT: group_offsets.offset_commit,
-    ApiKey.OFFSET_FETCH: group_offsets.offset_fetch,
-    ApiKey.FIND_COORDINATOR: find_coordinator.find_coordinator,
-    ApiKey.JOIN_GROUP: group_membership.join_group,
-    ApiKey.HEARTBEAT: group_membership.heartbeat,
-    ApiKey.LEAVE_GROUP: group_membership.leave_group,
-    ApiKey.SYNC_GROUP: group_membership.sync_group,
-    ApiKey.DESCRIBE_GROUPS: group_admin.describe_groups,
-    ApiKey.LIST_GROUPS: group_admin.list_groups,
-    ApiKey.API_VERSIONS: api_versions.api_versions,
-    ApiKey.CREATE_TOPICS: topics.create_topics,
-    ApiKey.DELETE_TOPICS: topics.delete_topics,
-    ApiKey.DELETE_RECORDS: delete_records.delete_records,
-    ApiKey.INIT_PRODUCER_ID: producer_ids.init_producer_id,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.offset_for_leader_epoch,
-    ApiKey.DESCRIBE_ACLS: acls.describe_acls,
-    ApiKey.CREATE_ACLS: acls.create_acls,
-    ApiKey.DELETE_ACLS: acls.delete_acls,
-    ApiKey.DESCRIBE_CONFIGS: describe_configs.describe_configs,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: log_dirs.alter_replica_log_dirs,
-    ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
-    ApiKey.CREATE_PARTITIONS: topics.create_partitions,
-    ApiKey.CREATE_DELEGATION_TOKEN: delegation_tokens.create_delegation_token,
-    ApiKey.RENEW_DELEGATION_TOKEN: delegation_tokens.renew_delegation_token,
-    ApiKey.EXPIRE_DELEGATION_TOKEN: delegation_tokens.expire_delegation_token,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: delegation_tokens.describe_delegation_token,
-    ApiKey.DELETE_GROUPS: group_admin.delete_groups,
-    ApiKey.OFFSET_DELETE: group_offsets.offset_delete,
-    ApiKey.ELECT_LEADERS: elections.elect_leaders,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: elections.alter_partition_reassignments,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: elections.list_partition_reassignments,
-    ApiKey.ALTER_CONFIGS: alter_configs.alter_configs,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental_alter_configs,
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe_client_quotas,
-    ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter_client_quotas,
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: user_scram_credentials.describe_user_scram_credentials,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: user_scram_credentials.alter_user_scram_credentials,
-    ApiKey.UPDATE_FEATURES: update_features.update_features,
-    ApiKey.DESCRIBE_PRODUCERS: describe_producers.describe_producers,
-    ApiKey.ALTER_PARTITION: control.alter_partition,
-    ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
-    ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe_transactions,
-    ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,
-    ApiKey.ALLOCATE_PRODUCER_IDS: producer_ids.allocate_producer_ids,
-}
+if TYPE_CHECKING:
+    from kafkalite.broker.app import Broker
+    from kafkalite.broker.served_api import ServedApi
+
+SERVED: Final[tuple[ServedApi[Broker], ...]] = (
+    *produce.APIS,
+    *fetch.APIS,
+    *list_offsets.APIS,
+    *metadata.APIS,
+    *control.APIS,
+    *group_offsets.APIS,
+    *find_coordinator.APIS,
+    *group_membership.APIS,
+    *group_admin.APIS,
+    *api_versions.APIS,
+    *topics.APIS,
+    *delete_records.APIS,
+    *producer_ids.APIS,
+    *offset_for_leader_epoch.APIS,
+    *acls.APIS,
+    *describe_configs.APIS,
+    *alter_configs.APIS,
+    *log_dirs.APIS,
+    *delegation_tokens.APIS,
+    *elections.APIS,
+    *client_quotas.APIS,
+    *user_scram_credentials.APIS,
+    *update_features.APIS,
+    *describe_producers.APIS,
+    *cluster.APIS,
+    *transactions.APIS,
+)
+"""That its type holds is what proves that the broker's parts are what each handler needs."""

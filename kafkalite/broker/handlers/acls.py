@@ -7,20 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Final
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.protocol import messages
-
-if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+from kafkalite.protocol.apis import ApiKey
 
 _UNKNOWN = 0
 
 
 def describe_acls(
-    broker: Broker, request: messages.describe_acls_request.DescribeAclsRequest, context: RequestContext
+    parts: object, request: messages.describe_acls_request.DescribeAclsRequest, context: RequestContext
 ) -> messages.describe_acls_response.DescribeAclsResponse:
     """SECURITY_DISABLED."""
     _require_known([request.resource_type_filter, request.pattern_type_filter])
@@ -31,7 +31,7 @@ def describe_acls(
 
 
 def create_acls(
-    broker: Broker, request: messages.create_acls_request.CreateAclsRequest, context: RequestContext
+    parts: object, request: messages.create_acls_request.CreateAclsRequest, context: RequestContext
 ) -> messages.create_acls_response.CreateAclsResponse:
     """SECURITY_DISABLED for each."""
     for each in request.creations:
@@ -42,7 +42,7 @@ def create_acls(
 
 
 def delete_acls(
-    broker: Broker, request: messages.delete_acls_request.DeleteAclsRequest, context: RequestContext
+    parts: object, request: messages.delete_acls_request.DeleteAclsRequest, context: RequestContext
 ) -> messages.delete_acls_response.DeleteAclsResponse:
     """SECURITY_DISABLED for each."""
     for each in request.filters:
@@ -56,3 +56,40 @@ def delete_acls(
 def _require_known(parts: Iterable[int]) -> None:
     if _UNKNOWN in parts:
         raise ProtocolViolation("an access rule with an unknown part")
+
+
+def _creation_failed(
+    request: messages.create_acls_request.CreateAclsRequest, code: ErrorCode, message: str | None
+) -> messages.create_acls_response.CreateAclsResponse:
+    m = messages.create_acls_response
+    result = m.AclCreationResult(error_code=code, error_message=message)
+    return m.CreateAclsResponse(results=[result] * len(request.creations))
+
+
+def _deletion_failed(
+    request: messages.delete_acls_request.DeleteAclsRequest, code: ErrorCode, message: str | None
+) -> messages.delete_acls_response.DeleteAclsResponse:
+    m = messages.delete_acls_response
+    result = m.DeleteAclsFilterResult(error_code=code, error_message=message)
+    return m.DeleteAclsResponse(filter_results=[result] * len(request.filters))
+
+
+APIS: Final = (
+    served(ApiKey.DESCRIBE_ACLS, 1, 3, describe_acls, Permission(Operation.DESCRIBE, ResourceType.CLUSTER)),
+    served(
+        ApiKey.CREATE_ACLS,
+        1,
+        3,
+        create_acls,
+        Permission(Operation.ALTER, ResourceType.CLUSTER),
+        failure=_creation_failed,
+    ),
+    served(
+        ApiKey.DELETE_ACLS,
+        1,
+        3,
+        delete_acls,
+        Permission(Operation.ALTER, ResourceType.CLUSTER),
+        failure=_deletion_failed,
+    ),
+)

@@ -9,34 +9,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.config.broker import BROKER_KEYS
-from kafkalite.config.dynamic import Operation, altered, check_broker_overrides
+from kafkalite.config.dynamic import Operation as ConfigOperation
+from kafkalite.config.dynamic import altered, check_broker_overrides
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig, UnknownTopicConfig
+from kafkalite.controller.topic_rules import name_error
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from zk import paths
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.dynamic_configs import DynamicConfigs
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.types import BrokerId
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def broker_id(self) -> BrokerId: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def dynamic_configs(self) -> DynamicConfigs: ...
 
 
 async def alter_configs(
-    broker: Broker, request: messages.alter_configs_request.AlterConfigsRequest, context: RequestContext
+    parts: Parts, request: messages.alter_configs_request.AlterConfigsRequest, context: RequestContext
 ) -> messages.alter_configs_response.AlterConfigsResponse:
     """Replace the overrides of each resource."""
     m = messages.alter_configs_response
 
     def replacement(resource: Any) -> Callable[[Mapping[str, str]], dict[str, str]]:
-        operations = [Operation(each.name, 0, each.value) for each in resource.configs]
+        operations = [ConfigOperation(each.name, 0, each.value) for each in resource.configs]
         return lambda _: altered({}, operations, _keys(resource))
 
     responses = []
     for resource in request.resources:
-        code, message = await _alter(broker, resource, replacement(resource), request.validate_only)
+        code, message = await _alter(parts, resource, replacement(resource), request.validate_only)
         responses.append(
             m.AlterConfigsResourceResponse(
                 error_code=code,
@@ -49,7 +69,7 @@ async def alter_configs(
 
 
 async def incremental_alter_configs(
-    broker: Broker,
+    parts: Parts,
     request: messages.incremental_alter_configs_request.IncrementalAlterConfigsRequest,
     context: RequestContext,
 ) -> messages.incremental_alter_configs_response.IncrementalAlterConfigsResponse:
@@ -57,12 +77,12 @@ async def incremental_alter_configs(
     m = messages.incremental_alter_configs_response
 
     def change(resource: Any) -> Callable[[Mapping[str, str]], dict[str, str]]:
-        operations = [Operation(each.name, each.config_operation, each.value) for each in resource.configs]
+        operations = [ConfigOperation(each.name, each.config_operation, each.value) for each in resource.configs]
         return lambda current: altered(current, operations, _keys(resource))
 
     responses = []
     for resource in request.resources:
-        code, message = await _alter(broker, resource, change(resource), request.validate_only)
+        code, message = await _alter(parts, resource, change(resource), request.validate_only)
         responses.append(
             m.AlterConfigsResourceResponse(
                 error_code=code,
@@ -79,33 +99,33 @@ def _keys(resource: Any) -> Mapping[str, Any]:
 
 
 async def _alter(
-    broker: Broker, resource: Any, change: Callable[[Mapping[str, str]], dict[str, str]], validate_only: bool
+    parts: Parts, resource: Any, change: Callable[[Mapping[str, str]], dict[str, str]], validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
     try:
-        entity_path, check = _target(broker, resource)
-        await broker.dynamic_configs.change(entity_path, change, check, validate_only)
+        entity_path, check = _target(parts, resource)
+        await parts.dynamic_configs.change(entity_path, change, check, validate_only)
     except KafkaError as problem:
         return problem.code, problem.message
     return ErrorCode.NONE, None
 
 
-def _target(broker: Broker, resource: Any) -> tuple[str, Callable[[dict[str, str]], None]]:
+def _target(parts: Parts, resource: Any) -> tuple[str, Callable[[dict[str, str]], None]]:
     """(path of the entity below /config, what raises KafkaError for overrides that must not be written)."""
     name = resource.resource_name
     if resource.resource_type == TOPIC:
-        if code := broker.validate_topic_name(name):
+        if code := name_error(name):
             raise KafkaError(code, f"{name!r} is no topic name")
-        if name not in broker.metadata.topics:
+        if name not in parts.metadata.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {name!r} does not exist.")
-        return f"topics/{name}", lambda overrides: _check_topic(broker, name, overrides)
+        return f"topics/{name}", lambda overrides: _check_topic(parts, name, overrides)
     if resource.resource_type == BROKER:
         if name and not name.isdigit():
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-        if name and int(name) != broker.broker_id:
+        if name and int(name) != parts.broker_id:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.broker_id}, but received {name}"
+                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {parts.broker_id}, but received {name}"
             )
-        sources = broker.dynamic_configs.sources
+        sources = parts.dynamic_configs.sources
         return (
             f"brokers/{name or paths.DEFAULT_ENTITY}",
             lambda overrides: check_broker_overrides(sources, overrides, per_broker=bool(name)),
@@ -115,11 +135,53 @@ def _target(broker: Broker, resource: Any) -> tuple[str, Callable[[dict[str, str
     )
 
 
-def _check_topic(broker: Broker, topic: str, overrides: dict[str, str]) -> None:
+def _check_topic(parts: Parts, topic: str, overrides: dict[str, str]) -> None:
     try:
-        TopicConfig.from_overrides(broker.dynamic_configs.topic_defaults, overrides)
+        TopicConfig.from_overrides(parts.dynamic_configs.topic_defaults, overrides)
     except UnknownTopicConfig:
         raise
     except KafkaError as problem:
         resource = f"ConfigResource(type=TOPIC, name='{topic}')"
         raise KafkaError(problem.code, f"Invalid config value for resource {resource}: {problem.message}") from problem
+
+
+def _failed(
+    request: messages.alter_configs_request.AlterConfigsRequest, code: ErrorCode, message: str | None
+) -> messages.alter_configs_response.AlterConfigsResponse:
+    m = messages.alter_configs_response
+    return m.AlterConfigsResponse(
+        responses=[
+            m.AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=r.resource_type, resource_name=r.resource_name
+            )
+            for r in request.resources
+        ]
+    )
+
+
+def _incremental_failed(
+    request: messages.incremental_alter_configs_request.IncrementalAlterConfigsRequest,
+    code: ErrorCode,
+    message: str | None,
+) -> messages.incremental_alter_configs_response.IncrementalAlterConfigsResponse:
+    m = messages.incremental_alter_configs_response
+    return m.IncrementalAlterConfigsResponse(
+        responses=[
+            m.AlterConfigsResourceResponse(
+                error_code=code, error_message=message, resource_type=r.resource_type, resource_name=r.resource_name
+            )
+            for r in request.resources
+        ]
+    )
+
+
+_PERMISSIONS: Final = (
+    Permission(Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+    Permission(Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
+)
+APIS: Final = (
+    served(ApiKey.ALTER_CONFIGS, 0, 2, alter_configs, *_PERMISSIONS, failure=_failed),
+    served(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, incremental_alter_configs, *_PERMISSIONS, failure=_incremental_failed
+    ),
+)

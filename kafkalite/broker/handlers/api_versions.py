@@ -1,4 +1,4 @@
-"""ApiVersions (18): what this broker speaks, derived from the table of handlers.
+"""ApiVersions (18): what this broker speaks, derived from the records of all APIs.
 
 - 0 to 2 the same; 3 client name and version, features (KIP-584); 4 the same shape. An unknown version is answered in
   version 0 by dispatch (KIP-511).
@@ -6,23 +6,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Final, Never, Protocol
 
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import ServedApi, served
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 
-if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+
+class Parts(Protocol):
+    """What this handler uses of the broker."""
+
+    @property
+    def served(self) -> Sequence[ServedApi[Never]]: ...
 
 
 def api_versions(
-    broker: Broker, request: messages.api_versions_request.ApiVersionsRequest, context: RequestContext
+    parts: Parts, request: messages.api_versions_request.ApiVersionsRequest, context: RequestContext
 ) -> messages.api_versions_response.ApiVersionsResponse:
-    """Every API that has a handler, with the versions that the codec knows."""
+    """Every API that is served, with its versions."""
     m = messages.api_versions_response
-    routes = broker.dispatcher.routes
     keys = [
-        m.ApiVersion(api_key=key, min_version=api.min_version, max_version=api.max_version)
-        for key, (api, _, _) in sorted(routes.items())
+        m.ApiVersion(api_key=each.api.key, min_version=each.first_version, max_version=each.last_version)
+        for each in sorted(parts.served, key=lambda each: each.api.key)
     ]
-    return m.ApiVersionsResponse(api_keys=keys, finalized_features_epoch=broker.features_epoch)
+    return m.ApiVersionsResponse(api_keys=keys)
+
+
+APIS: Final = (served(ApiKey.API_VERSIONS, 0, 4, api_versions),)

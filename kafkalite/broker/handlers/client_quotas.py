@@ -12,21 +12,35 @@ import ipaddress
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.quota_znodes import all_quotas, entity_path
 from kafkalite.broker.quotas import DEFAULT, Name, QuotaEntity, quota_text
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.dynamic_configs import DynamicConfigs
+    from zk.store import Store
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 _FIELDS: Final[Mapping[str, str]] = {USER: "user", CLIENT_ID: "client_id", IP: "ip"}
 _SHORT_NAMES: Final[Mapping[str, str]] = {USER: "user", CLIENT_ID: "client", IP: "ip"}
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def dynamic_configs(self) -> DynamicConfigs: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +57,14 @@ class _Component:
 
 
 async def describe_client_quotas(
-    broker: Broker,
+    parts: Parts,
     request: messages.describe_client_quotas_request.DescribeClientQuotasRequest,
     context: RequestContext,
 ) -> messages.describe_client_quotas_response.DescribeClientQuotasResponse:
     """The entities that the filter accepts, with their quotas."""
     m = messages.describe_client_quotas_response
     wanted = _filter(request.components, strict=request.strict)
-    found = await all_quotas(broker.store, broker.dynamic_configs.read)
+    found = await all_quotas(parts.store, parts.dynamic_configs.read)
     entries = [
         m.EntryData(
             entity=[
@@ -101,7 +115,7 @@ def _filter(components: list[Any], *, strict: bool) -> Callable[[QuotaEntity], b
 
 
 async def alter_client_quotas(
-    broker: Broker, request: messages.alter_client_quotas_request.AlterClientQuotasRequest, context: RequestContext
+    parts: Parts, request: messages.alter_client_quotas_request.AlterClientQuotasRequest, context: RequestContext
 ) -> messages.alter_client_quotas_response.AlterClientQuotasResponse:
     """Set and remove single quotas of each entity; the outcome of each."""
     m = messages.alter_client_quotas_response
@@ -112,14 +126,14 @@ async def alter_client_quotas(
             error_message=None,
         )
         try:
-            await _alter(broker, asked, validate_only=request.validate_only)
+            await _alter(parts, asked, validate_only=request.validate_only)
         except KafkaError as problem:
             answer.error_code, answer.error_message = problem.code, problem.message
         entries.append(answer)
     return m.AlterClientQuotasResponse(entries=entries)
 
 
-async def _alter(broker: Broker, asked: Any, *, validate_only: bool) -> None:
+async def _alter(parts: Parts, asked: Any, *, validate_only: bool) -> None:
     entity = _entity(asked.entity)
     if entity.ip is not None:
         await _require_address(entity.ip)
@@ -133,7 +147,7 @@ async def _alter(broker: Broker, asked: Any, *, validate_only: bool) -> None:
                 quotas[op.key] = quota_text(entity, op.key, op.value)
         return quotas
 
-    await broker.dynamic_configs.change(entity_path(entity), change, lambda quotas: None, validate_only)
+    await parts.dynamic_configs.change(entity_path(entity), change, lambda quotas: None, validate_only)
 
 
 def _entity(parts: list[Any]) -> QuotaEntity:
@@ -167,3 +181,46 @@ async def _require_address(ip: Name) -> None:
         except (OSError, UnicodeError):
             message = f"{ip} is not a valid IP or resolvable host."
             raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
+
+
+def _description_failed(
+    request: messages.describe_client_quotas_request.DescribeClientQuotasRequest, code: ErrorCode, message: str | None
+) -> messages.describe_client_quotas_response.DescribeClientQuotasResponse:
+    m = messages.describe_client_quotas_response
+    return m.DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
+
+
+def _alteration_failed(
+    request: messages.alter_client_quotas_request.AlterClientQuotasRequest, code: ErrorCode, message: str | None
+) -> messages.alter_client_quotas_response.AlterClientQuotasResponse:
+    m = messages.alter_client_quotas_response
+    return m.AlterClientQuotasResponse(
+        entries=[
+            m.EntryData(
+                error_code=code,
+                error_message=message,
+                entity=[m.EntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in entry.entity],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        0,
+        1,
+        describe_client_quotas,
+        Permission(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
+        failure=_description_failed,
+    ),
+    served(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        0,
+        1,
+        alter_client_quotas,
+        Permission(Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
+        failure=_alteration_failed,
+    ),
+)

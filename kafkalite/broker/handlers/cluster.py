@@ -5,21 +5,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.metadata_cache import MetadataCache
 
 _BROKER_ENDPOINTS = 1
 _UNKNOWN_OPERATIONS = -(2**31)
 
 
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+
 async def describe_cluster(
-    broker: Broker, request: messages.describe_cluster_request.DescribeClusterRequest, context: RequestContext
+    parts: Parts, request: messages.describe_cluster_request.DescribeClusterRequest, context: RequestContext
 ) -> messages.describe_cluster_response.DescribeClusterResponse:
     """The cluster as this broker knows it, with endpoints of the caller's listener."""
     if context.api_version >= 1 and request.endpoint_type != _BROKER_ENDPOINTS:
@@ -27,17 +39,20 @@ async def describe_cluster(
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             f"endpoint type {request.endpoint_type}; a ZooKeeper-mode broker knows 1",
         )
-    await broker.wait_for_first_metadata()
+    await parts.metadata.wait_for_controller()
     m = messages.describe_cluster_response
-    cache, listener = broker.metadata, context.listener
+    cache, listener = parts.metadata, context.listener
     brokers = [
         m.DescribeClusterBroker(broker_id=each.broker_id, host=endpoint.host, port=endpoint.port, rack=each.rack)
         for each in cache.brokers.values()
         if (endpoint := each.endpoints.get(listener)) is not None
     ]
     return m.DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
+        cluster_id=parts.cluster_id,
         controller_id=cache.controller_id,
         brokers=brokers,
         cluster_authorized_operations=_UNKNOWN_OPERATIONS,
     )
+
+
+APIS: Final = (served(ApiKey.DESCRIBE_CLUSTER, 0, 1, describe_cluster),)

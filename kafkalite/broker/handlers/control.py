@@ -6,16 +6,23 @@ controller sends a request again when the answer was lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.coordinators import Coordinators
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.traffic import Traffic
+    from kafkalite.types import BrokerId, TopicPartition
 
 _BY_TOPIC_ID_FROM = 5
 _ALTER_BY_TOPIC_ID_FROM = 2
@@ -23,12 +30,39 @@ _RECOVERING = 1
 """As leader recovery state."""
 
 
+class Controller(Protocol):
+    """What is asked of the controller."""
+
+    async def controlled_shutdown(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]: ...
+
+    async def alter_partition(self, request: AlterPartition) -> list[Leadership | KafkaError]: ...
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    @property
+    def coordinators(self) -> Coordinators: ...
+
+    @property
+    def controller(self) -> Controller: ...
+
+
 async def leader_and_isr(
-    broker: Broker, request: messages.leader_and_isr_request.LeaderAndIsrRequest, context: RequestContext
+    parts: Parts, request: messages.leader_and_isr_request.LeaderAndIsrRequest, context: RequestContext
 ) -> messages.leader_and_isr_response.LeaderAndIsrResponse:
     """Take roles; the outcome of each partition."""
     m = messages.leader_and_isr_response
-    outcome = await broker.replicas.apply_leader_and_isr(request)
+    outcome = await parts.replicas.apply_leader_and_isr(request)
     errors: dict[str, list[Any]] = {}
     for tp, code in outcome.items():
         error = m.PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
@@ -44,11 +78,11 @@ async def leader_and_isr(
 
 
 async def stop_replica(
-    broker: Broker, request: messages.stop_replica_request.StopReplicaRequest, context: RequestContext
+    parts: Parts, request: messages.stop_replica_request.StopReplicaRequest, context: RequestContext
 ) -> messages.stop_replica_response.StopReplicaResponse:
     """Stop or delete replicas; the outcome of each."""
     m = messages.stop_replica_response
-    outcome = await broker.replicas.stop_replicas(request)
+    outcome = await parts.replicas.stop_replicas(request)
     return m.StopReplicaResponse(
         partition_errors=[
             m.PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
@@ -58,20 +92,25 @@ async def stop_replica(
 
 
 def update_metadata(
-    broker: Broker, request: messages.update_metadata_request.UpdateMetadataRequest, context: RequestContext
+    parts: Parts, request: messages.update_metadata_request.UpdateMetadataRequest, context: RequestContext
 ) -> messages.update_metadata_response.UpdateMetadataResponse:
     """Replace what is known of brokers, merge what is known of partitions."""
-    broker.replicas.check_controller(request.controller_epoch, request.broker_epoch)
-    broker.take_metadata(request)
+    parts.replicas.check_controller(request.controller_epoch, request.broker_epoch)
+    alive_before = parts.metadata.brokers.keys()
+    removed = parts.metadata.apply(request)
+    parts.coordinators.forget_partitions(removed)
+    parts.traffic.forget({each.topic for each in removed} - parts.metadata.topics.keys())
+    if alive_before - parts.metadata.brokers.keys():
+        parts.replicas.brokers_died()
     return messages.update_metadata_response.UpdateMetadataResponse()
 
 
 async def controlled_shutdown(
-    broker: Broker, request: messages.controlled_shutdown_request.ControlledShutdownRequest, context: RequestContext
+    parts: Parts, request: messages.controlled_shutdown_request.ControlledShutdownRequest, context: RequestContext
 ) -> messages.controlled_shutdown_response.ControlledShutdownResponse:
     """Move leaders away from a broker that is about to stop; the partitions that could not be moved."""
     m = messages.controlled_shutdown_response
-    remaining = await broker.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
+    remaining = await parts.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
     return m.ControlledShutdownResponse(
         remaining_partitions=[
             m.RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in remaining
@@ -80,7 +119,7 @@ async def controlled_shutdown(
 
 
 async def alter_partition(
-    broker: Broker, request: messages.alter_partition_request.AlterPartitionRequest, context: RequestContext
+    parts: Parts, request: messages.alter_partition_request.AlterPartitionRequest, context: RequestContext
 ) -> messages.alter_partition_response.AlterPartitionResponse:
     """A leader's ISR changes, written by the controller."""
     m = messages.alter_partition_response
@@ -95,7 +134,7 @@ async def alter_partition(
         for data in topic.partitions
     )
     wanted = AlterPartition(request.broker_id, request.broker_epoch, proposals)
-    outcomes = iter(await broker.controller.alter_partition(wanted))
+    outcomes = iter(await parts.controller.alter_partition(wanted))
     return m.AlterPartitionResponse(
         topics=[
             m.TopicData(
@@ -131,3 +170,13 @@ def _isr_outcome(
         leader_recovery_state=int(outcome.recovering),
         partition_epoch=outcome.partition_epoch,
     )
+
+
+_CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+APIS: Final = (
+    served(ApiKey.LEADER_AND_ISR, 0, 7, leader_and_isr, _CLUSTER_ACTION),
+    served(ApiKey.STOP_REPLICA, 0, 4, stop_replica, _CLUSTER_ACTION),
+    served(ApiKey.UPDATE_METADATA, 0, 8, update_metadata, _CLUSTER_ACTION),
+    served(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, controlled_shutdown, _CLUSTER_ACTION),
+    served(ApiKey.ALTER_PARTITION, 0, 3, alter_partition, _CLUSTER_ACTION),
+)

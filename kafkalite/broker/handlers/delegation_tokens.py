@@ -8,21 +8,21 @@ are in use (KIP-48).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-
-if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+from kafkalite.protocol.apis import ApiKey
 
 _USER: Final = "User"
 _NO_TIME: Final = -1
 
 
 def create_delegation_token(
-    broker: Broker,
+    parts: object,
     request: messages.create_delegation_token_request.CreateDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.create_delegation_token_response.CreateDelegationTokenResponse:
@@ -41,7 +41,7 @@ def create_delegation_token(
 
 
 def renew_delegation_token(
-    broker: Broker,
+    parts: object,
     request: messages.renew_delegation_token_request.RenewDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.renew_delegation_token_response.RenewDelegationTokenResponse:
@@ -52,7 +52,7 @@ def renew_delegation_token(
 
 
 def expire_delegation_token(
-    broker: Broker,
+    parts: object,
     request: messages.expire_delegation_token_request.ExpireDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.expire_delegation_token_response.ExpireDelegationTokenResponse:
@@ -63,7 +63,7 @@ def expire_delegation_token(
 
 
 def describe_delegation_token(
-    broker: Broker,
+    parts: object,
     request: messages.describe_delegation_token_request.DescribeDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.describe_delegation_token_response.DescribeDelegationTokenResponse:
@@ -71,3 +71,17 @@ def describe_delegation_token(
     return messages.describe_delegation_token_response.DescribeDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     )
+
+
+APIS: Final = (
+    served(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3, create_delegation_token),
+    served(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, renew_delegation_token),
+    served(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, expire_delegation_token),
+    served(
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        1,
+        3,
+        describe_delegation_token,
+        Permission(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN),
+    ),
+)

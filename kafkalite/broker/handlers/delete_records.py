@@ -7,22 +7,32 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.partition import Partition
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.replicas import Replicas
 
 _POLL_S = 0.02
 
 
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+
 async def delete_records(
-    broker: Broker, request: messages.delete_records_request.DeleteRecordsRequest, context: RequestContext
+    parts: Parts, request: messages.delete_records_request.DeleteRecordsRequest, context: RequestContext
 ) -> messages.delete_records_response.DeleteRecordsResponse:
     """The low watermark of each partition."""
     m = messages.delete_records_response
@@ -34,7 +44,7 @@ async def delete_records(
         for asked in topic.partitions:
             answer = m.DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
             try:
-                partition = broker.replicas.require(TopicPartition(topic.name, asked.partition_index))
+                partition = parts.replicas.require(TopicPartition(topic.name, asked.partition_index))
                 start = _delete(partition, asked.offset)
                 answer.low_watermark = partition.low_watermark
                 if answer.low_watermark < start:
@@ -73,3 +83,28 @@ async def _follow(partition: Partition, start: int, answer: Any, deadline_s: flo
             return
         await asyncio.sleep(_POLL_S)
     answer.low_watermark = partition.low_watermark
+
+
+def _failed(
+    request: messages.delete_records_request.DeleteRecordsRequest, code: ErrorCode, message: str | None
+) -> messages.delete_records_response.DeleteRecordsResponse:
+    m = messages.delete_records_response
+    return m.DeleteRecordsResponse(
+        topics=[
+            m.DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    m.DeleteRecordsPartitionResult(partition_index=p.partition_index, low_watermark=-1, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.DELETE_RECORDS, 0, 2, delete_records, Permission(Operation.DELETE, ResourceType.TOPIC), failure=_failed
+    ),
+)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.errors import KafkaError
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.replicas import Replicas
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def replicas(self) -> Replicas: ...
 
 
 def describe_producers(
-    broker: Broker, request: messages.describe_producers_request.DescribeProducersRequest, context: RequestContext
+    parts: Parts, request: messages.describe_producers_request.DescribeProducersRequest, context: RequestContext
 ) -> messages.describe_producers_response.DescribeProducersResponse:
     """Id, epoch, last sequence and open transaction of each active producer."""
     m = messages.describe_producers_response
@@ -24,7 +34,7 @@ def describe_producers(
         for index in topic.partition_indexes:
             answer = m.PartitionResponse(partition_index=index)
             try:
-                partition = broker.replicas.require(TopicPartition(topic.name, index))
+                partition = parts.replicas.require(TopicPartition(topic.name, index))
                 partition.require_leader()
                 producers = partition.log.producers
                 open_from = producers.open_transactions
@@ -44,3 +54,33 @@ def describe_producers(
             answers.append(answer)
         topics.append(m.TopicResponse(name=topic.name, partitions=answers))
     return m.DescribeProducersResponse(topics=topics)
+
+
+def _failed(
+    request: messages.describe_producers_request.DescribeProducersRequest, code: ErrorCode, message: str | None
+) -> messages.describe_producers_response.DescribeProducersResponse:
+    m = messages.describe_producers_response
+    return m.DescribeProducersResponse(
+        topics=[
+            m.TopicResponse(
+                name=topic.name,
+                partitions=[
+                    m.PartitionResponse(partition_index=index, error_code=code, error_message=message)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.DESCRIBE_PRODUCERS,
+        0,
+        0,
+        describe_producers,
+        Permission(Operation.READ, ResourceType.TOPIC),
+        failure=_failed,
+    ),
+)

@@ -7,15 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.controller.assignment import ReplicaAssignment
+    from kafkalite.types import BrokerId
 
 T = TypeVar("T")
 
@@ -23,8 +28,34 @@ _PREFERRED_ELECTION: Final = 0
 _UNCLEAN_ELECTION: Final = 1
 
 
+class Controller(Protocol):
+    """What is asked of the controller."""
+
+    async def elect_leaders(
+        self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
+    ) -> dict[TopicPartition, KafkaError | None]: ...
+
+    async def alter_partition_reassignments(
+        self, targets: dict[TopicPartition, tuple[BrokerId, ...] | None]
+    ) -> dict[TopicPartition, KafkaError | None]: ...
+
+    async def list_partition_reassignments(
+        self, partitions: tuple[TopicPartition, ...] | None
+    ) -> dict[TopicPartition, ReplicaAssignment]: ...
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def controller(self) -> Controller: ...
+
+
 async def elect_leaders(
-    broker: Broker, request: messages.elect_leaders_request.ElectLeadersRequest, context: RequestContext
+    parts: Parts, request: messages.elect_leaders_request.ElectLeadersRequest, context: RequestContext
 ) -> messages.elect_leaders_response.ElectLeadersResponse:
     """Elect, then wait until the elected leaders are known here or the request's timeout has passed."""
     m = messages.elect_leaders_response
@@ -35,13 +66,13 @@ async def elect_leaders(
         partitions = tuple(
             TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions
         )
-    results = await broker.controller.elect_leaders(partitions, unclean=request.election_type == _UNCLEAN_ELECTION)
+    results = await parts.controller.elect_leaders(partitions, unclean=request.election_type == _UNCLEAN_ELECTION)
     elected = [topic_partition for topic_partition, problem in results.items() if problem is None]
 
     def known() -> bool:
-        return all((found := broker.metadata.partition(tp)) is not None and found.leader >= 0 for tp in elected)
+        return all((found := parts.metadata.partition(tp)) is not None and found.leader >= 0 for tp in elected)
 
-    await broker.metadata.wait_until(known, request.timeout_ms / 1000)
+    await parts.metadata.wait_until(known, request.timeout_ms / 1000)
     return m.ElectLeadersResponse(
         replica_election_results=[
             m.ReplicaElectionResult(
@@ -57,13 +88,13 @@ async def elect_leaders(
 
 
 async def alter_partition_reassignments(
-    broker: Broker,
+    parts: Parts,
     request: messages.alter_partition_reassignments_request.AlterPartitionReassignmentsRequest,
     context: RequestContext,
 ) -> messages.alter_partition_reassignments_response.AlterPartitionReassignmentsResponse:
     """Begin, replace or cancel moves of replicas."""
     m = messages.alter_partition_reassignments_response
-    results = await broker.controller.alter_partition_reassignments(
+    results = await parts.controller.alter_partition_reassignments(
         {
             TopicPartition(topic.name, partition.partition_index): (
                 None if partition.replicas is None else tuple(partition.replicas)
@@ -89,7 +120,7 @@ async def alter_partition_reassignments(
 
 
 async def list_partition_reassignments(
-    broker: Broker,
+    parts: Parts,
     request: messages.list_partition_reassignments_request.ListPartitionReassignmentsRequest,
     context: RequestContext,
 ) -> messages.list_partition_reassignments_response.ListPartitionReassignmentsResponse:
@@ -100,7 +131,7 @@ async def list_partition_reassignments(
         partitions = tuple(
             TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
         )
-    moving = await broker.controller.list_partition_reassignments(partitions)
+    moving = await parts.controller.list_partition_reassignments(partitions)
     return m.ListPartitionReassignmentsResponse(
         topics=[
             m.OngoingTopicReassignment(
@@ -133,3 +164,37 @@ def _code(problem: KafkaError | None) -> int:
 
 def _message(problem: KafkaError | None) -> str | None:
     return None if problem is None else str(problem)
+
+
+def _election_failed(
+    request: messages.elect_leaders_request.ElectLeadersRequest, code: ErrorCode, message: str | None
+) -> messages.elect_leaders_response.ElectLeadersResponse:
+    """Version 0 has no error of the whole request."""
+    m = messages.elect_leaders_response
+    return m.ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            m.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    m.PartitionResult(partition_id=index, error_code=code, error_message=message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or []
+        ],
+    )
+
+
+_ALTER: Final = Permission(Operation.ALTER, ResourceType.CLUSTER)
+APIS: Final = (
+    served(ApiKey.ELECT_LEADERS, 0, 2, elect_leaders, _ALTER, failure=_election_failed),
+    served(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, alter_partition_reassignments, _ALTER),
+    served(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        0,
+        0,
+        list_partition_reassignments,
+        Permission(Operation.DESCRIBE, ResourceType.CLUSTER),
+    ),
+)

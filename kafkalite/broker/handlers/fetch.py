@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.cold_reads import LOADS_LIMIT
 from kafkalite.broker.delayed_fetch import DelayedFetch
 from kafkalite.broker.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
@@ -26,41 +27,73 @@ from kafkalite.broker.fetching import (
     note_told,
     replica_id_of,
 )
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.storage.open_files import NotInMemory
 from kafkalite.types import Buffer, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
-    from kafkalite.broker.fetching import Answers, PartitionData
+    from kafkalite.broker.fetch_sessions import FetchSessionCache
+    from kafkalite.broker.fetching import Answers, PartitionData, PartitionReader
+    from kafkalite.broker.quotas import ClientQuotas
+    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.traffic import Traffic
+    from kafkalite.clock import Clock
+    from kafkalite.config.broker import BrokerConfig
 
 _TOPIC_IDS_FROM = 13
 
 
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def quotas(self) -> ClientQuotas: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessionCache: ...
+
+    @property
+    def partition_reader(self) -> PartitionReader: ...
+
+
 def fetch(
-    broker: Broker, request: messages.fetch_request.FetchRequest, context: RequestContext
+    parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext
 ) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
     """The reply, or a future of it while the fetch is delayed."""
-    limits = _limits(broker, request, context)
+    limits = _limits(parts, request, context)
     uses_ids = context.api_version >= _TOPIC_IDS_FROM
-    items, unknown = _items(broker, request, uses_ids)
+    items, unknown = _items(parts, request, uses_ids)
     try:
-        session, is_full = _session(broker, request, items, uses_ids, limits)
+        session, is_full = _session(parts, request, items, uses_ids, limits)
     except KafkaError as problem:
         return messages.fetch_response.FetchResponse(error_code=problem.code)
     if session is not None and not is_full:
-        return _Incremental(broker, session, limits, unknown, context).start()
-    return _Full(broker, session, items, limits, unknown, context).start()
+        return _Incremental(parts, session, limits, unknown, context).start()
+    return _Full(parts, session, items, limits, unknown, context).start()
 
 
-def _limits(broker: Broker, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchLimits:
+def _limits(parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchLimits:
     replica_id = replica_id_of(request)
     max_bytes = request.max_bytes
     if replica_id < 0:
-        max_bytes = min(max_bytes, broker.config.fetch_max_bytes)
-        quota = broker.quotas.fetched
+        max_bytes = min(max_bytes, parts.config.fetch_max_bytes)
+        quota = parts.quotas.fetched
         if quota.is_set and (most_bytes := quota.most_bytes(context.user, context.client_id or "")) is not None:
             max_bytes = min(max_bytes, int(most_bytes))
     return FetchLimits(
@@ -75,13 +108,13 @@ def _limits(broker: Broker, request: messages.fetch_request.FetchRequest, contex
 
 
 def _items(
-    broker: Broker, request: messages.fetch_request.FetchRequest, uses_ids: bool
+    parts: Parts, request: messages.fetch_request.FetchRequest, uses_ids: bool
 ) -> tuple[list[FetchItem], list[tuple[bytes, PartitionData]]]:
     """The partitions asked for, and the answers of those whose topic id nobody knows."""
     items: list[FetchItem] = []
     unknown: list[tuple[bytes, PartitionData]] = []
     for topic in request.topics:
-        name = broker.replicas.topic_name(topic.topic_id) if uses_ids else topic.topic
+        name = parts.replicas.topic_name(topic.topic_id) if uses_ids else topic.topic
         for asked in topic.partitions:
             if name is None:
                 data = messages.fetch_response.PartitionData(
@@ -107,14 +140,14 @@ def _items(
 
 
 def _session(
-    broker: Broker,
+    parts: Parts,
     request: messages.fetch_request.FetchRequest,
     items: list[FetchItem],
     uses_ids: bool,
     limits: FetchLimits,
 ) -> tuple[FetchSession | None, bool]:
     """(session or None, whether this fetch names all its partitions)."""
-    sessions, now_ms = broker.fetch_sessions, broker.clock.monotonic_ms()
+    sessions, now_ms = parts.fetch_sessions, parts.clock.monotonic_ms()
     if request.session_epoch in (FIRST_EPOCH, SESSIONLESS_EPOCH):
         if request.session_id:
             sessions.close(request.session_id)
@@ -133,12 +166,12 @@ class _Fetch(ABC):
 
     def __init__(
         self,
-        broker: Broker,
+        parts: Parts,
         limits: FetchLimits,
         unknown: list[tuple[bytes, PartitionData]],
         context: RequestContext,
     ) -> None:
-        self.broker, self.limits, self.unknown, self.context = broker, limits, unknown, context
+        self.parts, self.limits, self.unknown, self.context = parts, limits, unknown, context
         self.session_id = 0
 
     @abstractmethod
@@ -159,7 +192,7 @@ class _Fetch(ABC):
 
     def start(self) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
         try:
-            found = self.broker.partition_reader.read_in_memory(*self.wanted_within_limits())
+            found = self.parts.partition_reader.read_in_memory(*self.wanted_within_limits())
         except NotInMemory as cold:
             return asyncio.ensure_future(self._start_later(cold))
         return self._answer_or_delay(*found)
@@ -170,11 +203,11 @@ class _Fetch(ABC):
 
     def gather(self) -> tuple[Answers, int, bool]:
         """What is there now; waits for the medium if need be, which for what was just appended is never."""
-        return self.broker.partition_reader.read_all(*self.wanted_within_limits())
+        return self.parts.partition_reader.read_all(*self.wanted_within_limits())
 
     async def _start_later(self, cold: NotInMemory) -> messages.fetch_response.FetchResponse:
         """As `start`, once the first records are in memory."""
-        reader = self.broker.partition_reader
+        reader = self.parts.partition_reader
         for _ in range(LOADS_LIMIT):
             await reader.cold_reads.load(cold)
             try:
@@ -196,7 +229,7 @@ class _Fetch(ABC):
         release: list[Callable[[], None]] = []
         delayed = DelayedFetch(self.limits, total, self.gather, self.reply, lambda: release[0]())
         release.append(self.watch(delayed.notify))
-        partitions = self.broker.replicas.partitions
+        partitions = self.parts.replicas.partitions
         delayed.note_sizes(partitions[tp] for tp in answers if tp in partitions)
         if self.has_news(answers):
             delayed.expire_soon()
@@ -212,11 +245,11 @@ class _Fetch(ABC):
 
     def throttle_ms(self, answers: Answers) -> int:
         """How long the consumer must be silent instead of getting these answers; 0 when it gets them."""
-        quota = self.broker.quotas.fetched
+        quota = self.parts.quotas.fetched
         if self.limits.is_follower or not quota.is_set:
             return 0
         size = sum(len(data.records or b"") for data in answers.values())
-        now_ms = self.broker.clock.monotonic_ms()
+        now_ms = self.parts.clock.monotonic_ms()
         return quota.admit(self.context.user, self.context.client_id or "", size, now_ms) if size else 0
 
     def throttled(self, throttle_ms: int) -> messages.fetch_response.FetchResponse:
@@ -245,7 +278,7 @@ class _Fetch(ABC):
         return m.FetchResponse(session_id=self.session_id, responses=responses)
 
     def _count(self, topic: str, records: Buffer) -> None:
-        traffic = self.broker.traffic
+        traffic = self.parts.traffic
         if self.limits.is_follower:
             traffic.replication_bytes_out += len(records)
         else:
@@ -257,18 +290,18 @@ class _Full(_Fetch):
 
     def __init__(
         self,
-        broker: Broker,
+        parts: Parts,
         session: FetchSession | None,
         items: list[FetchItem],
         limits: FetchLimits,
         unknown: list[tuple[bytes, PartitionData]],
         context: RequestContext,
     ) -> None:
-        super().__init__(broker, limits, unknown, context)
+        super().__init__(parts, limits, unknown, context)
         self.session, self.items = session, items
         self.topic_ids = {item.topic_partition: item.topic_id for item in items}
         self.session_id = session.session_id if session else 0
-        self.clock = session or SessionlessWatch(broker.clock.monotonic_ms())
+        self.clock = session or SessionlessWatch(parts.clock.monotonic_ms())
 
     def wanted(self) -> tuple[list[FetchItem], Any]:
         return self.items, self.clock
@@ -281,7 +314,7 @@ class _Full(_Fetch):
         clock.on_ready = on_ready
         if not isinstance(clock, SessionlessWatch):
             return lambda: setattr(clock, "on_ready", None)
-        replicas = self.broker.replicas
+        replicas = self.parts.replicas
         for item in self.items:
             replicas.watch(item.topic_partition, clock)
 
@@ -297,7 +330,7 @@ class _Full(_Fetch):
     def throttled(self, throttle_ms: int) -> messages.fetch_response.FetchResponse:
         """The session that was to begin does not, as the client would not know what is in it."""
         if self.session is not None:
-            self.broker.fetch_sessions.close(self.session_id)
+            self.parts.fetch_sessions.close(self.session_id)
             self.session_id = 0
         return super().throttled(throttle_ms)
 
@@ -316,13 +349,13 @@ class _Incremental(_Fetch):
 
     def __init__(
         self,
-        broker: Broker,
+        parts: Parts,
         session: FetchSession,
         limits: FetchLimits,
         unknown: list[tuple[bytes, PartitionData]],
         context: RequestContext,
     ) -> None:
-        super().__init__(broker, limits, unknown, context)
+        super().__init__(parts, limits, unknown, context)
         self.session = session
         self.session_id = session.session_id
 
@@ -343,3 +376,37 @@ class _Incremental(_Fetch):
 
     def told(self, answers: Answers) -> Answers:
         return changed_answers(self.session, answers)
+
+
+def _failed(
+    request: messages.fetch_request.FetchRequest, code: ErrorCode, message: str | None
+) -> messages.fetch_response.FetchResponse:
+    """Before version 7 there is no error of the whole request."""
+    m = messages.fetch_response
+    return m.FetchResponse(
+        error_code=code,
+        responses=[
+            m.FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    m.PartitionData(partition_index=p.partition, error_code=code, high_watermark=-1)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.FETCH,
+        4,
+        17,
+        fetch,
+        Permission(Operation.READ, ResourceType.TOPIC),
+        Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        failure=_failed,
+    ),
+)

@@ -7,22 +7,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.topic_creation import TopicCreation
+    from kafkalite.coordinators.group.machine import GroupMachine
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
 
 _GROUP, _TRANSACTION = 0, 1
 _WAIT_S = 2.0
 
 
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def topic_creation(self) -> TopicCreation: ...
+
+    @property
+    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
+
+
 async def find_coordinator(
-    broker: Broker, request: messages.find_coordinator_request.FindCoordinatorRequest, context: RequestContext
+    parts: Parts, request: messages.find_coordinator_request.FindCoordinatorRequest, context: RequestContext
 ) -> messages.find_coordinator_response.FindCoordinatorResponse:
     """Id and endpoint for each key, or why there is none now."""
     m = messages.find_coordinator_response
@@ -31,7 +50,7 @@ async def find_coordinator(
     coordinators = []
     for key in request.coordinator_keys:
         try:
-            coordinators.append(await _find(broker, request.key_type, key, context.listener))
+            coordinators.append(await _find(parts, request.key_type, key, context.listener))
         except KafkaError as problem:
             coordinators.append(
                 m.Coordinator(key=key, node_id=-1, port=-1, error_code=problem.code, error_message=problem.message)
@@ -39,15 +58,15 @@ async def find_coordinator(
     return m.FindCoordinatorResponse(coordinators=coordinators)
 
 
-async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Any:
+async def _find(parts: Parts, key_type: int, key: str, listener: str) -> Any:
     if key_type == _TRANSACTION:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Transactions are not served.")
-    await broker.wait_for_first_metadata()
-    cache = broker.metadata
+    await parts.metadata.wait_for_controller()
+    cache = parts.metadata
     if OFFSETS_TOPIC not in cache.topics:
-        await broker.topic_creation.create_internal(OFFSETS_TOPIC)
+        await parts.topic_creation.create_internal(OFFSETS_TOPIC)
         await cache.wait_until(lambda: OFFSETS_TOPIC in cache.topics, _WAIT_S)
-    place = TopicPartition(OFFSETS_TOPIC, broker.coordinators.groups.partition_for(key))
+    place = TopicPartition(OFFSETS_TOPIC, parts.groups.partition_for(key))
     await cache.wait_until(lambda: (known := cache.partition(place)) is not None and known.leader >= 0, _WAIT_S)
     known = cache.partition(place)
     endpoint = cache.endpoint(known.leader, listener) if known is not None else None
@@ -56,3 +75,28 @@ async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Any:
     return messages.find_coordinator_response.Coordinator(
         key=key, node_id=known.leader, host=endpoint.host, port=endpoint.port
     )
+
+
+def _failed(
+    request: messages.find_coordinator_request.FindCoordinatorRequest, code: ErrorCode, message: str | None
+) -> messages.find_coordinator_response.FindCoordinatorResponse:
+    m = messages.find_coordinator_response
+    return m.FindCoordinatorResponse(
+        coordinators=[
+            m.Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
+            for key in request.coordinator_keys
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.FIND_COORDINATOR,
+        0,
+        6,
+        find_coordinator,
+        Permission(Operation.DESCRIBE, ResourceType.GROUP),
+        Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+        failure=_failed,
+    ),
+)

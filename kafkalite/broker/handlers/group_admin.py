@@ -9,28 +9,39 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.coordinators.group.requests import DeleteGroup
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.coordinators.group.machine import GroupMachine
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
 
 _CLASSIC = "classic"
 
 
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
+
+
 def describe_groups(
-    broker: Broker, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
+    parts: Parts, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
 ) -> messages.describe_groups_response.DescribeGroupsResponse:
     """State, protocol and members of each group; one that is not there is dead."""
     m = messages.describe_groups_response
     groups = []
     for group_id in request.groups:
         try:
-            described = broker.coordinators.groups.machine_for(group_id).describe(group_id)
+            described = parts.groups.machine_for(group_id).describe(group_id)
         except KafkaError as problem:
             groups.append(m.DescribedGroup(group_id=group_id, error_code=problem.code))
             continue
@@ -58,11 +69,11 @@ def describe_groups(
 
 
 def list_groups(
-    broker: Broker, request: messages.list_groups_request.ListGroupsRequest, context: RequestContext
+    parts: Parts, request: messages.list_groups_request.ListGroupsRequest, context: RequestContext
 ) -> messages.list_groups_response.ListGroupsResponse:
     """The groups that this broker coordinates, filtered by state and type."""
     m = messages.list_groups_response
-    runtime = broker.coordinators.groups
+    runtime = parts.groups
     states = {state.lower() for state in request.states_filter}
     types = {type_.lower() for type_ in request.types_filter}
     groups = [
@@ -78,11 +89,11 @@ def list_groups(
 
 
 async def delete_groups(
-    broker: Broker, request: messages.delete_groups_request.DeleteGroupsRequest, context: RequestContext
+    parts: Parts, request: messages.delete_groups_request.DeleteGroupsRequest, context: RequestContext
 ) -> messages.delete_groups_response.DeleteGroupsResponse:
     """The outcome for each group."""
     m = messages.delete_groups_response
-    codes = await asyncio.gather(*(_delete(broker, group_id) for group_id in request.groups_names))
+    codes = await asyncio.gather(*(_delete(parts, group_id) for group_id in request.groups_names))
     return m.DeleteGroupsResponse(
         results=[
             m.DeletableGroupResult(group_id=group_id, error_code=code)
@@ -91,9 +102,40 @@ async def delete_groups(
     )
 
 
-async def _delete(broker: Broker, group_id: str) -> ErrorCode:
+async def _delete(parts: Parts, group_id: str) -> ErrorCode:
     try:
-        outcome: Any = broker.coordinators.groups.submit(group_id, DeleteGroup(group_id), lambda code: code)
+        outcome: Any = parts.groups.submit(group_id, DeleteGroup(group_id), lambda code: code)
         return ErrorCode(await outcome if inspect.isawaitable(outcome) else outcome)
     except KafkaError as problem:
         return problem.code
+
+
+def _description_failed(
+    request: messages.describe_groups_request.DescribeGroupsRequest, code: ErrorCode, message: str | None
+) -> messages.describe_groups_response.DescribeGroupsResponse:
+    m = messages.describe_groups_response
+    return m.DescribeGroupsResponse(groups=[m.DescribedGroup(group_id=g, error_code=code) for g in request.groups])
+
+
+def _deletion_failed(
+    request: messages.delete_groups_request.DeleteGroupsRequest, code: ErrorCode, message: str | None
+) -> messages.delete_groups_response.DeleteGroupsResponse:
+    m = messages.delete_groups_response
+    return m.DeleteGroupsResponse(
+        results=[m.DeletableGroupResult(group_id=g, error_code=code) for g in request.groups_names]
+    )
+
+
+_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.GROUP)
+APIS: Final = (
+    served(ApiKey.DESCRIBE_GROUPS, 0, 5, describe_groups, _DESCRIBE, failure=_description_failed),
+    served(ApiKey.LIST_GROUPS, 0, 5, list_groups, Permission(Operation.DESCRIBE, ResourceType.CLUSTER), _DESCRIBE),
+    served(
+        ApiKey.DELETE_GROUPS,
+        0,
+        2,
+        delete_groups,
+        Permission(Operation.DELETE, ResourceType.GROUP),
+        failure=_deletion_failed,
+    ),
+)

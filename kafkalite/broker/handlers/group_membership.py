@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.coordinators.group.requests import (
     NO_MEMBER_ID,
     Heartbeat,
@@ -27,15 +30,28 @@ from kafkalite.coordinators.group.requests import (
 )
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    import random
+
+    from kafkalite.coordinators.group.machine import GroupMachine
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
 
 _MEMBER_ID_FIRST_FROM = 4
 _NULLABLE_PROTOCOL_FROM = 7
 _PROTOCOL_NAMED_FROM = 5
 _SKIP_ASSIGNMENT_FROM = 9
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def rng(self) -> random.Random: ...
+
+    @property
+    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
 
 
 def require_group_id(group_id: str) -> None:
@@ -45,7 +61,7 @@ def require_group_id(group_id: str) -> None:
 
 
 def join_group(
-    broker: Broker, request: messages.join_group_request.JoinGroupRequest, context: RequestContext
+    parts: Parts, request: messages.join_group_request.JoinGroupRequest, context: RequestContext
 ) -> messages.join_group_response.JoinGroupResponse | Any:
     """The generation, for the leader with its members."""
     shape = partial(_joined, context.api_version)
@@ -60,19 +76,19 @@ def join_group(
         rebalance_timeout_ms=timeout_ms,
         protocol_type=request.protocol_type,
         protocols=[(each.name, bytes(each.metadata)) for each in request.protocols],
-        fresh_id=_fresh_id(broker) if request.member_id == NO_MEMBER_ID else "",
+        fresh_id=_fresh_id(parts) if request.member_id == NO_MEMBER_ID else "",
         requires_member_id=context.api_version >= _MEMBER_ID_FIRST_FROM,
         skips_assignment=context.api_version >= _SKIP_ASSIGNMENT_FROM,
     )
     try:
         require_group_id(request.group_id)
-        return broker.coordinators.groups.submit(request.group_id, wanted, shape)
+        return parts.groups.submit(request.group_id, wanted, shape)
     except KafkaError as problem:
         return shape(JoinReply(problem.code, request.member_id))
 
 
-def _fresh_id(broker: Broker) -> str:
-    return str(uuid.UUID(bytes=broker.rng.randbytes(16), version=4))
+def _fresh_id(parts: Parts) -> str:
+    return str(uuid.UUID(bytes=parts.rng.randbytes(16), version=4))
 
 
 def _joined(version: int, reply: JoinReply) -> messages.join_group_response.JoinGroupResponse:
@@ -95,7 +111,7 @@ def _joined(version: int, reply: JoinReply) -> messages.join_group_response.Join
 
 
 def sync_group(
-    broker: Broker, request: messages.sync_group_request.SyncGroupRequest, context: RequestContext
+    parts: Parts, request: messages.sync_group_request.SyncGroupRequest, context: RequestContext
 ) -> messages.sync_group_response.SyncGroupResponse | Any:
     """What the member is assigned."""
     if context.api_version >= _PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name):
@@ -111,7 +127,7 @@ def sync_group(
     )
     try:
         require_group_id(request.group_id)
-        return broker.coordinators.groups.submit(request.group_id, wanted, _synced)
+        return parts.groups.submit(request.group_id, wanted, _synced)
     except KafkaError as problem:
         is_loading = problem.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return _synced(SyncReply(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else problem.code))
@@ -127,13 +143,13 @@ def _synced(reply: SyncReply) -> messages.sync_group_response.SyncGroupResponse:
 
 
 def heartbeat(
-    broker: Broker, request: messages.heartbeat_request.HeartbeatRequest, context: RequestContext
+    parts: Parts, request: messages.heartbeat_request.HeartbeatRequest, context: RequestContext
 ) -> messages.heartbeat_response.HeartbeatResponse | Any:
     """Whether the member is to rejoin."""
     wanted = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
     try:
         require_group_id(request.group_id)
-        return broker.coordinators.groups.submit(request.group_id, wanted, _beaten)
+        return parts.groups.submit(request.group_id, wanted, _beaten)
     except KafkaError as problem:
         is_loading = problem.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return _beaten(ErrorCode.NONE if is_loading else problem.code)
@@ -144,14 +160,14 @@ def _beaten(code: ErrorCode) -> messages.heartbeat_response.HeartbeatResponse:
 
 
 def leave_group(
-    broker: Broker, request: messages.leave_group_request.LeaveGroupRequest, context: RequestContext
+    parts: Parts, request: messages.leave_group_request.LeaveGroupRequest, context: RequestContext
 ) -> messages.leave_group_response.LeaveGroupResponse | Any:
     """The outcome for each member; before version 3 there is one, and its error is the request's."""
     shape = partial(_left, request)
     members = [LeavingMember(each.member_id, each.group_instance_id) for each in request.members]
     try:
         require_group_id(request.group_id)
-        return broker.coordinators.groups.submit(request.group_id, Leave(request.group_id, members), shape)
+        return parts.groups.submit(request.group_id, Leave(request.group_id, members), shape)
     except KafkaError as problem:
         return shape(LeaveReply(problem.code))
 
@@ -167,3 +183,12 @@ def _left(
             for each, code in zip(request.members, reply.member_errors, strict=False)
         ],
     )
+
+
+_READ: Final = Permission(Operation.READ, ResourceType.GROUP)
+APIS: Final = (
+    served(ApiKey.JOIN_GROUP, 0, 9, join_group, _READ),
+    served(ApiKey.HEARTBEAT, 0, 4, heartbeat, _READ),
+    served(ApiKey.LEAVE_GROUP, 0, 5, leave_group, _READ),
+    served(ApiKey.SYNC_GROUP, 0, 5, sync_group, _READ),
+)

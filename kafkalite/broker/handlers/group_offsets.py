@@ -8,30 +8,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.handlers.group_membership import require_group_id
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.coordinators.group.machine import GroupMachine
 from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.coordinators.group.requests import CommitOffsets, DeleteOffsets, DeleteOffsetsReply, OffsetToCommit
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.coordinators.group.machine import GroupMachine
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
 
 _NOTHING = CommittedOffset(-1, -1, "", -1)
 
 
-def _exists(broker: Broker, topic: str, partition: int) -> bool:
-    known = broker.metadata.topics.get(topic)
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
+
+
+def _exists(parts: Parts, topic: str, partition: int) -> bool:
+    known = parts.metadata.topics.get(topic)
     return known is not None and partition in known.partitions
 
 
 def offset_commit(
-    broker: Broker, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
+    parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
 ) -> messages.offset_commit_response.OffsetCommitResponse | Any:
     """The outcome for each partition."""
     m = messages.offset_commit_response
@@ -41,7 +56,7 @@ def offset_commit(
         for each in topic.partitions:
             answer = m.OffsetCommitResponsePartition(partition_index=each.partition_index)
             answers.append(answer)
-            if not _exists(broker, topic.name, each.partition_index):
+            if not _exists(parts, topic.name, each.partition_index):
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             undecided.append(answer)
@@ -73,20 +88,20 @@ def offset_commit(
         request.retention_time_ms,
     )
     try:
-        return broker.coordinators.groups.submit(request.group_id, wanted, shape)
+        return parts.groups.submit(request.group_id, wanted, shape)
     except KafkaError as problem:
         return shape([problem.code] * len(offsets))
 
 
 def offset_fetch(
-    broker: Broker, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext
+    parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext
 ) -> messages.offset_fetch_response.OffsetFetchResponse:
     """The committed offsets; -1 where nothing is committed."""
     m = messages.offset_fetch_response
     groups = []
     for group in request.groups:
         try:
-            machine = broker.coordinators.groups.machine_for(group.group_id)
+            machine = parts.groups.machine_for(group.group_id)
         except KafkaError as problem:
             if len(request.groups) == 1:
                 raise  # older versions have the error in another place, which dispatch knows
@@ -125,7 +140,7 @@ def _offsets(machine: GroupMachine, group: Any, require_stable: bool) -> list[An
 
 
 def offset_delete(
-    broker: Broker, request: messages.offset_delete_request.OffsetDeleteRequest, context: RequestContext
+    parts: Parts, request: messages.offset_delete_request.OffsetDeleteRequest, context: RequestContext
 ) -> messages.offset_delete_response.OffsetDeleteResponse | Any:
     """The outcome for each partition."""
     m = messages.offset_delete_response
@@ -136,7 +151,7 @@ def offset_delete(
         for each in topic.partitions:
             answer = m.OffsetDeleteResponsePartition(partition_index=each.partition_index)
             answers.append(answer)
-            if not _exists(broker, topic.name, each.partition_index):
+            if not _exists(parts, topic.name, each.partition_index):
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             undecided.append(answer)
@@ -150,4 +165,73 @@ def offset_delete(
             answer.error_code = code
         return m.OffsetDeleteResponse(topics=topics)
 
-    return broker.coordinators.groups.submit(request.group_id, DeleteOffsets(request.group_id, partitions), shape)
+    return parts.groups.submit(request.group_id, DeleteOffsets(request.group_id, partitions), shape)
+
+
+def _commit_failed(
+    request: messages.offset_commit_request.OffsetCommitRequest, code: ErrorCode, message: str | None
+) -> messages.offset_commit_response.OffsetCommitResponse:
+    m = messages.offset_commit_response
+    return m.OffsetCommitResponse(
+        topics=[
+            m.OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    m.OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _fetch_failed(
+    request: messages.offset_fetch_request.OffsetFetchRequest, code: ErrorCode, message: str | None
+) -> messages.offset_fetch_response.OffsetFetchResponse:
+    m = messages.offset_fetch_response
+    return m.OffsetFetchResponse(
+        groups=[
+            m.OffsetFetchResponseGroup(
+                group_id=group.group_id,
+                error_code=code,
+                topics=[
+                    m.OffsetFetchResponseTopics(
+                        name=topic.name,
+                        partitions=[
+                            m.OffsetFetchResponsePartitions(
+                                partition_index=index, committed_offset=-1, metadata="", error_code=code
+                            )
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in group.topics or []
+                ],
+            )
+            for group in request.groups
+        ]
+    )
+
+
+_READ_TOPIC: Final = Permission(Operation.READ, ResourceType.TOPIC)
+APIS: Final = (
+    served(
+        ApiKey.OFFSET_COMMIT,
+        2,
+        9,
+        offset_commit,
+        Permission(Operation.READ, ResourceType.GROUP),
+        _READ_TOPIC,
+        failure=_commit_failed,
+    ),
+    served(
+        ApiKey.OFFSET_FETCH,
+        1,
+        9,
+        offset_fetch,
+        Permission(Operation.DESCRIBE, ResourceType.GROUP),
+        Permission(Operation.DESCRIBE, ResourceType.TOPIC),
+        failure=_fetch_failed,
+    ),
+    served(ApiKey.OFFSET_DELETE, 0, 0, offset_delete, Permission(Operation.DELETE, ResourceType.GROUP), _READ_TOPIC),
+)

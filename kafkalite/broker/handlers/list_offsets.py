@@ -6,25 +6,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.cold_reads import in_memory
 from kafkalite.broker.partition import Partition
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.replicas import Replicas
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 _READ_COMMITTED = 1
 _UNKNOWN = (-1, -1, -1)
 
 
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+
 async def list_offsets(
-    broker: Broker, request: messages.list_offsets_request.ListOffsetsRequest, context: RequestContext
+    parts: Parts, request: messages.list_offsets_request.ListOffsetsRequest, context: RequestContext
 ) -> messages.list_offsets_response.ListOffsetsResponse:
     """Timestamp, offset and leader epoch for each partition."""
     m = messages.list_offsets_response
@@ -34,7 +44,7 @@ async def list_offsets(
         for asked in topic.partitions:
             answer = m.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             try:
-                partition = broker.replicas.require(TopicPartition(topic.name, asked.partition_index))
+                partition = parts.replicas.require(TopicPartition(topic.name, asked.partition_index))
                 if request.replica_id != -2:  # the debugging consumer also asks followers
                     partition.require_leader(asked.current_leader_epoch)
                 found = await _find(
@@ -75,3 +85,28 @@ async def _find(
 def _epoch_at(partition: Partition, offset: int) -> int:
     epoch = partition.log.epoch_for_offset(offset)
     return epoch if epoch is not None else -1
+
+
+def _failed(
+    request: messages.list_offsets_request.ListOffsetsRequest, code: ErrorCode, message: str | None
+) -> messages.list_offsets_response.ListOffsetsResponse:
+    m = messages.list_offsets_response
+    return m.ListOffsetsResponse(
+        topics=[
+            m.ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    m.ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.LIST_OFFSETS, 1, 9, list_offsets, Permission(Operation.DESCRIBE, ResourceType.TOPIC), failure=_failed
+    ),
+)

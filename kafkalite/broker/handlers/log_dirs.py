@@ -7,21 +7,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.log_dir_moves import LogDirMoves
     from kafkalite.storage.log_directory import LogDirectory
+    from kafkalite.storage.log_store import LogStore
     from kafkalite.storage.partition_log import PartitionLog
 
 
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def logs(self) -> LogStore: ...
+
+    @property
+    def log_dir_moves(self) -> LogDirMoves: ...
+
+
 def alter_replica_log_dirs(
-    broker: Broker, request: messages.alter_replica_log_dirs_request.AlterReplicaLogDirsRequest, context: RequestContext
+    parts: Parts, request: messages.alter_replica_log_dirs_request.AlterReplicaLogDirsRequest, context: RequestContext
 ) -> messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse:
     """Begin the moves; the outcome of each partition."""
     m = messages.alter_replica_log_dirs_response
@@ -31,7 +45,7 @@ def alter_replica_log_dirs(
             for index in topic.partitions:
                 code = ErrorCode.NONE
                 try:
-                    broker.log_dir_moves.move(TopicPartition(topic.name, index), directory.path)
+                    parts.log_dir_moves.move(TopicPartition(topic.name, index), directory.path)
                 except KafkaError as problem:
                     code = problem.code
                 answer = m.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
@@ -42,17 +56,17 @@ def alter_replica_log_dirs(
 
 
 def describe_log_dirs(
-    broker: Broker, request: messages.describe_log_dirs_request.DescribeLogDirsRequest, context: RequestContext
+    parts: Parts, request: messages.describe_log_dirs_request.DescribeLogDirsRequest, context: RequestContext
 ) -> messages.describe_log_dirs_response.DescribeLogDirsResponse:
     """Every directory of log.dirs with the partitions asked for, all of them when none are named."""
     wanted = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
     m = messages.describe_log_dirs_response
-    return m.DescribeLogDirsResponse(results=[_describe(broker, each, wanted) for each in broker.logs.directories])
+    return m.DescribeLogDirsResponse(results=[_describe(parts, each, wanted) for each in parts.logs.directories])
 
 
-def _describe(broker: Broker, directory: LogDirectory, wanted: set[TopicPartition] | None) -> Any:
+def _describe(parts: Parts, directory: LogDirectory, wanted: set[TopicPartition] | None) -> Any:
     m = messages.describe_log_dirs_response
     result = m.DescribeLogDirsResult(log_dir=directory.path, total_bytes=-1, usable_bytes=-1)
     try:
@@ -65,9 +79,9 @@ def _describe(broker: Broker, directory: LogDirectory, wanted: set[TopicPartitio
         result.error_code = problem.code
         return result
     topics: dict[str, list[Any]] = {}
-    current = {log.topic_partition: log for log in broker.logs.all_logs()}
+    current = {log.topic_partition: log for log in parts.logs.all_logs()}
     for log, is_future in [(log, False) for log in current.values()] + [
-        (log, True) for log in broker.logs.future.logs.values()
+        (log, True) for log in parts.logs.future.logs.values()
     ]:
         if log.log_directory is directory and (wanted is None or log.topic_partition in wanted):
             topics.setdefault(log.topic_partition.topic, []).append(
@@ -86,3 +100,50 @@ def _lag(log: PartitionLog, ahead: PartitionLog | None) -> int:
     if ahead is not None:
         return ahead.log_end_offset - log.log_end_offset
     return max(0, log.high_watermark - log.log_end_offset)
+
+
+def _move_failed(
+    request: messages.alter_replica_log_dirs_request.AlterReplicaLogDirsRequest, code: ErrorCode, message: str | None
+) -> messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse:
+    m = messages.alter_replica_log_dirs_response
+    return m.AlterReplicaLogDirsResponse(
+        results=[
+            m.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    m.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for index in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        ]
+    )
+
+
+def _description_failed(
+    request: messages.describe_log_dirs_request.DescribeLogDirsRequest, code: ErrorCode, message: str | None
+) -> messages.describe_log_dirs_response.DescribeLogDirsResponse:
+    """Before version 3 there is no error of the whole request."""
+    m = messages.describe_log_dirs_response
+    return m.DescribeLogDirsResponse(error_code=code, results=[m.DescribeLogDirsResult(error_code=code)])
+
+
+APIS: Final = (
+    served(
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        1,
+        2,
+        alter_replica_log_dirs,
+        Permission(Operation.ALTER, ResourceType.CLUSTER),
+        failure=_move_failed,
+    ),
+    served(
+        ApiKey.DESCRIBE_LOG_DIRS,
+        1,
+        4,
+        describe_log_dirs,
+        Permission(Operation.DESCRIBE, ResourceType.CLUSTER),
+        failure=_description_failed,
+    ),
+)

@@ -7,43 +7,60 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.metadata_cache import PartitionMetadata, TopicMetadata
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import INTERNAL_TOPICS, NO_BROKER, NO_TOPIC_ID
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.topic_creation import TopicCreation
 
 _UNKNOWN_OPERATIONS = -(2**31)
 
 
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def topic_creation(self) -> TopicCreation: ...
+
+
 async def metadata(
-    broker: Broker, request: messages.metadata_request.MetadataRequest, context: RequestContext
+    parts: Parts, request: messages.metadata_request.MetadataRequest, context: RequestContext
 ) -> messages.metadata_response.MetadataResponse:
     """The cluster as this broker knows it, with endpoints of the caller's listener."""
     version, listener = context.api_version, context.listener
-    await broker.wait_for_first_metadata()
-    cache = broker.metadata
+    await parts.metadata.wait_for_controller()
+    cache = parts.metadata
     topics = []
     if request.topics is None or (version == 0 and not request.topics):
-        topics = [_topic(broker, topic, version, listener) for topic in cache.topics.values()]
+        topics = [_topic(parts, topic, version, listener) for topic in cache.topics.values()]
     else:
         missing: list[str] = []
         for asked in request.topics:
             name = asked.name if asked.name is not None else cache.topic_name(asked.topic_id)
             known = cache.topics.get(name) if name is not None else None
             if known is not None:
-                topics.append(_topic(broker, known, version, listener))
+                topics.append(_topic(parts, known, version, listener))
             elif asked.name is None:
                 topics.append(_failed(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
             else:
                 missing.append(asked.name)
         may_create = version < 4 or request.allow_auto_topic_creation
-        topics += await _missing(broker, missing, may_create)
+        topics += await _missing(parts, missing, may_create)
     m = messages.metadata_response
     brokers = [
         m.MetadataResponseBroker(node_id=each.broker_id, host=endpoint.host, port=endpoint.port, rack=each.rack)
@@ -53,17 +70,17 @@ async def metadata(
     controller = cache.controller_id if cache.endpoint(cache.controller_id, listener) else NO_BROKER
     return m.MetadataResponse(
         brokers=brokers,
-        cluster_id=broker.cluster_id,
+        cluster_id=parts.cluster_id,
         controller_id=controller,
         topics=topics,
         cluster_authorized_operations=_UNKNOWN_OPERATIONS,
     )
 
 
-async def _missing(broker: Broker, names: list[str], may_create: bool) -> list[Any]:
+async def _missing(parts: Parts, names: list[str], may_create: bool) -> list[Any]:
     if not names:
         return []
-    codes = await broker.topic_creation.create_missing(names, may_create)
+    codes = await parts.topic_creation.create_missing(names, may_create)
     return [_failed(name, NO_TOPIC_ID, codes[name]) for name in names]
 
 
@@ -73,20 +90,20 @@ def _failed(name: str | None, topic_id: bytes, code: ErrorCode) -> Any:
     )
 
 
-def _topic(broker: Broker, topic: TopicMetadata, version: int, listener: str) -> Any:
+def _topic(parts: Parts, topic: TopicMetadata, version: int, listener: str) -> Any:
     return messages.metadata_response.MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         topic_authorized_operations=_UNKNOWN_OPERATIONS,
         partitions=[
-            _partition(broker, index, partition, version, listener) for index, partition in topic.partitions.items()
+            _partition(parts, index, partition, version, listener) for index, partition in topic.partitions.items()
         ],
     )
 
 
-def _partition(broker: Broker, index: int, partition: PartitionMetadata, version: int, listener: str) -> Any:
-    cache, leader, code = broker.metadata, partition.leader, ErrorCode.NONE
+def _partition(parts: Parts, index: int, partition: PartitionMetadata, version: int, listener: str) -> Any:
+    cache, leader, code = parts.metadata, partition.leader, ErrorCode.NONE
     if cache.endpoint(leader, listener) is None:
         listed = cache.is_alive(leader) and version >= 6
         code = ErrorCode.LISTENER_NOT_FOUND if listed else ErrorCode.LEADER_NOT_AVAILABLE
@@ -100,3 +117,27 @@ def _partition(broker: Broker, index: int, partition: PartitionMetadata, version
         isr_nodes=partition.isr,
         offline_replicas=partition.offline_replicas,
     )
+
+
+def _request_failed(
+    request: messages.metadata_request.MetadataRequest, code: ErrorCode, message: str | None
+) -> messages.metadata_response.MetadataResponse:
+    m = messages.metadata_response
+    return m.MetadataResponse(
+        topics=[
+            m.MetadataResponseTopic(name=t.name, topic_id=t.topic_id, error_code=code) for t in request.topics or []
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.METADATA,
+        0,
+        12,
+        metadata,
+        Permission(Operation.DESCRIBE, ResourceType.TOPIC),
+        Permission(Operation.CREATE, ResourceType.CLUSTER),
+        failure=_request_failed,
+    ),
+)

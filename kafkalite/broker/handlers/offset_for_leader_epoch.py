@@ -5,19 +5,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.errors import KafkaError
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.replicas import Replicas
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def replicas(self) -> Replicas: ...
 
 
 def offset_for_leader_epoch(
-    broker: Broker,
+    parts: Parts,
     request: messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest,
     context: RequestContext,
 ) -> messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse:
@@ -29,7 +39,7 @@ def offset_for_leader_epoch(
         for asked in topic.partitions:
             answer = m.EpochEndOffset(partition=asked.partition, leader_epoch=-1, end_offset=-1)
             try:
-                partition = broker.replicas.require(TopicPartition(topic.topic, asked.partition))
+                partition = parts.replicas.require(TopicPartition(topic.topic, asked.partition))
                 partition.require_leader(asked.current_leader_epoch)
                 answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
             except KafkaError as problem:
@@ -37,3 +47,31 @@ def offset_for_leader_epoch(
             partitions.append(answer)
         topics.append(m.OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
     return m.OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _failed(
+    request: messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest, code: ErrorCode, message: str | None
+) -> messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse:
+    m = messages.offset_for_leader_epoch_response
+    return m.OffsetForLeaderEpochResponse(
+        topics=[
+            m.OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[m.EpochEndOffset(partition=p.partition, error_code=code) for p in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        2,
+        4,
+        offset_for_leader_epoch,
+        Permission(Operation.DESCRIBE, ResourceType.TOPIC),
+        Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        failure=_failed,
+    ),
+)

@@ -11,23 +11,49 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.quotas import ClientQuotas
+    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.traffic import Traffic
+    from kafkalite.clock import Clock
 
 _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write internal topics."""
 
 
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def quotas(self) -> ClientQuotas: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+
 def produce(
-    broker: Broker, request: messages.produce_request.ProduceRequest, context: RequestContext
+    parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext
 ) -> messages.produce_response.ProduceResponse | asyncio.Future[Any] | None:
     """The reply, a future of it while replication is awaited, or None with acks=0."""
     m = messages.produce_response
@@ -35,7 +61,7 @@ def produce(
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
     if getattr(request, "transactional_id", None):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
-    now_ms, wall_ms = broker.clock.monotonic_ms(), broker.clock.now_ms()
+    now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
     waits: list[AwaitedRecords] = []
     responses, failed = [], None
     for topic in request.topic_data:
@@ -44,7 +70,7 @@ def produce(
             answer = m.PartitionProduceResponse(index=asked.index)
             try:
                 _append(
-                    broker,
+                    parts,
                     TopicPartition(topic.name, asked.index),
                     asked.records,
                     request.acks,
@@ -63,13 +89,13 @@ def produce(
                     for index, text in getattr(problem, "record_errors", ())
                 ]
                 if problem.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    _name_leader(broker, TopicPartition(topic.name, asked.index), answer)
+                    _name_leader(parts, TopicPartition(topic.name, asked.index), answer)
             answers.append(answer)
         responses.append(m.TopicProduceResponse(name=topic.name, partition_responses=answers))
-    throttle_ms = _throttle(broker, context, now_ms)
+    throttle_ms = _throttle(parts, context, now_ms)
     if request.acks == 0:
         if failed is not None:
-            raise ProtocolViolation(f"a produce request with acks=0 failed: {failed.code.name}")
+            raise failed  # `_failed` closes the connection
         return None
     reply = m.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
     if not waits:
@@ -77,9 +103,9 @@ def produce(
     return DelayedProduce(reply, waits, request.timeout_ms).future
 
 
-def _throttle(broker: Broker, context: RequestContext, now_ms: float) -> int:
+def _throttle(parts: Parts, context: RequestContext, now_ms: float) -> int:
     """Count the request for the client's quota; the ms for which the connection is silenced."""
-    quota = broker.quotas.produced
+    quota = parts.quotas.produced
     if not quota.is_set:
         return 0
     throttle_ms = quota.charge(context.user, context.client_id or "", context.request_bytes, now_ms)
@@ -89,7 +115,7 @@ def _throttle(broker: Broker, context: RequestContext, now_ms: float) -> int:
 
 
 def _append(
-    broker: Broker,
+    parts: Parts,
     topic_partition: TopicPartition,
     records: Any,
     acks: int,
@@ -101,22 +127,56 @@ def _append(
 ) -> None:
     if topic_partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic_partition.topic} is written by brokers only")
-    partition = broker.replicas.require(topic_partition)
+    partition = parts.replicas.require(topic_partition)
     partition.require_leader()
     result = partition.append(memoryview(records or bytearray()), acks, now_ms, wall_ms, context.api_version)
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.log_append_time_ms
     answer.log_start_offset = result.log_start_offset
-    broker.traffic.produced(topic_partition.topic, len(records or b""), result.last_offset - result.first_offset + 1)
+    parts.traffic.produced(topic_partition.topic, len(records or b""), result.last_offset - result.first_offset + 1)
     if acks == -1:
         required = result.last_offset + 1
         if partition.high_watermark < required or len(partition.maximal_isr) < partition.effective_min_isr:
             waits.append(AwaitedRecords(partition, required, answer))
 
 
-def _name_leader(broker: Broker, topic_partition: TopicPartition, answer: Any) -> None:
-    known = broker.metadata.partition(topic_partition)
+def _name_leader(parts: Parts, topic_partition: TopicPartition, answer: Any) -> None:
+    known = parts.metadata.partition(topic_partition)
     if known is not None and known.leader >= 0:
         answer.current_leader = messages.produce_response.LeaderIdAndEpoch(
             leader_id=known.leader, leader_epoch=known.leader_epoch
         )
+
+
+def _failed(
+    request: messages.produce_request.ProduceRequest, code: ErrorCode, message: str | None
+) -> messages.produce_response.ProduceResponse:
+    """ProtocolViolation with acks=0: there is no answer, so closing the connection is the only way to tell the producer."""
+    if request.acks == 0:
+        raise ProtocolViolation(f"a produce request with acks=0 failed: {code.name}")
+    m = messages.produce_response
+    return m.ProduceResponse(
+        responses=[
+            m.TopicProduceResponse(
+                name=topic.name,
+                partition_responses=[
+                    m.PartitionProduceResponse(index=p.index, error_code=code, base_offset=-1, error_message=message)
+                    for p in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.PRODUCE,
+        0,
+        11,
+        produce,
+        Permission(Operation.WRITE, ResourceType.TOPIC),
+        Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        failure=_failed,
+    ),
+)

@@ -9,35 +9,74 @@ The handler waits until this broker's metadata shows the outcome.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.controller.requests import CreatedTopic, NewPartitions, NewTopic, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from collections.abc import Sequence
+
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.topic_creation import TopicCreation
+    from kafkalite.clock import Clock
 
 _DELETION_DISABLED_FROM = 3
 _DELETION_S = 1.0
 
 
+class Controller(Protocol):
+    """What is asked of the controller."""
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic | KafkaError]: ...
+
+    async def create_partitions(
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> dict[str, KafkaError | None]: ...
+
+    async def delete_topics(self, topics: Sequence[TopicReference]) -> list[tuple[str | None, KafkaError | None]]: ...
+
+    async def wait_until_deleted(self, topic: str, timeout_s: float) -> None: ...
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def topic_creation(self) -> TopicCreation: ...
+
+    @property
+    def controller(self) -> Controller: ...
+
+
 async def create_topics(
-    broker: Broker, request: messages.create_topics_request.CreateTopicsRequest, context: RequestContext
+    parts: Parts, request: messages.create_topics_request.CreateTopicsRequest, context: RequestContext
 ) -> messages.create_topics_response.CreateTopicsResponse:
     """Create, then wait until all partitions have a leader or the request's timeout has passed."""
-    deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
-    outcomes = await broker.controller.create_topics(
+    deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
+    outcomes = await parts.controller.create_topics(
         [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
     )
     results = [_creation(name, outcome) for name, outcome in outcomes.items()]
     for result in results:
         if result.error_code or request.validate_only:
             continue
-        left_s = (deadline_ms - broker.clock.monotonic_ms()) / 1000
-        partitions = range(await broker.topic_creation.partition_count(result.name))
-        if not await broker.metadata.wait_until(partial(broker.metadata.has_leaders, result.name, partitions), left_s):
+        left_s = (deadline_ms - parts.clock.monotonic_ms()) / 1000
+        partitions = range(await parts.topic_creation.partition_count(result.name))
+        if not await parts.metadata.wait_until(partial(parts.metadata.has_leaders, result.name, partitions), left_s):
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic was created, but not all its partitions had a leader in time."
     return messages.create_topics_response.CreateTopicsResponse(topics=results)
@@ -76,15 +115,15 @@ def _creation(name: str, outcome: CreatedTopic | KafkaError) -> messages.create_
 
 
 async def delete_topics(
-    broker: Broker, request: messages.delete_topics_request.DeleteTopicsRequest, context: RequestContext
+    parts: Parts, request: messages.delete_topics_request.DeleteTopicsRequest, context: RequestContext
 ) -> messages.delete_topics_response.DeleteTopicsResponse:
     """Mark for deletion, then wait until the topics are gone from this broker's metadata, and shortly for their znodes.
 
     Kafka answers when metadata shows them gone; whoever then makes a topic of that name is refused for a moment.
     """
     m = messages.delete_topics_response
-    deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
-    outcomes = await broker.controller.delete_topics(
+    deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
+    outcomes = await parts.controller.delete_topics(
         [TopicReference(topic.name, bytes(topic.topic_id)) for topic in request.topics]
     )
     results = []
@@ -99,10 +138,10 @@ async def delete_topics(
     for result in results:
         if result.error_code or result.name is None:
             continue
-        left_s = (deadline_ms - broker.clock.monotonic_ms()) / 1000
-        if await broker.metadata.wait_until(partial(_is_gone, broker, result.name), left_s):
+        left_s = (deadline_ms - parts.clock.monotonic_ms()) / 1000
+        if await parts.metadata.wait_until(partial(_is_gone, parts, result.name), left_s):
             # With a dead replica that may take for ever, so not for long.
-            await broker.controller.wait_until_deleted(result.name, _DELETION_S)
+            await parts.controller.wait_until_deleted(result.name, _DELETION_S)
         else:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic is marked for deletion, but was not deleted in time."
@@ -110,12 +149,12 @@ async def delete_topics(
 
 
 async def create_partitions(
-    broker: Broker, request: messages.create_partitions_request.CreatePartitionsRequest, context: RequestContext
+    parts: Parts, request: messages.create_partitions_request.CreatePartitionsRequest, context: RequestContext
 ) -> messages.create_partitions_response.CreatePartitionsResponse:
     """Enlarge, then wait until the new partitions have a leader or the request's timeout has passed."""
     m = messages.create_partitions_response
-    deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
-    outcomes = await broker.controller.create_partitions(
+    deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
+    outcomes = await parts.controller.create_partitions(
         [_new_partitions(topic) for topic in request.topics], validate_only=request.validate_only
     )
     counts = {topic.name: topic.count for topic in request.topics}
@@ -126,9 +165,9 @@ async def create_partitions(
         if problem is not None:
             result.error_code, result.error_message = problem.code, str(problem)
         elif not request.validate_only:
-            left_s = (deadline_ms - broker.clock.monotonic_ms()) / 1000
+            left_s = (deadline_ms - parts.clock.monotonic_ms()) / 1000
             wanted = range(counts[name])
-            if not await broker.metadata.wait_until(partial(broker.metadata.has_leaders, name, wanted), left_s):
+            if not await parts.metadata.wait_until(partial(parts.metadata.has_leaders, name, wanted), left_s):
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
                 result.error_message = "The partitions were created, but not all of them had a leader in time."
     return m.CreatePartitionsResponse(results=results)
@@ -139,5 +178,66 @@ def _new_partitions(topic: messages.create_partitions_request.CreatePartitionsTo
     return NewPartitions(topic.name, topic.count, None if given is None else tuple(tuple(a.broker_ids) for a in given))
 
 
-def _is_gone(broker: Broker, topic: str) -> bool:
-    return topic not in broker.metadata.topics
+def _is_gone(parts: Parts, topic: str) -> bool:
+    return topic not in parts.metadata.topics
+
+
+def _creation_failed(
+    request: messages.create_topics_request.CreateTopicsRequest, code: ErrorCode, message: str | None
+) -> messages.create_topics_response.CreateTopicsResponse:
+    m = messages.create_topics_response
+    return m.CreateTopicsResponse(
+        topics=[m.CreatableTopicResult(name=t.name, error_code=code, error_message=message) for t in request.topics]
+    )
+
+
+def _deletion_failed(
+    request: messages.delete_topics_request.DeleteTopicsRequest, code: ErrorCode, message: str | None
+) -> messages.delete_topics_response.DeleteTopicsResponse:
+    m = messages.delete_topics_response
+    return m.DeleteTopicsResponse(
+        responses=[
+            m.DeletableTopicResult(name=t.name, topic_id=t.topic_id, error_code=code, error_message=message)
+            for t in request.topics
+        ]
+    )
+
+
+def _enlargement_failed(
+    request: messages.create_partitions_request.CreatePartitionsRequest, code: ErrorCode, message: str | None
+) -> messages.create_partitions_response.CreatePartitionsResponse:
+    m = messages.create_partitions_response
+    return m.CreatePartitionsResponse(
+        results=[
+            m.CreatePartitionsTopicResult(name=t.name, error_code=code, error_message=message) for t in request.topics
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.CREATE_TOPICS,
+        2,
+        7,
+        create_topics,
+        Permission(Operation.CREATE, ResourceType.CLUSTER),
+        Permission(Operation.CREATE, ResourceType.TOPIC),
+        failure=_creation_failed,
+    ),
+    served(
+        ApiKey.DELETE_TOPICS,
+        1,
+        6,
+        delete_topics,
+        Permission(Operation.DELETE, ResourceType.TOPIC),
+        failure=_deletion_failed,
+    ),
+    served(
+        ApiKey.CREATE_PARTITIONS,
+        0,
+        3,
+        create_partitions,
+        Permission(Operation.ALTER, ResourceType.TOPIC),
+        failure=_enlargement_failed,
+    ),
+)

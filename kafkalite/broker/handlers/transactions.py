@@ -8,14 +8,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-
-if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+from kafkalite.protocol.apis import ApiKey
 
 STATES: Final = frozenset(
     {
@@ -32,7 +32,7 @@ STATES: Final = frozenset(
 
 
 def describe_transactions(
-    broker: Broker, request: messages.describe_transactions_request.DescribeTransactionsRequest, context: RequestContext
+    parts: object, request: messages.describe_transactions_request.DescribeTransactionsRequest, context: RequestContext
 ) -> messages.describe_transactions_response.DescribeTransactionsResponse:
     """TRANSACTIONAL_ID_NOT_FOUND for each; INVALID_REQUEST for what cannot be an id."""
     m = messages.describe_transactions_response
@@ -48,8 +48,26 @@ def describe_transactions(
 
 
 def list_transactions(
-    broker: Broker, request: messages.list_transactions_request.ListTransactionsRequest, context: RequestContext
+    parts: object, request: messages.list_transactions_request.ListTransactionsRequest, context: RequestContext
 ) -> messages.list_transactions_response.ListTransactionsResponse:
     """None, and those of the wanted states that do not exist."""
     unknown = [each for each in dict.fromkeys(request.state_filters) if each not in STATES]
     return messages.list_transactions_response.ListTransactionsResponse(unknown_state_filters=unknown)
+
+
+def _description_failed(
+    request: messages.describe_transactions_request.DescribeTransactionsRequest, code: ErrorCode, message: str | None
+) -> messages.describe_transactions_response.DescribeTransactionsResponse:
+    m = messages.describe_transactions_response
+    return m.DescribeTransactionsResponse(
+        transaction_states=[
+            m.TransactionState(transactional_id=each, error_code=code) for each in request.transactional_ids
+        ]
+    )
+
+
+_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+APIS: Final = (
+    served(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, describe_transactions, _DESCRIBE, failure=_description_failed),
+    served(ApiKey.LIST_TRANSACTIONS, 0, 1, list_transactions, _DESCRIBE),
+)

@@ -5,27 +5,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
 from kafkalite.controller.loop import NOT_THE_CONTROLLER
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
-
-if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+from kafkalite.protocol.apis import ApiKey
 
 _UPGRADE: Final = 1
 _DOWNGRADES: Final = (2, 3)
 """Safe and unsafe."""
 
 
+class Controller(Protocol):
+    """What is asked of the controller."""
+
+    @property
+    def is_active(self) -> bool: ...
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def controller(self) -> Controller: ...
+
+
 def update_features(
-    broker: Broker, request: messages.update_features_request.UpdateFeaturesRequest, context: RequestContext
+    parts: Parts, request: messages.update_features_request.UpdateFeaturesRequest, context: RequestContext
 ) -> messages.update_features_response.UpdateFeaturesResponse:
     """Why each feature cannot be updated."""
     m = messages.update_features_response
-    if not broker.controller.is_active:
+    if not parts.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
     updates = {each.feature: each for each in reversed(request.feature_updates)}
     return m.UpdateFeaturesResponse(
@@ -53,3 +67,8 @@ def why_refused(update: Any) -> str:
             "without setting the SAFE downgradeType in the request."
         )
     return "Could not apply finalized feature update because the provided feature is not supported."
+
+
+APIS: Final = (
+    served(ApiKey.UPDATE_FEATURES, 0, 1, update_features, Permission(Operation.ALTER, ResourceType.CLUSTER)),
+)

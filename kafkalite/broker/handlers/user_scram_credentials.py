@@ -10,26 +10,50 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.quota_znodes import entity_of, entity_path
 from kafkalite.broker.quotas import QuotaEntity
-from kafkalite.broker.user_credentials import NO_USER_NAME, credentials_in, judge
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
+from kafkalite.broker.user_credentials import NO_USER_NAME, credentials_in, judge, users_of
 from kafkalite.controller.loop import NOT_THE_CONTROLLER
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from zk import paths
 from zk.store import NoNodeError
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
-    from kafkalite.broker.dispatch import RequestContext
+    from kafkalite.broker.dynamic_configs import DynamicConfigs
+    from zk.store import Store
 
 logger = logging.getLogger("kafkalite.broker.user_scram_credentials")
 
 
+class Controller(Protocol):
+    """What is asked of the controller."""
+
+    @property
+    def is_active(self) -> bool: ...
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def dynamic_configs(self) -> DynamicConfigs: ...
+
+    @property
+    def controller(self) -> Controller: ...
+
+
 async def describe_user_scram_credentials(
-    broker: Broker,
+    parts: Parts,
     request: messages.describe_user_scram_credentials_request.DescribeUserScramCredentialsRequest,
     context: RequestContext,
 ) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse:
@@ -37,7 +61,7 @@ async def describe_user_scram_credentials(
     m = messages.describe_user_scram_credentials_response
     names = [each.name for each in request.users or []]
     if not names:
-        found = await asyncio.gather(*(_described(broker, user) for user in await _all_users(broker)))
+        found = await asyncio.gather(*(_described(parts, user) for user in await _all_users(parts)))
         results = [each for each in found if each.error_code != ErrorCode.RESOURCE_NOT_FOUND]
     else:
         results = []
@@ -46,25 +70,25 @@ async def describe_user_scram_credentials(
                 message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
                 results.append(_refused(user, KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)))
             else:
-                results.append(await _described(broker, user))
+                results.append(await _described(parts, user))
     return m.DescribeUserScramCredentialsResponse(error_message="", results=results)
 
 
-async def _all_users(broker: Broker) -> list[str]:
+async def _all_users(parts: Parts) -> list[str]:
     try:
-        znodes = await broker.store.children(paths.CONFIG_USERS)
+        znodes = await parts.store.children(paths.CONFIG_USERS)
     except NoNodeError:
         return []
     entities = [entity_of("users", each) for each in znodes]
     return sorted(each.user for each in entities if each is not None and isinstance(each.user, str))
 
 
-async def _described(broker: Broker, user: str) -> Any:
+async def _described(parts: Parts, user: str) -> Any:
     m = messages.describe_user_scram_credentials_response
     if not user:
         return _refused(user, KafkaError(ErrorCode.RESOURCE_NOT_FOUND, NO_USER_NAME))
     try:
-        found = credentials_in(await broker.dynamic_configs.read(paths.config(_path(user))))
+        found = credentials_in(await parts.dynamic_configs.read(paths.config(_path(user))))
     except ValueError as problem:
         logger.error("user %s: %s", user, problem)
         message = "The server experienced an unexpected error when processing the request."
@@ -85,19 +109,19 @@ def _refused(user: str, problem: KafkaError) -> Any:
 
 
 async def alter_user_scram_credentials(
-    broker: Broker,
+    parts: Parts,
     request: messages.alter_user_scram_credentials_request.AlterUserScramCredentialsRequest,
     context: RequestContext,
 ) -> messages.alter_user_scram_credentials_response.AlterUserScramCredentialsResponse:
     """Set and delete credentials; the outcome of each user, those that are refused first."""
     m = messages.alter_user_scram_credentials_response
-    if not broker.controller.is_active:
+    if not parts.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
     refused, changes = judge(request)
     done = []
     for user, change in changes.items():
         try:
-            await broker.dynamic_configs.change(_path(user), change.apply, lambda settings: None, False)
+            await parts.dynamic_configs.change(_path(user), change.apply, lambda settings: None, False)
             done.append(m.AlterUserScramCredentialsResult(user=user, error_message=""))
         except KafkaError as problem:
             refused[user] = problem
@@ -110,3 +134,36 @@ async def alter_user_scram_credentials(
 
 def _path(user: str) -> str:
     return entity_path(QuotaEntity(user))
+
+
+def _alteration_failed(
+    request: messages.alter_user_scram_credentials_request.AlterUserScramCredentialsRequest,
+    code: ErrorCode,
+    message: str | None,
+) -> messages.alter_user_scram_credentials_response.AlterUserScramCredentialsResponse:
+    m = messages.alter_user_scram_credentials_response
+    return m.AlterUserScramCredentialsResponse(
+        results=[
+            m.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+            for user in users_of(request)
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        0,
+        0,
+        describe_user_scram_credentials,
+        Permission(Operation.DESCRIBE, ResourceType.CLUSTER),
+    ),
+    served(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        0,
+        alter_user_scram_credentials,
+        Permission(Operation.ALTER, ResourceType.CLUSTER),
+        failure=_alteration_failed,
+    ),
+)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.dispatch import Dispatcher
-from kafkalite.broker.error_replies import error_reply
-from kafkalite.broker.handlers import HANDLERS
+from kafkalite.broker.handlers import SERVED, api_versions, produce
+from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ProtocolViolation
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
@@ -22,18 +23,29 @@ from tests.unit.protocol.test_hostile_bytes import encoded
 API = APIS[ApiKey.DESCRIBE_CLUSTER]
 
 
+class FakeConnection:
+    """Where requests come from."""
+
+    listener, peer_host = "PLAINTEXT", "host"
+
+    def mute(self, duration_s: float) -> None: ...
+
+
+CONNECTION = FakeConnection()
+
+
 class Setup:
     """A dispatcher with one handler for DescribeCluster."""
 
     def __init__(self, handler: Any) -> None:
         self.errors = virtual_time.SeenErrors()
-        self.dispatcher = Dispatcher("the broker", {ApiKey.DESCRIBE_CLUSTER: handler})  # type: ignore[arg-type]
+        self.dispatcher = Dispatcher("the parts", [served(ApiKey.DESCRIBE_CLUSTER, 0, 1, handler)])
 
     async def ask(self, version: int = 1, api: Api = API, correlation_id: int = 77) -> Any:
         """The decoded answer; None when there is none."""
         body = codec.encode_request(getattr(messages, f"{api.name}_request").ROOT(), min(version, api.max_version))
         frame = b"".join(request_frame(api, version, correlation_id, "me", body))
-        reply = self.dispatcher.handle(memoryview(frame)[4:], "a connection")  # type: ignore[arg-type]
+        reply = self.dispatcher.handle(memoryview(frame)[4:], CONNECTION)
         if isinstance(reply, asyncio.Future):
             reply = await reply
         if reply is None:
@@ -54,14 +66,14 @@ def reply_of(handler: Any, version: int = 1) -> tuple[Any, Setup]:
 
 
 def _raiser(problem: Exception, kind: str) -> Any:
-    def sync(broker: Any, request: Any, context: Any) -> Any:
+    def sync(parts: Any, request: Any, context: Any) -> Any:
         raise problem
 
-    async def coroutine(broker: Any, request: Any, context: Any) -> Any:
+    async def coroutine(parts: Any, request: Any, context: Any) -> Any:
         await asyncio.sleep(1)
         raise problem
 
-    def future(broker: Any, request: Any, context: Any) -> Any:
+    def future(parts: Any, request: Any, context: Any) -> Any:
         made = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_later(1, made.set_exception, problem)
         return made
@@ -77,22 +89,22 @@ def test_answers(kind: str) -> None:
     made = messages.describe_cluster_response.DescribeClusterResponse(cluster_id="c", controller_id=3)
     seen: list[Any] = []
 
-    def sync(broker: Any, request: Any, context: Any) -> Any:
-        seen.append((broker, type(request).__name__, context.api_version, context.client_id, context.connection))
+    def sync(parts: Any, request: Any, context: Any) -> Any:
+        seen.append((parts, type(request).__name__, context.api_version, context.client_id, context.connection))
         return made
 
-    async def coroutine(broker: Any, request: Any, context: Any) -> Any:
+    async def coroutine(parts: Any, request: Any, context: Any) -> Any:
         await asyncio.sleep(1)
-        return sync(broker, request, context)
+        return sync(parts, request, context)
 
-    def future(broker: Any, request: Any, context: Any) -> Any:
+    def future(parts: Any, request: Any, context: Any) -> Any:
         pending = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_later(1, pending.set_result, sync(broker, request, context))
+        asyncio.get_running_loop().call_later(1, pending.set_result, sync(parts, request, context))
         return pending
 
     reply, setup = reply_of({"sync": sync, "coroutine": coroutine, "future": future}[kind])
     assert (reply.cluster_id, reply.controller_id) == ("c", 3)
-    assert seen == [("the broker", "DescribeClusterRequest", 1, "me", "a connection")]
+    assert seen == [("the parts", "DescribeClusterRequest", 1, "me", CONNECTION)]
     assert setup.dispatcher.latencies[ApiKey.DESCRIBE_CLUSTER].count == 1
 
 
@@ -111,7 +123,7 @@ def test_a_latency_includes_what_a_request_waits_for(kind: str) -> None:
 
 def test_fetches_of_followers_are_timed_apart() -> None:
     async def scenario() -> Dispatcher:
-        dispatcher = Dispatcher("the broker", {ApiKey.FETCH: lambda *_: None})  # type: ignore[arg-type, dict-item]
+        dispatcher = Dispatcher("the parts", [served(ApiKey.FETCH, 4, 17, lambda *_: None)])  # type: ignore[arg-type]
         m, api = messages.fetch_request, APIS[ApiKey.FETCH]
         follower = m.FetchRequest(replica_id=2, replica_state=m.ReplicaState(replica_id=2))
         for version, request in ((11, follower), (api.max_version, follower), (11, m.FetchRequest(replica_id=-1))):
@@ -154,7 +166,7 @@ def test_a_violation_is_passed_on(kind: str) -> None:
 
 
 def test_no_answer() -> None:
-    assert reply_of(lambda broker, request, context: None)[0] is None
+    assert reply_of(lambda parts, request, context: None)[0] is None
 
 
 @pytest.mark.parametrize(
@@ -173,18 +185,16 @@ def test_no_answer() -> None:
     ids=["empty", "short", "api", "new version", "negative version", "client id", "no body", "not UTF-8", "tags"],
 )
 def test_what_is_no_request_is_a_violation(frame: bytes) -> None:
-    setup = Setup(lambda broker, request, context: None)
+    setup = Setup(lambda parts, request, context: None)
     with pytest.raises(ProtocolViolation):
-        setup.dispatcher.handle(memoryview(frame), "a connection")  # type: ignore[arg-type]
+        setup.dispatcher.handle(memoryview(frame), CONNECTION)
 
 
 def test_an_unknown_version_of_api_versions_is_answered() -> None:
     async def scenario() -> Any:
-        setup = Setup(None)
-        api = APIS[ApiKey.API_VERSIONS]
-        setup.dispatcher.routes[ApiKey.API_VERSIONS] = (api, lambda *_: None, False)
+        dispatcher = Dispatcher(None, api_versions.APIS)  # type: ignore[arg-type]
         frame = b"\x00\x12\x00\x63\x00\x00\x00\x05" + b"anything at all"
-        return setup.dispatcher.handle(memoryview(frame), "a connection")  # type: ignore[arg-type]
+        return dispatcher.handle(memoryview(frame), CONNECTION)
 
     answer = b"".join(virtual_time.run(scenario()))
     assert answer[4:8] == b"\x00\x00\x00\x05"
@@ -195,7 +205,7 @@ def test_an_unknown_version_of_api_versions_is_answered() -> None:
 
 def test_requests_in_progress_are_given_up_at_shutdown() -> None:
     async def scenario() -> None:
-        async def handler(broker: Any, request: Any, context: Any) -> None:
+        async def handler(parts: Any, request: Any, context: Any) -> None:
             await asyncio.sleep(1000)
 
         setup = Setup(handler)
@@ -208,24 +218,25 @@ def test_requests_in_progress_are_given_up_at_shutdown() -> None:
     virtual_time.run(scenario())
 
 
-# Error replies
-
-EVERY = [
-    MessageVersion(APIS[key], "request", version)
-    for key in HANDLERS
-    for version in range(APIS[key].min_version, APIS[key].max_version + 1)
-]
+# Failures
 
 
-@pytest.mark.parametrize("each", EVERY, ids=str)
-def test_every_api_has_an_error_reply_in_every_version(each: MessageVersion) -> None:
+def test_every_api_has_a_failure_in_every_version() -> None:
     """It can be written, and a client of that version finds the error in it."""
-    request = codec.decode_request(each.api.key, each.version, encoded(each))
     code = ErrorCode.NOT_CONTROLLER
-    reply = error_reply(each.api, request, each.version, code, "a reason")
-    answer = b"".join(codec.encode_response(reply, each.version))
-    decoded = codec.decode_response(each.api.key, each.version, answer)
-    assert code in _codes(decoded)
+    for each in SERVED:
+        for version in range(each.first_version, each.last_version + 1):
+            asked = MessageVersion(each.api, "request", version)
+            request = codec.decode_request(each.api.key, version, encoded(asked))
+            answer = b"".join(codec.encode_response(each.failure(request, code, "a reason"), version))
+            assert code in _codes(codec.decode_response(each.api.key, version, answer)), asked
+
+
+def test_every_api_is_served_once_and_in_versions_that_the_codec_knows() -> None:
+    keys = [each.api.key for each in SERVED]
+    assert sorted(keys) == sorted(set(keys)) == sorted(set(ApiKey) - {ApiKey.DESCRIBE_TOPIC_PARTITIONS})
+    with pytest.raises(InvariantBroken, match="the codec knows 0 to 1"):
+        served(ApiKey.DESCRIBE_CLUSTER, 0, 2, lambda *_: None)
 
 
 def _codes(message: Any) -> list[int]:
@@ -241,9 +252,62 @@ def _codes(message: Any) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("version", range(12))
-def test_a_produce_without_acknowledgement_has_no_error_reply(version: int) -> None:
+def test_a_produce_without_acknowledgement_has_no_failure_to_tell() -> None:
     """The only way to tell the producer is to close the connection."""
     request = messages.produce_request.ProduceRequest(acks=0)
     with pytest.raises(ProtocolViolation, match="acks=0"):
-        error_reply(APIS[ApiKey.PRODUCE], request, version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        produce.APIS[0].failure(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+
+
+# Permissions
+
+
+class Denying:
+    """Allows everything on the cluster but `denied`; notes what it was asked."""
+
+    def __init__(self, denied: Operation) -> None:
+        self.denied = denied
+        self.asked: list[Any] = []
+
+    def allows(self, user: str, host: str, permission: Permission, name: str) -> bool:
+        self.asked.append((user, host, permission, name))
+        return permission.operation is not self.denied
+
+
+@KINDS
+def test_what_needs_a_permission_of_the_cluster_is_refused_without_it(kind: str) -> None:
+    """The handler is not asked, and the failure has the API's own shape."""
+    permission = Permission(Operation.ALTER, ResourceType.CLUSTER)
+    handler = _raiser(AssertionError("it was asked"), kind)
+
+    async def scenario(denied: Operation) -> tuple[Any, Denying]:
+        authorizer = Denying(denied)
+        setup = Setup(handler)
+        api = served(ApiKey.DESCRIBE_CLUSTER, 0, 1, handler, permission)
+        setup.dispatcher = Dispatcher("the parts", [api], authorizer)
+        with virtual_time.expected_errors():
+            return await setup.ask(), authorizer
+
+    reply, authorizer = virtual_time.run(scenario(Operation.ALTER))
+    assert reply.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert authorizer.asked == [("ANONYMOUS", "host", permission, "kafka-cluster")]
+    reply, _ = virtual_time.run(scenario(Operation.DESCRIBE))
+    assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR, "it was asked"
+
+
+def test_handlers_find_the_authorizer_in_the_context() -> None:
+    seen: list[Any] = []
+    authorizer = Denying(Operation.READ)
+
+    async def scenario() -> None:
+        setup = Setup(None)
+        permissions = (
+            Permission(Operation.READ, ResourceType.TOPIC),
+            Permission(Operation.ALTER, ResourceType.CLUSTER),
+        )
+        api = served(ApiKey.DESCRIBE_CLUSTER, 0, 1, lambda parts, request, context: seen.append(context), *permissions)
+        setup.dispatcher = Dispatcher("the parts", [api], authorizer)
+        assert await setup.ask() is None
+
+    virtual_time.run(scenario())
+    assert seen[0].authorizer is authorizer and authorizer.asked == [], "what depends on names is the handler's"

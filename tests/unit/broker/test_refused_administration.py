@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.error_replies import error_reply
+from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.handlers.acls import create_acls, delete_acls, describe_acls
 from kafkalite.broker.handlers.delegation_tokens import create_delegation_token
 from kafkalite.broker.handlers.transactions import describe_transactions, list_transactions
 from kafkalite.broker.handlers.update_features import update_features
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.protocol import messages
-from kafkalite.protocol.apis import APIS, ApiKey
+from kafkalite.protocol.apis import ApiKey
 
 BROKER: Any = SimpleNamespace(controller=SimpleNamespace(is_active=True))
 CONTEXT: Any = SimpleNamespace(user="ANONYMOUS")
@@ -124,5 +124,6 @@ def test_a_failure_is_told_for_each_item() -> None:
         ),
     }
     for key, (request, items) in requests.items():
-        reply = error_reply(APIS[key], request, 0, ErrorCode.UNKNOWN_SERVER_ERROR, "sorry")
+        (failure,) = (each.failure for each in SERVED if each.api.key == key)
+        reply: Any = failure(request, ErrorCode.UNKNOWN_SERVER_ERROR, "sorry")
         assert [each.error_code for each in getattr(reply, items)] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2

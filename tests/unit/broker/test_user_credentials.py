@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.dynamic_configs import DynamicConfigs
-from kafkalite.broker.error_replies import error_reply
 from kafkalite.broker.handlers.client_quotas import alter_client_quotas, describe_client_quotas
 from kafkalite.broker.handlers.user_scram_credentials import (
+    APIS,
     alter_user_scram_credentials,
     describe_user_scram_credentials,
 )
@@ -21,7 +21,6 @@ from kafkalite.broker.user_credentials import judge
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
-from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.scram import ScramMechanism, credential_of
 from tests import virtual_time
 from zk import paths
@@ -238,8 +237,7 @@ def test_only_the_controller_alters() -> None:
             await scene.alter(upsertion("u"), deletion("v"))
         assert caught.value.code is ErrorCode.NOT_CONTROLLER
         request = request_of(upsertion("u"), deletion("v"), deletion("u", SHA_512))
-        api = APIS[ApiKey.ALTER_USER_SCRAM_CREDENTIALS]
-        reply = error_reply(api, request, 0, caught.value.code, caught.value.message)
+        reply = APIS[1].failure(request, caught.value.code, caught.value.message)
         said = "This is not the correct controller for this cluster."
         assert [(each.user, each.error_code, each.error_message) for each in reply.results] == [
             ("u", ErrorCode.NOT_CONTROLLER, said),

@@ -87,4 +87,4 @@ class FakeBroker:
 
     def _changed(self) -> None:
         self.metadata.version += 1
-        self.metadata._wake()
+        self.metadata._changes.changed()

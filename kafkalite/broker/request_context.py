@@ -1,0 +1,42 @@
+"""What a handler knows of the caller besides the request: who asks, over which connection, in which version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer
+
+
+class ClientConnection(Protocol):
+    """The connection that a request came by."""
+
+    @property
+    def listener(self) -> str:
+        """Name of the listener that accepted it."""
+
+    @property
+    def peer_host(self) -> str: ...
+
+    def mute(self, duration_s: float) -> None:
+        """Take no request for this long, because the client exceeded a quota (KIP-219)."""
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """See the module. Nobody changes one; it is not frozen, because making a frozen one takes three times as long."""
+
+    api_version: int
+    client_id: str | None
+    connection: ClientConnection
+    request_bytes: int = 0
+    authorizer: Authorizer = ALLOW_ALL
+
+    @property
+    def listener(self) -> str:
+        return self.connection.listener
+
+    @property
+    def user(self) -> str:
+        """Name of the principal, by which quotas are found; who is not authenticated is Kafka's ANONYMOUS."""
+        return "ANONYMOUS"
