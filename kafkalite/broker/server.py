@@ -10,14 +10,10 @@ import logging
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
-<<<<<<< HEAD
-from kafkalite.broker.connection import ServerConnection
+from kafkalite.broker.connection import RequestHandler, ServerConnection
 from kafkalite.broker.connection_quotas import ConnectionQuotas
 from kafkalite.config.listeners import is_address
 from kafkalite.types import Endpoint
-=======
-from kafkalite.broker.connection import RequestHandler, ServerConnection
->>>>>>> e43b228 (Handlers state what they need, and an API's versions, handler, failure and permissions lie side by side)
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import LiveConfig
