@@ -16,6 +16,8 @@ from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 
+from zk.listeners import report
+
 logger = logging.getLogger(__name__)
 
 _FIRST_PATIENCE_S = 0.25
@@ -51,8 +53,8 @@ class Mailbox:
             call, arguments = self._calls.popleft()
             try:
                 call(*arguments)
-            except Exception:
-                logger.exception("%s failed", call)
+            except Exception as problem:
+                report(f"{call} failed", problem)
 
 
 class Answer:

@@ -13,13 +13,12 @@ The same object serves all users of a store, so that the order is in one place.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 
-from zk.listeners import notify
+from zk.listeners import notify, report
 from zk.store import SessionExpiredError, SessionState, Store, StoreClosedError
 
-logger = logging.getLogger(__name__)
+_FIRST_RETRY_S, _LAST_RETRY_S = 0.5, 30.0
 
 
 class Session:
@@ -43,8 +42,8 @@ class Session:
     def on_renewed(self, hook: Callable[[], Awaitable[object]]) -> None:
         """Await `hook` once there is a new session, after the hooks added before it.
 
-        When the session ends meanwhile, all hooks run again under the next one. Any other error is logged, and the hooks
-        after it run all the same.
+        When the session ends meanwhile, all hooks run again under the next one. Any other error is reported, the hooks
+        after it run all the same, and those that failed are tried again for as long as the session lasts.
         """
         self._on_renewed.append(hook)
 
@@ -83,10 +82,18 @@ class Session:
             notify(self._rearm, None)
 
     async def _renew(self) -> None:
-        for hook in self._on_renewed:
-            try:
-                await hook()
-            except (SessionExpiredError, StoreClosedError):
+        hooks, pause_s = self._on_renewed, _FIRST_RETRY_S
+        while True:
+            failed: list[Callable[[], Awaitable[object]]] = []
+            for hook in tuple(hooks):
+                try:
+                    await hook()
+                except (SessionExpiredError, StoreClosedError):
+                    return
+                except Exception as problem:
+                    report("making anew what the old ZooKeeper session held failed", problem)
+                    failed.append(hook)
+            if not failed:
                 return
-            except Exception:
-                logger.exception("could not make anew what the old ZooKeeper session held")
+            await asyncio.sleep(pause_s)
+            hooks, pause_s = failed, min(2 * pause_s, _LAST_RETRY_S)

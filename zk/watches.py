@@ -7,16 +7,13 @@ faster than they are read are reported as one. A listener is called on the event
 from __future__ import annotations
 
 import asyncio
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zk.listeners import notify
+from zk.listeners import notify, report
 from zk.session import Session
-from zk.store import NoNodeError, SessionExpiredError, Stat, StoreClosedError, StoreError, WatchEvent
-
-logger = logging.getLogger(__name__)
+from zk.store import NoNodeError, SessionExpiredError, Stat, StoreClosedError, WatchEvent
 
 _RETRY_S = 1.0
 
@@ -81,8 +78,8 @@ class _StandingWatch(ABC):
                 continue
             except StoreClosedError:
                 return
-            except StoreError:
-                logger.exception("cannot read %s for its watch; trying again in %g s", self.path, _RETRY_S)
+            except Exception as problem:
+                report(f"{self.path} could not be read for its watch; it is tried again in {_RETRY_S:g} s", problem)
                 asyncio.get_running_loop().call_later(_RETRY_S, self._wake.set)
 
     async def _read_and_report(self) -> None:

@@ -182,7 +182,6 @@ class Broker:
                 lambda: self.replicas.broker_epoch,
                 self.controller_channel,
                 clock.monotonic_ms,
-                self.jobs.spawn,
             )
         else:
             self.isr_changes = ZooKeeperIsrWriter(broker_id, self.store, clock.monotonic_ms)
@@ -263,7 +262,7 @@ class Broker:
         logger.info("registered as broker %d, broker epoch %d", self.broker_id, self.replicas.broker_epoch)
 
     def _config_changes_seen(self, change: ChildrenChanged) -> None:
-        self.jobs.spawn(self.config_changes.look(list(change.names)), "configuration changes")
+        self.jobs.retry(lambda: self.config_changes.look(list(change.names)), "configuration changes")
 
     def _start_jobs(self) -> None:
         config, every = self.config, self.jobs.every
@@ -302,7 +301,7 @@ class Broker:
         every(1.0, "delete files", lambda: self.logs.purge_deleted(self.clock.now_ms()))
         if config.log_cleaner_enable:
             for number in range(config.log_cleaner_threads):
-                self.jobs.spawn(self.cleaner.run(), f"log cleaner {number}")
+                self.jobs.retry(self.cleaner.run, f"log cleaner {number}")
         self.log_dir_moves.resume()
         every(1.0, "notice failed directories", self._notice_failed_directories)
 

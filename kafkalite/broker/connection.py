@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 from kafkalite.broker.request_context import ClientConnection
 from kafkalite.errors import ProtocolViolation
+from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
 from kafkalite.net.frames import FrameReader
 from kafkalite.protocol.apis import ApiKey
@@ -161,6 +162,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         except ProtocolViolation as problem:
             self._violation(str(problem))
             return
+        except Exception as problem:  # not even the error could be answered; nothing behind it could be either
+            report("answering a request failed", problem)
+            self._violation(f"internal error: {problem!r}")
+            return
         if isinstance(reply, asyncio.Future):
             if frame[:2] == _FETCH:
                 slot.delayed_fetch = reply
@@ -169,9 +174,11 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._finish(slot, reply)
 
     def _finish_later(self, slot: Slot, future: asyncio.Future[Answer]) -> None:
-        if self.closed or future.cancelled():
+        if future.cancelled():
             return
         problem = future.exception()
+        if self.closed:
+            return
         if problem is None:
             self._finish(slot, future.result())
             self._serve_waiting()
@@ -179,6 +186,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         elif isinstance(problem, ProtocolViolation):
             self._violation(str(problem))
         else:
+            report("answering a request failed", problem)
             self._violation(f"internal error: {problem!r}")
 
     def _finish(self, slot: Slot, frame: Answer) -> None:

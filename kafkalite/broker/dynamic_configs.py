@@ -15,7 +15,8 @@ from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
 from kafkalite.config.dynamic import BrokerSources
 from kafkalite.config.keys import InvalidValue
 from kafkalite.config.topic import TopicConfig
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
+from kafkalite.lifecycle import report
 from zk import paths
 from zk.store import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError, Store, StoreError
 from zk.znodes import ConfigChange, ConfigEntity, MalformedZnodeError
@@ -158,7 +159,11 @@ class ConfigChanges:
         self._lock = asyncio.Lock()
 
     async def look(self, names: list[str]) -> None:
-        """The children of /config/changes are these now; overlapping calls take their turn."""
+        """The children of /config/changes are these now; overlapping calls take their turn.
+
+        Raises StoreError when ZooKeeper did not answer; to be called again then. A change that cannot be taken for another reason
+        is reported, and those behind it are taken all the same.
+        """
         async with self._lock:
             await self._look(names)
 
@@ -166,8 +171,13 @@ class ConfigChanges:
         for name in sorted(names, key=paths.sequence_number):
             number = paths.sequence_number(name)
             if number > self._last:
+                try:
+                    await self._take(name)
+                except (StoreError, InvariantBroken):
+                    raise
+                except Exception as problem:
+                    report(f"the configuration change {name} failed", problem)
                 self._last = number
-                await self._take(name)
         await self._purge(names)
 
     async def _take(self, name: str) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.errors import ErrorCode
+from kafkalite.lifecycle import Jobs
 from kafkalite.protocol import messages
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 from zk import paths
@@ -60,21 +61,18 @@ def _trace(broker_id: BrokerId, change: IsrChange, isr: tuple[BrokerId, ...], pa
     )
 
 
-Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[Any]"]
-"""Runs a named background task; the broker's `Jobs.spawn`, which stops the broker when an invariant is broken."""
-
-
-def _bare_task(coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[Any]:
-    return asyncio.get_running_loop().create_task(coroutine, name=name)
-
-
 class _IsrChanges:
-    """What both ways share: the counts for metrics, and the trace."""
+    """What both ways share: the counts for metrics, the trace, the tasks."""
 
     def __init__(self, broker_id: BrokerId, now_ms: Callable[[], float]) -> None:
         self._broker_id, self._now_ms = broker_id, now_ms
+        self._jobs = Jobs()
         self.shrinks = 0
         self.expands = 0
+
+    async def close(self) -> None:
+        """Write no more."""
+        await self._jobs.stop()
 
     def _written(
         self,
@@ -101,23 +99,16 @@ class AlterPartitionSender(_IsrChanges):
         broker_epoch: Callable[[], int],
         channel: ControllerChannel,
         now_ms: Callable[[], float],
-        spawn: Spawn = _bare_task,
     ) -> None:
         super().__init__(broker_id, now_ms)
         self._broker_epoch, self._channel = broker_epoch, channel
-        self._spawn = spawn
         self._waiting: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
         self._waiting[change.topic_partition] = (partition, change)
         if self._task is None or self._task.done():
-            self._task = self._spawn(self._run(), "alter partition")
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = self._jobs.retry(self._run, "alter partition")
 
     async def _run(self) -> None:
         while self._waiting:
@@ -186,24 +177,14 @@ class ZooKeeperIsrWriter(_IsrChanges):
     def __init__(self, broker_id: BrokerId, store: Store, now_ms: Callable[[], float]) -> None:
         super().__init__(broker_id, now_ms)
         self._store = store
-        self._tasks: set[asyncio.Task[None]] = set()
         self._changed: set[PartitionName] = set()
         self._last_change_s = self._last_propagation_s = 0.0
         self._propagation: asyncio.Task[None] | None = None
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(self._write(partition, change))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._jobs.spawn(self._write(partition, change), f"writing the ISR of {change.topic_partition}")
         if self._propagation is None:
-            self._propagation = loop.create_task(self._propagate(), name="isr change notifications")
-
-    async def close(self) -> None:
-        tasks = [*self._tasks, *([self._propagation] if self._propagation else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            self._propagation = self._jobs.retry(self._propagate, "isr change notifications")
 
     async def _write(self, partition: Partition, change: IsrChange) -> None:
         topic, index = change.topic_partition
@@ -223,6 +204,9 @@ class ZooKeeperIsrWriter(_IsrChanges):
             logger.warning("%s: the ISR cannot be written: %s", change.topic_partition, problem)
             partition.isr_refused(change)
             return
+        except Exception:
+            partition.isr_refused(change)  # or it would be pending for ever
+            raise
         if version is None:
             logger.info("%s: the state in ZooKeeper is newer; waiting for the controller", change.topic_partition)
             return

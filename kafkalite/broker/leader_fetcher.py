@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.broker.follower_truncation import truncation_offset
 from kafkalite.broker.partition import Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
+from kafkalite.lifecycle import report, start_task
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.fetch_session_handler import FULL_FETCH_EPOCH, SESSION_IS_OVER, FetchSessionHandler
@@ -108,7 +109,7 @@ class LeaderFetcher:
         self._is_renewing = False
         self._range_tasks: set[asyncio.Task[None]] = set()
         self._requests = 0
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"fetch from {leader}")
+        self._task = start_task(self._run(), f"fetching from broker {leader}")
 
     @property
     def _config(self) -> BrokerConfig:
@@ -181,10 +182,10 @@ class LeaderFetcher:
                     self._is_renewing = False
                 else:
                     await self._pause(problem)
-            except asyncio.CancelledError:
+            except InvariantBroken:
                 raise
-            except Exception:
-                logger.exception("fetching from broker %d failed; starting anew", self._leader)
+            except Exception as problem:
+                report(f"fetching from broker {self._leader} failed; it starts anew", problem)
                 self._begin_anew()
                 await self._pause(None)
 
@@ -374,7 +375,9 @@ class LeaderFetcher:
         partition = following.partition
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._leave_out_until(following, float("inf"))  # until the leader has said where its log begins and ends
-            task = asyncio.get_running_loop().create_task(self._find_range(following))
+            task = start_task(
+                self._find_range(following), f"asking for the leader's offsets of {partition.topic_partition}"
+            )
             self._range_tasks.add(task)
             task.add_done_callback(self._range_tasks.discard)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
@@ -436,6 +439,10 @@ class LeaderFetcher:
             logger.warning("%s: asking for the leader's offsets: %s", partition.topic_partition, problem)
             if self._is_current(following):
                 self._back_off(following)
+        except Exception:
+            if self._is_current(following):  # else it would be left out for ever
+                self._back_off(following)
+            raise
 
     async def _list_offset(self, connection: Connection, following: _Following, timestamp: int) -> int:
         m = messages.list_offsets_request

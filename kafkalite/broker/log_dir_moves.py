@@ -66,7 +66,7 @@ class LogDirMoves:
 
     def _go_on(self, topic_partition: TopicPartition) -> None:
         if topic_partition not in self._tasks:
-            task = self._jobs.spawn(self._move(topic_partition), f"move {topic_partition}")
+            task = self._jobs.retry(lambda: self._move(topic_partition), f"move {topic_partition}")
             self._tasks[topic_partition] = task
             task.add_done_callback(lambda _: self._tasks.pop(topic_partition, None))
 

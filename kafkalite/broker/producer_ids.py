@@ -42,8 +42,9 @@ class ProducerIds:
             and (self._coming.cancelled() or self._coming.exception() is not None)
         )
         if self._coming is None or failed:
-            self._coming = asyncio.get_running_loop().create_task(self._get())
+            self._coming = asyncio.get_running_loop().create_task(self._get(), name="a block of producer ids")
         return self._coming
 
     async def _get(self) -> tuple[int, int]:
+        """What fails is the answer of whoever waits; the next request tries again."""
         return await self._allocate()

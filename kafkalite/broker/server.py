@@ -157,8 +157,8 @@ class Server:
             self._idle_check = loop.call_later(min(30.0, idle_s / 2), self._close_idle, idle_s)
 
     def _close_idle(self, idle_s: float) -> None:
+        self._schedule_idle_check()  # first of all, so that the checks go on whatever one connection does
         now_s = asyncio.get_running_loop().time()
         for connection in tuple(self.connections):
             if connection.is_idle and now_s - connection.last_used_s > idle_s:
                 connection.close()
-        self._schedule_idle_check()

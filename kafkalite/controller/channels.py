@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from kafkalite.controller.request_batch import Command
+from kafkalite.errors import InvariantBroken
+from kafkalite.lifecycle import report, start_task
 from kafkalite.net.connection import Connection
 from kafkalite.types import BrokerId, Endpoint
 
@@ -99,9 +101,7 @@ class Channels:
             return
         self.remove(broker_id)
         sender = _Sender(endpoint, self._open_channel(endpoint), broker_epoch)
-        sender.task = asyncio.get_running_loop().create_task(
-            self._send_forever(broker_id, sender), name=f"controller-to-broker-{broker_id}"
-        )
+        sender.task = start_task(self._send_forever(broker_id, sender), f"controller-to-broker-{broker_id}")
         self._senders[broker_id] = sender
 
     def remove(self, broker_id: BrokerId) -> None:
@@ -145,12 +145,19 @@ class Channels:
             command = await sender.queue.get()
             response = await self._send_until_answered(broker_id, sender, command)
             sender.queue.task_done()
-            self._on_response(broker_id, sender.broker_epoch, command, response)
+            try:
+                self._on_response(broker_id, sender.broker_epoch, command, response)
+            except InvariantBroken:
+                raise
+            except Exception as problem:  # the broker has the command, and must get those behind it
+                report(f"taking the response of broker {broker_id} failed", problem)
 
     async def _send_until_answered(self, broker_id: BrokerId, sender: _Sender, command: Command) -> Any:
         while True:
             try:
                 return await sender.channel.request(command.message, command.version)
+            except InvariantBroken:
+                raise
             except Exception as problem:  # whatever it is: a broker that missed a change would serve wrongly for ever
                 level = logging.WARNING if sender.retries % 50 == 0 else logging.DEBUG
                 logger.log(level, "request for broker %d failed and is sent again: %s", broker_id, problem)

@@ -31,7 +31,8 @@ from kafkalite.controller.loop import NOT_THE_CONTROLLER, EventQueue, Tenure, Te
 from kafkalite.controller.request_batch import Command
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.statistics import cluster_statistics
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
+from kafkalite.lifecycle import report
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import NO_BROKER, BrokerId
 from zk.controller_seat import ControllerMovedError, Seat, elect, read_controller
@@ -244,6 +245,11 @@ class Controller(ControllerApi):
             raise
         except (StoreError, ValueError) as problem:
             logger.exception("taking over failed, another broker shall try: %s", problem)
+            await self._give_up_seat()
+        except InvariantBroken:
+            raise
+        except Exception as problem:
+            report("taking over failed, another broker shall try", problem)
             await self._give_up_seat()
         else:
             tenure.settled.set()

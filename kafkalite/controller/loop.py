@@ -23,6 +23,7 @@ from kafkalite.controller.topic_znodes import random_topic_id
 from kafkalite.controller.watches import event_of_watch
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.histogram import Histogram
+from kafkalite.lifecycle import report
 from zk.controller_seat import FencedWriter, Seat, vacate
 from zk.store import NoNodeError, Operation, Result, Stat, Store, StoreError, WatchEvent
 
@@ -130,7 +131,7 @@ class EventQueue:
                     self._on_fatal(problem)
                 raise
             except Exception as problem:
-                logger.exception("the controller failed to handle %s", queued.event)
+                report(f"the controller failed to handle {queued.event}", problem)
                 _refuse(queued, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)))
             else:
                 if queued.reply is not None and not queued.reply.done():

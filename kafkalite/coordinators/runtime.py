@@ -43,6 +43,7 @@ from kafkalite.coordinators.contract import (
 from kafkalite.coordinators.placement import partition_for
 from kafkalite.coordinators.timers import TimerQueue
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ensure
+from kafkalite.lifecycle import report, retry_delay_s
 from kafkalite.protocol.records import TRANSACTIONAL, NewRecord, build_batch, iter_batches, read_marker
 
 logger = logging.getLogger("kafkalite.coordinators")
@@ -51,7 +52,6 @@ MachineT = TypeVar("MachineT", bound=Machine)
 
 _RECORDS_PER_TURN: Final = 500
 """Records applied while loading before the loop serves others: a few milliseconds."""
-_RELOAD_AFTER_S: Final = 1.0
 _COMMITTED: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 _APPEND_TIMEOUT: Final = "append timeout"
 """The timer of the runtime's own among a shard's timers; machines have tuples."""
@@ -244,21 +244,32 @@ class CoordinatorRuntime(Generic[MachineT]):
     # Loading
 
     async def _load(self, shard: Shard[MachineT]) -> None:
+        """Whatever goes wrong is tried again, with a fresh machine, until the shard is loaded or somebody else leads."""
         began_ms = self.now().monotonic_ms
-        while not shard.closed:
+        failures = 0
+        while True:
             try:
                 async with self._loading:
                     count = await self._replay(shard)
+                await self._wait_committed(shard)
+                if shard.closed:
+                    return
+                decision = shard.machine.loaded(self.now())
                 break
-            except KafkaError as problem:
-                logger.error("%s-%d cannot be loaded: %s; trying again", self.topic, shard.partition, problem)
-                await asyncio.sleep(_RELOAD_AFTER_S)
+            except InvariantBroken:
+                raise
+            except Exception as problem:
+                failures += 1
+                delay_s = retry_delay_s(failures)
+                if isinstance(problem, KafkaError):
+                    logger.error("%s-%d cannot be loaded: %s; trying again", self.topic, shard.partition, problem)
+                else:
+                    what = f"loading {self.topic}-{shard.partition} failed; it is tried again in {delay_s:g} s"
+                    report(what, problem)
+                await asyncio.sleep(delay_s)
                 shard.machine = self._new_machine(shard.partition)
-        await self._wait_committed(shard)
-        if shard.closed:
-            return
         shard.loaded = True
-        self._guarded(shard, lambda: shard.machine.loaded(self.now()))
+        self._guarded(shard, lambda: decision)
         took_ms = self.now().monotonic_ms - began_ms
         level = logging.INFO if count else logging.DEBUG
         logger.log(level, "%s-%d: %d records loaded in %d ms", self.topic, shard.partition, count, took_ms)
@@ -310,13 +321,11 @@ class CoordinatorRuntime(Generic[MachineT]):
     # Carrying out
 
     def _guarded(self, shard: Shard[MachineT], decide: Callable[[], Decision]) -> None:
-        """For decisions that no request waits for: what goes wrong is logged."""
+        """For decisions that no request waits for: what goes wrong is reported."""
         try:
             self._carry_out(shard, decide())
-        except InvariantBroken as problem:
-            self._fatal(f"invariant broken in the coordinator of {self.topic}-{shard.partition}: {problem}")
-        except Exception:
-            logger.exception("the coordinator of %s-%d failed", self.topic, shard.partition)
+        except Exception as problem:
+            report(f"the coordinator of {self.topic}-{shard.partition} failed", problem)
 
     def _carry_out(self, shard: Shard[MachineT], decision: Decision) -> None:
         for ticket, reply in decision.answers:

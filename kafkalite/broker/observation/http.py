@@ -20,6 +20,8 @@ from typing import Any, Final, TypeAlias
 
 import h11
 
+from kafkalite.lifecycle import report
+
 logger = logging.getLogger("kafkalite.broker.http")
 
 HEAD_BYTES: Final = 16 * 1024
@@ -136,6 +138,8 @@ class HttpConnection(asyncio.Protocol):
             self.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():  # what comes after the last answer is not served
+            return
         try:
             self._http.receive_data(data)
         except RuntimeError:  # after an error or the end: whatever comes is no request
@@ -215,7 +219,7 @@ class HttpConnection(asyncio.Protocol):
         self._answering = self._request = None
         self._head_begun = False
         if not task.cancelled() and (problem := task.exception()) is not None:
-            logger.error("an HTTP client got no answer", exc_info=problem)
+            report("answering an HTTP client failed", problem)
             self.close()
         elif self._transport is None or self._transport.is_closing():
             return
@@ -237,8 +241,8 @@ class HttpConnection(asyncio.Protocol):
                 answer = await self._server.answer(target)
         except TimeoutError:
             answer = _text(HTTPStatus.SERVICE_UNAVAILABLE, f"No answer within {ANSWER_TIMEOUT_S:g} s.")
-        except Exception:
-            logger.exception("%s failed", target)
+        except Exception as problem:
+            report(f"{target} failed", problem)
             answer = _text(HTTPStatus.INTERNAL_SERVER_ERROR, "The broker met an unexpected error; its log tells more.")
         if isinstance(answer, Response):
             await self._send_whole(answer)

@@ -31,5 +31,6 @@ class LoopLag:
             self._timer.cancel()
 
     def _tick(self) -> None:
-        self.lags.observe(max(0.0, perf_counter() - self._due_s))
+        late_s = max(0.0, perf_counter() - self._due_s)
         self.start()
+        self.lags.observe(late_s)

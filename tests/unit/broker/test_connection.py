@@ -72,6 +72,8 @@ class FakeDispatcher:
         self.started.append(name)
         if name == b"bad":
             raise ProtocolViolation("no request")
+        if name == b"bug":
+            raise ZeroDivisionError(name)
         if name == b"silent":
             return None
         if name in self.at_once:
@@ -226,9 +228,24 @@ def test_a_bad_length_closes_the_connection(length: int) -> None:
 def test_a_failure_that_comes_later_closes_the_connection(problem: Exception) -> None:
     async def act(peer: Peer) -> None:
         peer.send(frame(PRODUCE, b"a"))
-        peer.dispatcher.pending[b"a"].set_exception(problem)
-        await virtual_time.settle()
+        with virtual_time.expected_errors() as seen:
+            peer.dispatcher.pending[b"a"].set_exception(problem)
+            await virtual_time.settle()
         assert peer.transport.aborted
+        assert seen.count == isinstance(problem, RuntimeError)
+
+    scenario(act)
+
+
+def test_a_request_that_waited_its_turn_and_failed_left_its_connection_stuck() -> None:
+    """Nobody is above it then but the loop: the request before it was just answered."""
+
+    async def act(peer: Peer) -> None:
+        peer.send(frame(OTHER, b"a"), frame(OTHER, b"bug"), frame(OTHER, b"c"))
+        with virtual_time.expected_errors() as seen:
+            await peer.answer(b"a")
+        assert peer.transport.written == b"[a]" and peer.transport.aborted
+        assert seen.count == 1
 
     scenario(act)
 

@@ -191,3 +191,28 @@ def test_a_shrink_counts_as_one() -> None:
     assert change is not None and change.isr == (1,)
     sender = propose(FakeController(each_partition()), (partition, change))
     assert (sender.expands, sender.shrinks, partition.isr) == (0, 1, (1,))
+
+
+def test_an_unexpected_error_left_an_isr_change_pending_for_ever() -> None:
+    controller, (partition, change) = FakeController(each_partition()), leader()
+    ask, failures = controller.request, 2
+
+    async def stumble(*arguments: Any, **options: Any) -> Any:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise ZeroDivisionError("a bug")
+        return await ask(*arguments, **options)
+
+    controller.request = stumble  # type: ignore[method-assign]
+
+    async def scenario() -> int:
+        sender = AlterPartitionSender(1, lambda: 9, controller, lambda: 0.0)  # type: ignore[arg-type]
+        with virtual_time.expected_errors() as seen:
+            sender.propose(partition, change)
+            await asyncio.sleep(1)
+        await sender.close()
+        return seen.count
+
+    assert virtual_time.run(scenario()) == 2
+    assert (partition.isr, partition.pending_change) == ((1, 2, 3), None)

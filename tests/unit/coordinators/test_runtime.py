@@ -418,8 +418,49 @@ def test_a_machine_that_fails_on_a_timer_does_not_take_others_along(caplog: pyte
         here.runtime._new_machine = lambda _: Broken()
         await here.serve()
         here.say("later")
-        await asyncio.sleep(2)
-        assert here.say("one")[0] is ErrorCode.NONE and not here.fatal
+        with virtual_time.expected_errors() as seen:
+            await asyncio.sleep(2)
+        assert here.say("one")[0] is ErrorCode.NONE and not here.fatal and seen.count == 1
 
     virtual_time.run(scenario())
     assert "broken" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["reading the log", "the machine, when it was loaded"])
+def test_an_unexpected_error_while_loading_meant_load_in_progress_for_good(where: str) -> None:
+    failures = 3
+
+    def stumble() -> None:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise ZeroDivisionError("a bug")
+
+    class Stumbling(Words):
+        def loaded(self, now: Now) -> Decision:
+            if where != "reading the log":
+                stumble()
+            return super().loaded(now)
+
+    class StumblingLog(FakeLog):
+        def read(self, offset: int, max_bytes: int) -> bytes:
+            if where == "reading the log":
+                stumble()
+            return super().read(offset, max_bytes)
+
+    async def scenario() -> None:
+        here, log = host(), StumblingLog()
+        here.runtime._new_machine = lambda _: Stumbling()
+        first = host()
+        written = await first.serve()
+        first.say("one")
+        log.batches, log.end_offset, log.high_watermark = written.batches, 1, 1
+        with virtual_time.expected_errors() as seen:
+            here.runtime.elected(0, 0, log)
+            await virtual_time.settle()
+            assert code_of(lambda: here.say("two")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            await asyncio.sleep(1)
+        assert (seen.count, seen.stopped) == (3, [])
+        assert here.say("two") == (ErrorCode.NONE, ["one", "two"])
+
+    virtual_time.run(scenario())

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests import virtual_time
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
 from zk.watches import ChildWatch, DataWatch
@@ -110,9 +111,11 @@ def test_a_listener_that_fails_does_not_end_the_watch():
             raise RuntimeError("listener")
 
         watch = DataWatch(session, "/d", listener)
-        await watch.start()
-        await store.create("/d", b"1")
-        await until(lambda: seen[-1] == b"1")
+        with virtual_time.expected_errors() as errors:
+            await watch.start()
+            await store.create("/d", b"1")
+            await until(lambda: seen[-1] == b"1")
+        assert errors.count == 2
         await watch.stop()
 
     asyncio.run(scenario())
@@ -161,3 +164,46 @@ def test_hooks_start_again_when_the_new_session_ends_too():
         await until(lambda: log == ["begin", "begin", "end"])
 
     asyncio.run(scenario())
+
+
+def test_a_hook_that_failed_left_the_broker_unregistered_for_the_rest_of_the_session():
+    async def scenario():
+        store, session = await connected(MemoryZooKeeper())
+        log = []
+
+        async def register():
+            log.append("register")
+            if len(log) < 4:
+                raise RuntimeError("no")
+
+        async def stand():
+            log.append("elect")
+
+        session.on_renewed(register)
+        session.on_renewed(stand)
+        with virtual_time.expected_errors() as errors:
+            store.expire_session()
+            await asyncio.sleep(60)
+        assert errors.count == 2
+        assert log == ["register", "elect", "register", "register"]
+
+    virtual_time.run(scenario())
+
+
+def test_a_watch_that_could_not_be_read_for_an_unknown_reason_was_dead():
+    async def scenario():
+        store, session = await connected(MemoryZooKeeper())
+        seen = []
+        watch = DataWatch(session, "/d", lambda event: seen.append(event.data))
+        await watch.start()
+        read, watch._read = watch._read, None  # what the next look stumbles over
+        with virtual_time.expected_errors() as errors:
+            await store.create("/d", b"1")
+            await asyncio.sleep(0.5)
+            assert errors.count == 1
+            watch._read = read
+            await asyncio.sleep(5)
+        assert seen == [None, b"1"]
+        await watch.stop()
+
+    virtual_time.run(scenario())

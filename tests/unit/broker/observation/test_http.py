@@ -147,7 +147,9 @@ def test_http_1_0_is_served_and_closed() -> None:
 def test_a_page_that_fails_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(server: HttpServer, _: Ticks) -> None:
         client = Client(server)
-        status, _headers, body = await client.get("/broken")
+        with virtual_time.expected_errors() as seen:
+            status, _headers, body = await client.get("/broken")
+        assert seen.count == 1
         assert status == 500 and b"a bug" not in body
         assert (await client.get("/"))[0] == 200, "the connection goes on"
 
