@@ -51,7 +51,7 @@ from zk import paths
 from zk.broker_registrar import BrokerRegistrar, DuplicateBrokerError
 from zk.producer_ids import allocate_block
 from zk.session import Session
-from zk.store import Store
+from zk.store import NoNodeError, SessionExpiredError, Store
 from zk.top_level import create_top_level, generate_broker_id, read_or_create_cluster_id
 from zk.watches import ChildrenChanged, ChildWatch
 from zk.znodes import BrokerRegistration, LogDirEvent, RegisteredEndpoint
@@ -150,6 +150,7 @@ class Broker:
             self._register
         )  # before the controller's hook: it stands for election as a registered broker
         await self._register()
+        self.live_config.subscribe(self._config_replaced)
         await ChildWatch(self.session, paths.CONFIG_CHANGES, self._config_changes_seen).start()
         self.controller.start()
         self._start_jobs()
@@ -245,10 +246,9 @@ class Broker:
     def _registration(self) -> BrokerRegistration:
         bound = self.server.bound_ports
         endpoints = tuple(
-            RegisteredEndpoint(
-                each.listener, each.host, each.port or bound.get(each.listener, 0), each.security_protocol
-            )
+            RegisteredEndpoint(each.listener, each.host, each.port or bound[each.listener], each.security_protocol)
             for each in self.config.advertised_listeners
+            if each.listener in bound
         )
         return BrokerRegistration(endpoints=endpoints, timestamp_ms=self.clock.now_ms(), rack=self.config.broker_rack)
 
@@ -260,6 +260,22 @@ class Broker:
             self._fatal(str(problem))
             raise
         logger.info("registered as broker %d, broker epoch %d", self.broker_id, self.replicas.broker_epoch)
+
+    def _config_replaced(self, before: BrokerConfig, after: BrokerConfig) -> None:
+        if (before.listeners, before.advertised_listeners) != (after.listeners, after.advertised_listeners):
+            self.jobs.retry(self._take_listeners, "listeners")
+        if before.max_connections_per_ip_overrides != after.max_connections_per_ip_overrides:
+            self.jobs.spawn(self.server.resolve_names(), "names of max.connections.per.ip.overrides")
+        if after.log_cleaner_enable:
+            self.cleaner.start_workers(self.jobs.retry)
+
+    async def _take_listeners(self) -> None:
+        """Listen where the settings say now, and have the controller tell everybody (KIP-226)."""
+        await self.server.rebind()
+        try:
+            await self.registrar.update(self._registration())
+        except (NoNodeError, SessionExpiredError):
+            logger.info("the listeners are told when the next session registers this broker")
 
     def _config_changes_seen(self, change: ChildrenChanged) -> None:
         self.jobs.retry(lambda: self.config_changes.look(list(change.names)), "configuration changes")
@@ -300,8 +316,7 @@ class Broker:
         )
         every(1.0, "delete files", lambda: self.logs.purge_deleted(self.clock.now_ms()))
         if config.log_cleaner_enable:
-            for number in range(config.log_cleaner_threads):
-                self.jobs.retry(self.cleaner.run, f"log cleaner {number}")
+            self.cleaner.start_workers(self.jobs.retry)
         self.log_dir_moves.resume()
         every(1.0, "notice failed directories", self._notice_failed_directories)
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from typing import Protocol, TypeAlias
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 from kafkalite.clock import Clock
 from kafkalite.config.live import Current
@@ -91,7 +92,7 @@ def in_executor(disk: Disk) -> RunPass:
 
 
 class LogCleaner:
-    """See the module. `run` is one worker, of which there may be several."""
+    """See the module. As many workers as log.cleaner.threads make passes at once."""
 
     def __init__(self, logs: LogStore, config: Current[CleanerConfig], clock: Clock, run_pass: RunPass) -> None:
         self.logs = logs
@@ -101,12 +102,23 @@ class LogCleaner:
         self.uncleanable: dict[TopicPartition, str] = {}
         """Why logs are left alone, by partition."""
         self._in_progress: set[TopicPartition] = set()
+        self._workers: set[int] = set()
 
-    async def run(self) -> None:
-        """Compact logs for ever, with a pause of log.cleaner.backoff.ms when there is nothing to do."""
-        while True:
+    def start_workers(self, start: Callable[[Callable[[], Coroutine[Any, Any, None]], str], object]) -> None:
+        """Start those that are missing, again when log.cleaner.threads changed. One too many ends after its pass.
+
+        `start(work, name)` runs a worker, and runs it anew if it fails.
+        """
+        for number in set(range(self.config.current.log_cleaner_threads)) - self._workers:
+            self._workers.add(number)
+            start(partial(self._work, number), f"log cleaner {number}")
+
+    async def _work(self, number: int) -> None:
+        """Compact logs, with a pause of log.cleaner.backoff.ms when there is nothing to do."""
+        while number < self.config.current.log_cleaner_threads:
             if not await self.clean_dirtiest():
                 await asyncio.sleep(self.config.current.log_cleaner_backoff_ms / 1000)
+        self._workers.discard(number)
 
     async def clean_dirtiest(self) -> bool:
         """Make a pass over the dirtiest log; False when no log is due, or the pass failed."""

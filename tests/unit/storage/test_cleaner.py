@@ -155,7 +155,7 @@ def test_a_pass_that_is_stopped_leaves_no_files(tmp_path):
         log = store.create(A)
         fill(log, 200)
         cleaner = cleaner_of(store, log_cleaner_io_max_bytes_per_second=100_000.0)
-        task = asyncio.create_task(cleaner.run())
+        task = asyncio.create_task(cleaner._work(0))
         while not list((tmp_path / "a-0").glob("*.log.cleaned")):
             await asyncio.sleep(0)
         task.cancel()
