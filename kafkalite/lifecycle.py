@@ -17,14 +17,15 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from kafkalite.backoff import Backoff
 from kafkalite.errors import InvariantBroken
 
 logger = logging.getLogger("kafkalite.lifecycle")
 
 _T = TypeVar("_T")
 
-_FIRST_RETRY_S: Final = 0.1
-_LAST_RETRY_S: Final = 10.0
+RETRIES: Final = Backoff(100, 10_000)
+"""What failed in the background is tried again after 0.1 s, then after twice as long each time, at most 10 s."""
 
 
 class UnexpectedErrors:
@@ -66,11 +67,6 @@ def _report_failure(task: asyncio.Task[Any]) -> None:
         report(f"{task.get_name()} failed", problem)
 
 
-def retry_delay_s(failures: int) -> float:
-    """How long to wait after that many failures in a row: 0.1 s, doubled each time, at most 10 s."""
-    return min(_LAST_RETRY_S, _FIRST_RETRY_S * (1 << min(failures - 1, 16)))
-
-
 class Jobs:
     """Tasks of one owner, supervised and stopped together. A broken invariant ends any of them, and the broker."""
 
@@ -84,7 +80,7 @@ class Jobs:
         self.spawn(self._repeat(interval_s, interval_s if first_s is None else first_s, name, job), name)
 
     def retry(self, job: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
-        """Run `job` until it has ended without an error, with a growing pause after each failure (`retry_delay_s`)."""
+        """Run `job` until it has ended without an error, with a growing pause after each failure (`RETRIES`)."""
         return self.spawn(self._until_done(job, name), name)
 
     def spawn(self, coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
@@ -125,6 +121,6 @@ class Jobs:
                 raise
             except Exception as problem:
                 failures += 1
-                delay_s = retry_delay_s(failures)
+                delay_s = RETRIES.delay_ms(failures) / 1000
                 report(f"{name} failed; it is tried again in {delay_s:g} s", problem)
                 await asyncio.sleep(delay_s)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkalite.client import Admin, Consumer, TopicPartition
-from kafkalite.client.options import split_config
+from kafkalite.client import AdminOptions, ConsumerOptions, TopicPartition
+from kafkalite.client.options import ConnectionOptions, split_config
 from spark_jobs import ranges
 from spark_jobs.ranges import (
     EARLIEST,
@@ -322,27 +322,27 @@ def _refuse_settings(settings: Mapping[str, str], refused: Mapping[str, str]) ->
             raise OptionError(f"Kafka option '{name}' is not supported{reason}")
 
 
-def client_options(client: Callable[..., Any], settings: Mapping[str, str]) -> dict[str, Any]:
-    """Keyword arguments of a class of `kafkalite.client` for settings in Kafka's names.
+def client_options(options: type[ConnectionOptions], settings: Mapping[str, str]) -> dict[str, Any]:
+    """Keyword arguments of the client with these options for settings in Kafka's names.
 
     OptionError for values that it cannot take, and for settings of security that it does not have.
     """
     try:
-        options, unknown = split_config(client, settings)
+        found, unknown = split_config(options, settings)
     except ValueError as problem:
         raise OptionError(f"Option kafka.{problem}") from None
     for name in sorted(unknown):
         if name.startswith(("sasl.", "ssl.")):
             raise OptionError(f"Kafka option '{name}' is not supported by this client")
-        if not (client is Admin and _is_for_consumers(name, settings[name])):
-            log.warning("Kafka option '%s' is not known to %s and has no effect", name, client.__name__)
-    return options
+        if not (options is AdminOptions and _is_for_consumers(name, settings[name])):
+            log.warning("Kafka option '%s' is not known to %s and has no effect", name, options.client_name())
+    return found
 
 
 def _is_for_consumers(name: str, text: str) -> bool:
     """The driver's own client gets what is meant for those of the tasks, too."""
     try:
-        return not split_config(Consumer, {name: text})[1]
+        return not split_config(ConsumerOptions, {name: text})[1]
     except ValueError:
         return True  # the tasks will tell what is wrong with it
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from kafkalite.client import Admin, ClientError, SyncAdmin, TopicPartition
+from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicPartition
 from spark_jobs.options import Assign, Choice, SourceOptions, Subscribe, client_options
 from spark_jobs.ranges import (
     EARLIEST,
@@ -40,7 +40,7 @@ class Positions:
 
     def __init__(self, options: SourceOptions, sleep: Callable[[float], None] = time.sleep) -> None:
         self._options = options
-        self._client_options = client_options(Admin, options.kafka)
+        self._client_options = client_options(AdminOptions, options.kafka)
         self._sleep = sleep
         self._connected: SyncAdmin | None = None
 

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kafkalite.client import ClientError, Consumer, SyncConsumer, TopicPartition
+from kafkalite.client import ClientError, ConsumerOptions, SyncConsumer, TopicPartition
 from kafkalite.client.errors import ClientTimeoutError
 from spark_jobs.options import SourceOptions, client_options
 from spark_jobs.positions import Positions
@@ -58,7 +58,9 @@ def read_partition(partition: InputPartition, options: SourceOptions, schema: St
     if offset_range is None:
         return
     convert, columns = converter(schema, offset_range.topic), client_columns(schema)
-    settings = client_options(Consumer, {**options.kafka, "default.api.timeout.ms": str(options.poll_timeout_ms)})
+    settings = client_options(
+        ConsumerOptions, {**options.kafka, "default.api.timeout.ms": str(options.poll_timeout_ms)}
+    )
     with SyncConsumer(**settings) as consumer:
         for batch in available(consumer, offset_range, columns, options.fail_on_data_loss):
             yield convert(batch)

@@ -14,7 +14,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
-from kafkalite.client import Producer, SyncProducer
+from kafkalite.client import ProducerOptions, SyncProducer
 from spark_jobs.options import OptionError, SinkOptions, client_options
 from spark_jobs.rows import HEADERS_TYPE
 
@@ -74,7 +74,9 @@ class SinkWriter:
                 failures.append(problem)
 
         # As Java's producer: records without a key fill one partition's batch, then another's.
-        with SyncProducer(**{"partitioner": "sticky", **client_options(Producer, self._options.kafka)}) as producer:
+        with SyncProducer(
+            **{"partitioner": "sticky", **client_options(ProducerOptions, self._options.kafka)}
+        ) as producer:
             for batch in batches:
                 self._send(producer, batch, note)
                 if failures:

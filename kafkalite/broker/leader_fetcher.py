@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.backoff import Backoff
 from kafkalite.broker.follower_truncation import truncation_offset
 from kafkalite.broker.partition import Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.leader_fetcher")
 
 _FIRST_BACKOFF_MS = 10.0
+_FIRST_LEADER_BACKOFF_MS = 20.0
 _RENEW_INTERVAL_S = 0.05
 _NAMES_KEPT = 100
 _DIVERGING_EPOCH_FROM, _TOPIC_ID_FROM, _REPLICA_STATE_FROM = 12, 13, 15
@@ -69,14 +71,14 @@ class FetcherContext:
 
 @dataclass(slots=True)
 class _Following:
-    """Where one partition stands. `next_try_ms` and `backoff_ms` pace it after an error."""
+    """Where one partition stands. `next_try_ms` paces it after `failures` in a row."""
 
     partition: Partition
     topic_id: bytes
     leader_epoch: int
     must_ask_epoch: bool = False
     is_in_sync: bool = False
-    backoff_ms: float = 0.0
+    failures: int = 0
     next_try_ms: float = 0.0
 
     @property
@@ -200,7 +202,7 @@ class LeaderFetcher:
             self._connection.close()
         if problem is not None and self._failures in (1, 10, 100):
             logger.warning("fetching from broker %d: %s", self._leader, problem)
-        backoff_ms = min(self._config.replica_fetch_backoff_ms, _FIRST_BACKOFF_MS * 2 ** min(self._failures, 12))
+        backoff_ms = Backoff(_FIRST_LEADER_BACKOFF_MS, self._config.replica_fetch_backoff_ms).delay_ms(self._failures)
         self._wake.clear()
         try:
             async with asyncio.timeout(backoff_ms / 1000):
@@ -349,7 +351,7 @@ class LeaderFetcher:
                 self._truncate(following, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             else:
                 self._append(following, data)
-                following.backoff_ms = 0.0
+                following.failures = 0
         except KafkaError as problem:
             logger.warning("%s: cannot take what broker %d sent: %s", topic_partition, self._leader, problem)
             if problem.code == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -389,10 +391,9 @@ class LeaderFetcher:
             self._back_off(following)
 
     def _back_off(self, following: _Following) -> None:
-        following.backoff_ms = min(
-            self._config.replica_fetch_backoff_ms, max(_FIRST_BACKOFF_MS, following.backoff_ms * 2)
-        )
-        self._leave_out_until(following, self._context.now_ms() + following.backoff_ms)
+        following.failures += 1
+        backoff_ms = Backoff(_FIRST_BACKOFF_MS, self._config.replica_fetch_backoff_ms).delay_ms(following.failures)
+        self._leave_out_until(following, self._context.now_ms() + backoff_ms)
 
     def _leave_out_until(self, following: _Following, next_try_ms: float) -> None:
         """Out of the session too: a partition with an error would have every fetch answered at once."""

@@ -1,6 +1,7 @@
 """The client library: `Producer`, `Consumer`, `Admin` for asyncio, and `SyncProducer`, `SyncConsumer`, `SyncAdmin`.
 
-Names are loaded at first use, so that a program pays for what it imports.
+Everything that programs meet is importable from here: the clients, their options, results, errors, and what they call back. Names are
+loaded at first use, so that a program pays for what it imports.
 """
 
 from __future__ import annotations
@@ -10,34 +11,122 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kafkalite.client.admin.admin import Admin as Admin
-    from kafkalite.client.admin.admin import NewTopic as NewTopic
+    from kafkalite.client.admin.configs import ConfigChange as ConfigChange
+    from kafkalite.client.admin.configs import ConfigEntry as ConfigEntry
+    from kafkalite.client.admin.configs import ConfigResource as ConfigResource
+    from kafkalite.client.admin.configs import ConfigSynonym as ConfigSynonym
+    from kafkalite.client.admin.credentials import ScramCredentialInfo as ScramCredentialInfo
+    from kafkalite.client.admin.credentials import ScramDeletion as ScramDeletion
+    from kafkalite.client.admin.credentials import ScramUpsertion as ScramUpsertion
+    from kafkalite.client.admin.groups import GroupDescription as GroupDescription
+    from kafkalite.client.admin.groups import GroupListing as GroupListing
+    from kafkalite.client.admin.groups import GroupMember as GroupMember
+    from kafkalite.client.admin.log_dirs import LogDir as LogDir
+    from kafkalite.client.admin.log_dirs import LogDirReplica as LogDirReplica
+    from kafkalite.client.admin.log_dirs import Replica as Replica
+    from kafkalite.client.admin.partitions import NewPartitions as NewPartitions
+    from kafkalite.client.admin.partitions import PartitionReassignment as PartitionReassignment
+    from kafkalite.client.admin.quotas import ClientQuota as ClientQuota
+    from kafkalite.client.admin.quotas import QuotaEntity as QuotaEntity
+    from kafkalite.client.admin.quotas import QuotaFilter as QuotaFilter
+    from kafkalite.client.admin.records import DeletedRecords as DeletedRecords
     from kafkalite.client.admin.sync import SyncAdmin as SyncAdmin
+    from kafkalite.client.admin.topics import ClusterDescription as ClusterDescription
+    from kafkalite.client.admin.topics import CreatedTopic as CreatedTopic
+    from kafkalite.client.admin.topics import NewTopic as NewTopic
+    from kafkalite.client.admin.topics import TopicDescription as TopicDescription
+    from kafkalite.client.cluster.view import BrokerNode as BrokerNode
+    from kafkalite.client.cluster.view import PartitionView as PartitionView
     from kafkalite.client.consumer.consumer import Consumer as Consumer
+    from kafkalite.client.consumer.options import ConsumerKeywords as ConsumerKeywords
+    from kafkalite.client.consumer.options import ConsumerOptions as ConsumerOptions
     from kafkalite.client.consumer.sync import SyncConsumer as SyncConsumer
+    from kafkalite.client.errors import AdminError as AdminError
+    from kafkalite.client.errors import BufferFullError as BufferFullError
+    from kafkalite.client.errors import ClientClosedError as ClientClosedError
     from kafkalite.client.errors import ClientError as ClientError
+    from kafkalite.client.errors import ClientTimeoutError as ClientTimeoutError
+    from kafkalite.client.errors import CommitFailedError as CommitFailedError
+    from kafkalite.client.errors import LogTruncationError as LogTruncationError
+    from kafkalite.client.errors import NoBrokersAvailableError as NoBrokersAvailableError
+    from kafkalite.client.errors import NoOffsetForPartitionError as NoOffsetForPartitionError
+    from kafkalite.client.errors import RecordDeserializationError as RecordDeserializationError
+    from kafkalite.client.errors import SerializationError as SerializationError
+    from kafkalite.client.group.assignors import Assignor as Assignor
+    from kafkalite.client.group.assignors import CooperativeStickyAssignor as CooperativeStickyAssignor
+    from kafkalite.client.group.assignors import RangeAssignor as RangeAssignor
+    from kafkalite.client.group.assignors import RoundRobinAssignor as RoundRobinAssignor
+    from kafkalite.client.group.assignors import StickyAssignor as StickyAssignor
+    from kafkalite.client.group.committable import Committable as Committable
+    from kafkalite.client.group.committable import OnCommit as OnCommit
+    from kafkalite.client.group.consumer_protocol import Subscription as Subscription
     from kafkalite.client.group.session import RebalanceListener as RebalanceListener
+    from kafkalite.client.offsets import OffsetAndMetadata as OffsetAndMetadata
+    from kafkalite.client.offsets import OffsetAndTimestamp as OffsetAndTimestamp
+    from kafkalite.client.options import AdminKeywords as AdminKeywords
+    from kafkalite.client.options import AdminOptions as AdminOptions
+    from kafkalite.client.options import ConnectionKeywords as ConnectionKeywords
+    from kafkalite.client.options import ConnectionOptions as ConnectionOptions
+    from kafkalite.client.options import Opener as Opener
+    from kafkalite.client.producer.deliveries import Delivery as Delivery
+    from kafkalite.client.producer.deliveries import OnDelivery as OnDelivery
+    from kafkalite.client.producer.options import ProducerKeywords as ProducerKeywords
+    from kafkalite.client.producer.options import ProducerOptions as ProducerOptions
+    from kafkalite.client.producer.partitioner import PartitionFunction as PartitionFunction
     from kafkalite.client.producer.producer import Producer as Producer
+    from kafkalite.client.producer.sync import SyncDelivery as SyncDelivery
     from kafkalite.client.producer.sync import SyncProducer as SyncProducer
+    from kafkalite.client.records import CREATE_TIME as CREATE_TIME
+    from kafkalite.client.records import LOG_APPEND_TIME as LOG_APPEND_TIME
     from kafkalite.client.records import ConsumerRecord as ConsumerRecord
-    from kafkalite.client.records import OffsetAndMetadata as OffsetAndMetadata
+    from kafkalite.client.records import Header as Header
     from kafkalite.client.records import RecordMetadata as RecordMetadata
+    from kafkalite.client.serializers import Deserializer as Deserializer
+    from kafkalite.client.serializers import DeserializerChoice as DeserializerChoice
+    from kafkalite.client.serializers import Serializer as Serializer
+    from kafkalite.client.serializers import SerializerChoice as SerializerChoice
+    from kafkalite.clock import Clock as Clock
+    from kafkalite.errors import ErrorCode as ErrorCode
+    from kafkalite.errors import KafkaError as KafkaError
     from kafkalite.types import TopicPartition as TopicPartition
 
-_HOMES = {
-    "Admin": "admin.admin",
-    "ClientError": "errors",
-    "Consumer": "consumer.consumer",
-    "ConsumerRecord": "records",
-    "NewTopic": "admin.topics",
-    "OffsetAndMetadata": "records",
-    "Producer": "producer.producer",
-    "RebalanceListener": "group.session",
-    "RecordMetadata": "records",
-    "SyncAdmin": "admin.sync",
-    "SyncConsumer": "consumer.sync",
-    "SyncProducer": "producer.sync",
-    "TopicPartition": "records",
+_NAMES_OF = {
+    ".admin.admin": "Admin",
+    ".admin.configs": "ConfigChange ConfigEntry ConfigResource ConfigSynonym",
+    ".admin.credentials": "ScramCredentialInfo ScramDeletion ScramUpsertion",
+    ".admin.groups": "GroupDescription GroupListing GroupMember",
+    ".admin.log_dirs": "LogDir LogDirReplica Replica",
+    ".admin.partitions": "NewPartitions PartitionReassignment",
+    ".admin.quotas": "ClientQuota QuotaEntity QuotaFilter",
+    ".admin.records": "DeletedRecords",
+    ".admin.sync": "SyncAdmin",
+    ".admin.topics": "ClusterDescription CreatedTopic NewTopic TopicDescription",
+    ".cluster.view": "BrokerNode PartitionView",
+    ".consumer.consumer": "Consumer",
+    ".consumer.options": "ConsumerKeywords ConsumerOptions",
+    ".consumer.sync": "SyncConsumer",
+    ".errors": (
+        "AdminError BufferFullError ClientClosedError ClientError ClientTimeoutError CommitFailedError LogTruncationError "
+        "NoBrokersAvailableError NoOffsetForPartitionError RecordDeserializationError SerializationError"
+    ),
+    ".group.assignors": "Assignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor",
+    ".group.committable": "Committable OnCommit",
+    ".group.consumer_protocol": "Subscription",
+    ".group.session": "RebalanceListener",
+    ".offsets": "OffsetAndMetadata OffsetAndTimestamp",
+    ".options": "AdminKeywords AdminOptions ConnectionKeywords ConnectionOptions Opener",
+    ".producer.deliveries": "Delivery OnDelivery",
+    ".producer.options": "ProducerKeywords ProducerOptions",
+    ".producer.partitioner": "PartitionFunction",
+    ".producer.producer": "Producer",
+    ".producer.sync": "SyncDelivery SyncProducer",
+    ".records": "CREATE_TIME ConsumerRecord Header LOG_APPEND_TIME RecordMetadata",
+    ".serializers": "Deserializer DeserializerChoice Serializer SerializerChoice",
+    "kafkalite.clock": "Clock",
+    "kafkalite.errors": "ErrorCode KafkaError",
+    "kafkalite.types": "TopicPartition",
 }
+_HOMES = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = sorted(_HOMES)
 
@@ -45,4 +134,5 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__} has no {name}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found = getattr(import_module(_HOMES[name], __name__), name)
+    return found

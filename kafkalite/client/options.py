@@ -1,42 +1,168 @@
-"""Options of clients by Java's dotted names: `{"bootstrap.servers": …}` becomes the keyword arguments of a client class.
+"""The options of clients: what they share, and what turns keyword arguments and Java's dotted names into them.
 
-The signature of the class is the only list of options, defaults and types; nothing is repeated here.
+One frozen dataclass for each client is the only home of its options, their defaults and their validation: `AdminOptions` here,
+`ProducerOptions` and `ConsumerOptions` in the sub-packages of these clients. A client takes their fields as keyword arguments, and
+`from_config` takes them by the names that Kafka's Java clients give them, with dots for underscores. Beside each dataclass stands the
+`TypedDict` that types those keyword arguments (PEP 692); a test holds the two together.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+from kafkalite.backoff import Backoff
+
+if TYPE_CHECKING:
+    from kafkalite.net.connection import Connection
+
+Opener = Callable[[str, int], Awaitable["Connection"]]
+"""Makes the connection to a host and port; ConnectionError and TimeoutError tell that there is none."""
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+DEFAULT_PORT = 9092
+_RETRY_JITTER = 0.2
+"""By how much Kafka's clients spread their retries (CommonClientConfigs.RETRY_BACKOFF_JITTER)."""
 
 
-def options_from_config(client: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments for `client` from dotted (or plain) names; text becomes the type of the option's default.
+class ConnectionKeywords(TypedDict, total=False):
+    """The fields of `ConnectionOptions` as keyword arguments."""
 
-    Raises ValueError for a name that `client` has no option for, and for text that does not fit.
+    bootstrap_servers: str | Sequence[str]
+    client_id: str | None
+    request_timeout_ms: int
+    retry_backoff_ms: float
+    retry_backoff_max_ms: float
+    metadata_max_age_ms: int
+    security_protocol: str
+    ssl_context: ssl.SSLContext | None
+    opener: Opener | None
+    chance: Callable[[], float] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """What every client needs to reach a cluster. Times are in ms; names and meanings are Kafka's, where Kafka has the option.
+
+    - `bootstrap_servers`: "host:port,host:port" or a list of such, IPv6 addresses in brackets; the port is 9092 by default.
+    - `client_id`: what brokers call this client in logs, quotas and metrics.
+    - `request_timeout_ms` bounds one request.
+    - `retry_backoff_ms`, `retry_backoff_max_ms`: the wait before the first retry, and the longest one (KIP-580).
+    - `metadata_max_age_ms`: the view of the cluster is refreshed after so long without a reason.
+    - `security_protocol`: "PLAINTEXT", or "SSL" with `ssl_context` (by default the system's authorities).
+    - `opener` replaces the way in which connections are made, `chance` the random numbers in [0, 1) that spread retries: for tests and
+      simulation.
+
+    ValueError for a value that an option cannot have.
     """
-    options, unknown = split_config(client, config)
+
+    bootstrap_servers: str | Sequence[str] = "localhost:9092"
+    client_id: str | None = None
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: float = 100
+    retry_backoff_max_ms: float = 1000
+    metadata_max_age_ms: int = 300_000
+    security_protocol: str = "PLAINTEXT"
+    ssl_context: ssl.SSLContext | None = None
+    opener: Opener | None = None
+    chance: Callable[[], float] | None = None
+
+    def __post_init__(self) -> None:
+        parse_servers(self.bootstrap_servers)
+
+    @classmethod
+    def client_name(cls) -> str:
+        """The client that these are the options of."""
+        return cls.__name__.removesuffix("Options")
+
+    @property
+    def retry_backoff(self) -> Backoff:
+        """When to try again."""
+        return Backoff(self.retry_backoff_ms, self.retry_backoff_max_ms, _RETRY_JITTER)
+
+
+class AdminKeywords(ConnectionKeywords, total=False):
+    """The fields of `AdminOptions` as keyword arguments."""
+
+    default_api_timeout_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminOptions(ConnectionOptions):
+    """Options of `Admin` and `SyncAdmin`: those of `ConnectionOptions`, and
+
+    - `default_api_timeout_ms` bounds a whole call with its retries.
+    """
+
+    client_id: str | None = "kafkalite-admin"
+    default_api_timeout_ms: int = 60_000
+
+
+def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
+    """(host, port) pairs of "host:port,host:port" or a list of such; IPv6 in brackets. ValueError for what cannot be read."""
+    items = servers.split(",") if isinstance(servers, str) else list(servers)
+    addresses = []
+    for item in (each.strip() for each in items):
+        if not item:
+            continue
+        host, colon, port = item.rpartition(":")
+        if not colon or item.endswith("]"):
+            host, port = item, str(DEFAULT_PORT)
+        if not port.isdigit() or not 0 < int(port) < 65536 or not host:
+            raise ValueError(f"bootstrap server {item!r} is not host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise ValueError("no bootstrap server given")
+    return addresses
+
+
+def shows(options: type[ConnectionOptions]) -> Callable[[Function], Function]:
+    """Let a function with `**options` show their fields as its keyword arguments, to `help` and to completion in a shell."""
+    keywords = inspect.signature(options).parameters.values()
+
+    def with_signature(function: Function) -> Function:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        vars(function)["__signature__"] = signature.replace(parameters=[*own, *keywords])
+        return function
+
+    return with_signature
+
+
+def option_names(options: type[ConnectionOptions]) -> list[str]:
+    """The options of a client, as keyword arguments."""
+    return [each.name for each in fields(options)]
+
+
+def options_from_config(options: type[ConnectionOptions], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of a client from dotted (or plain) names; text becomes the type of the option's default.
+
+    Raises ValueError for a name that the client has no option for, and for text that does not fit.
+    """
+    found, unknown = split_config(options, config)
     for name in unknown:
-        raise ValueError(f"{getattr(client, '__name__', 'the client')} has no option {name}")
-    return options
+        raise ValueError(f"{options.client_name()} has no option {name}")
+    return found
 
 
-def split_config(client: Callable[..., Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`options_from_config`, and apart from it those entries of `config` that `client` has no option for.
+def split_config(options: type[ConnectionOptions], config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`options_from_config`, and apart from it those entries of `config` that the client has no option for.
 
     Raises ValueError for text that does not fit.
     """
-    parameters = inspect.signature(client).parameters
-    options: dict[str, Any] = {}
+    defaults = {each.name: each.default for each in fields(options)}
+    found: dict[str, Any] = {}
     unknown: dict[str, Any] = {}
     for name, value in config.items():
         keyword = name.replace(".", "_")
-        parameter = parameters.get(keyword)
-        if parameter is None or parameter.kind is not parameter.KEYWORD_ONLY:
-            unknown[name] = value
+        if keyword in defaults:
+            found[keyword] = _converted(name, value, defaults[keyword])
         else:
-            options[keyword] = _converted(name, value, parameter.default)
-    return options, unknown
+            unknown[name] = value
+    return found, unknown
 
 
 def _converted(name: str, value: Any, default: Any) -> Any:

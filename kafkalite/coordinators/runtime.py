@@ -43,7 +43,7 @@ from kafkalite.coordinators.contract import (
 from kafkalite.coordinators.placement import partition_for
 from kafkalite.coordinators.timers import TimerQueue
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ensure
-from kafkalite.lifecycle import report, retry_delay_s
+from kafkalite.lifecycle import RETRIES, report
 from kafkalite.protocol.records import TRANSACTIONAL, NewRecord, build_batch, iter_batches, read_marker
 
 logger = logging.getLogger("kafkalite.coordinators")
@@ -260,7 +260,7 @@ class CoordinatorRuntime(Generic[MachineT]):
                 raise
             except Exception as problem:
                 failures += 1
-                delay_s = retry_delay_s(failures)
+                delay_s = RETRIES.delay_ms(failures) / 1000
                 if isinstance(problem, KafkaError):
                     logger.error("%s-%d cannot be loaded: %s; trying again", self.topic, shard.partition, problem)
                 else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from kafkalite.client import Admin, ClientError, SyncAdmin, TopicPartition
+from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicPartition
 from kafkalite.errors import ErrorCode
 from spark_jobs.batch.failures import UnknownTopicError
 from spark_jobs.batch.plan import LogBounds, Offsets
@@ -20,7 +20,7 @@ class ClusterLog:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = dict(settings)
-        self._admin = SyncAdmin(**client_options(Admin, settings))
+        self._admin = SyncAdmin(**client_options(AdminOptions, settings))
 
     def __enter__(self) -> Self:
         self._admin.__enter__()

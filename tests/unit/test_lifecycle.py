@@ -9,7 +9,7 @@ import logging
 import pytest
 
 from kafkalite.errors import InvariantBroken, ensure
-from kafkalite.lifecycle import Jobs, retry_delay_s, start_task
+from kafkalite.lifecycle import RETRIES, Jobs, start_task
 from tests import virtual_time
 
 
@@ -83,7 +83,7 @@ def test_a_job_that_must_be_done_is_tried_again_with_growing_pauses() -> None:
         return began_s
 
     assert virtual_time.run(scenario()) == pytest.approx([0, 0.1, 0.3, 0.7, 1.5])
-    assert retry_delay_s(1000) == 10
+    assert RETRIES.delay_ms(1000) == 10_000
 
 
 @pytest.mark.parametrize("kind", ["every", "retry", "spawn"])

@@ -26,6 +26,8 @@ from kafkalite.cli.context.file import ContextError, ContextFile, find_project_f
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkalite.client.options import ConnectionOptions
+
 CLIENTS: Final = ("Admin", "Producer", "Consumer")
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 ZOOKEEPER_CONNECT: Final = "zookeeper.connect"
@@ -171,13 +173,17 @@ def gather(given: Given, environment: Mapping[str, str], directory: Path, keys: 
 
 @cache
 def _keywords(client: str) -> frozenset[str]:
-    """The keyword arguments of a client's class that a text can stand for: the settings that there are."""
-    import inspect
+    """The options of a client that a text can stand for: the settings that there are."""
+    from kafkalite.client.options import option_names
 
+    return frozenset(option_names(_options_of(client))) - _NOT_FROM_TEXT
+
+
+def _options_of(client: str) -> type[ConnectionOptions]:
     import kafkalite.client
 
-    parameters = inspect.signature(getattr(kafkalite.client, client)).parameters.values()
-    return frozenset({each.name for each in parameters if each.kind is each.KEYWORD_ONLY} - _NOT_FROM_TEXT)
+    options: type[ConnectionOptions] = getattr(kafkalite.client, f"{client}Options")
+    return options
 
 
 def _some_client_has(keyword: str) -> bool:
@@ -208,7 +214,6 @@ def keyword_options(
     A name that no client has is a ContextError, but in a `--command-config` file, which may be meant for other programs too, only if
     it is about security: such a setting must not silently do nothing. ContextError names source and key.
     """
-    import kafkalite.client
     from kafkalite.client.options import options_from_config
 
     options: dict[str, Any] = {}
@@ -218,7 +223,7 @@ def keyword_options(
             continue
         if keyword in _keywords(client):
             try:
-                options.update(options_from_config(getattr(kafkalite.client, client), {key: value}))
+                options.update(options_from_config(_options_of(client), {key: value}))
             except ValueError as problem:
                 raise ContextError(f"{source}: {problem}") from None
         elif not _some_client_has(keyword):

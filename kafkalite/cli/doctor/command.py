@@ -139,8 +139,8 @@ async def _zookeeper(connect: str, timeout_s: float) -> list[Finding]:
 async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
     from kafkalite.cli.doctor import cluster as doctor_cluster
     from kafkalite.client.admin.admin import Admin
-    from kafkalite.client.cluster.client import parse_servers
     from kafkalite.client.errors import ClientError
+    from kafkalite.client.options import parse_servers
 
     options = admin_options(bootstrap_server, timeout_s)
     try:

@@ -7,10 +7,9 @@ one when it has moved. A call over several items raises the error of the first t
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from kafkalite.client.admin.configs import ConfigAdmin
 from kafkalite.client.admin.configs import ConfigChange as ConfigChange
@@ -43,56 +42,38 @@ from kafkalite.client.admin.topics import CreatedTopic as CreatedTopic
 from kafkalite.client.admin.topics import NewTopic as NewTopic
 from kafkalite.client.admin.topics import TopicAdmin
 from kafkalite.client.admin.topics import TopicDescription as TopicDescription
-from kafkalite.client.cluster.client import ClusterClient, Opener
-from kafkalite.client.cluster.retry import RetryPolicy
+from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import AdminError as AdminError
-from kafkalite.client.options import options_from_config
+from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, shows
 
 
 class Admin(TopicAdmin, RecordAdmin, ConfigAdmin, QuotaAdmin, CredentialAdmin, LogDirAdmin, PartitionAdmin, GroupAdmin):
     """Administrative calls. Use it as `async with Admin(bootstrap_servers=…) as admin`, or `connect` and `close` it.
 
-    `request_timeout_ms` bounds one request, `default_api_timeout_ms` a whole call with its retries.
+    `options` are the fields of `AdminOptions`, by keyword.
     """
 
-    def __init__(
-        self,
-        *,
-        bootstrap_servers: str | Sequence[str] = "localhost:9092",
-        client_id: str | None = "kafkalite-admin",
-        request_timeout_ms: int = 30_000,
-        default_api_timeout_ms: int = 60_000,
-        retry_backoff_ms: float = 100,
-        retry_backoff_max_ms: float = 1000,
-        metadata_max_age_ms: int = 300_000,
-        security_protocol: str = "PLAINTEXT",
-        ssl_context: ssl.SSLContext | None = None,
-        opener: Opener | None = None,
-        chance: Callable[[], float] | None = None,
-    ) -> None:
-        cluster = ClusterClient(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            retry=RetryPolicy(retry_backoff_ms, retry_backoff_max_ms),
-            security_protocol=security_protocol,
-            ssl_context=ssl_context,
-            opener=opener,
-            chance=chance,
-        )
-        super().__init__(cluster, request_timeout_ms, default_api_timeout_ms)
+    @shows(AdminOptions)
+    def __init__(self, **options: Unpack[AdminKeywords]) -> None:
+        self.options = AdminOptions(**options)
+        cluster = ClusterClient(self.options)
+        super().__init__(cluster, self.options.request_timeout_ms, self.options.default_api_timeout_ms)
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], **options: Any) -> Self:
-        """An admin client from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments."""
-        return cls(**{**options_from_config(cls, config), **options})
+    @shows(AdminOptions)
+    def from_config(cls, config: Mapping[str, Any], **options: Unpack[AdminKeywords]) -> Self:
+        """An admin client from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
+
+        ValueError for a name that is no option, and for text that does not fit.
+        """
+        return cls(**{**options_from_config(AdminOptions, config), **options})
 
     async def connect(self, timeout: float = 10.0) -> None:
         """Reach the cluster within `timeout` seconds. NoBrokersAvailableError names, per bootstrap server, what went wrong."""
         await self._cluster.connect(timeout)
 
     async def close(self) -> None:
+        """Let go of all connections; calls that wait raise ClientClosedError. Closing twice does nothing."""
         await self._cluster.close()
 
     async def __aenter__(self) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from kafkalite.client.admin.admin import (
     Admin,
@@ -28,24 +28,30 @@ from kafkalite.client.admin.admin import (
     ScramUpsertion,
     TopicDescription,
 )
-from kafkalite.client.blocking.face import SyncFace
-from kafkalite.client.options import options_from_config
+from kafkalite.client.blocking.client import BlockingClient
+from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, shows
 from kafkalite.client.records import OffsetAndMetadata, OffsetAndTimestamp
 from kafkalite.types import TopicPartition
 
 
-class SyncAdmin(SyncFace):
-    """`Admin` for programs without asyncio; takes the same options."""
+class SyncAdmin(BlockingClient[Admin], twin=Admin):
+    """`Admin` for programs without asyncio.
 
-    _core: Admin
+    `options` are the fields of `AdminOptions`, by keyword.
+    """
 
-    def __init__(self, **options: Any) -> None:
+    @shows(AdminOptions)
+    def __init__(self, **options: Unpack[AdminKeywords]) -> None:
         super().__init__(Admin(**options))
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], **options: Any) -> Self:
-        """An admin client from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments."""
-        return cls(**{**options_from_config(Admin, config), **options})
+    @shows(AdminOptions)
+    def from_config(cls, config: Mapping[str, Any], **options: Unpack[AdminKeywords]) -> Self:
+        """An admin client from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
+
+        ValueError for a name that is no option, and for text that does not fit.
+        """
+        return cls(**{**options_from_config(AdminOptions, config), **options})
 
     def create_topics(
         self, new_topics: Iterable[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False

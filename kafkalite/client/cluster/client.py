@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from kafkalite.client.cluster.heap import keep_freed_memory
-from kafkalite.client.cluster.retry import RetryPolicy, is_retriable
+from kafkalite.client.cluster.retry import is_retriable
 from kafkalite.client.cluster.view import ClusterView
 from kafkalite.client.errors import (
     ClientClosedError,
@@ -23,31 +22,12 @@ from kafkalite.client.errors import (
     NoBrokersAvailableError,
     error_of,
 )
+from kafkalite.client.options import ConnectionOptions, parse_servers
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 
-Opener = Callable[[str, int], Awaitable[Connection]]
-
-DEFAULT_PORT = 9092
-
-
-def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
-    """(host, port) pairs of "host:port,host:port" or a list of such; IPv6 in brackets. ValueError for what cannot be read."""
-    items = servers.split(",") if isinstance(servers, str) else list(servers)
-    addresses = []
-    for item in (each.strip() for each in items):
-        if not item:
-            continue
-        host, colon, port = item.rpartition(":")
-        if not colon or item.endswith("]"):
-            host, port = item, str(DEFAULT_PORT)
-        if not port.isdigit() or not 0 < int(port) < 65536 or not host:
-            raise ValueError(f"bootstrap server {item!r} is not host:port")
-        addresses.append((host.strip("[]"), int(port)))
-    if not addresses:
-        raise ValueError("no bootstrap server given")
-    return addresses
+_CONNECTION_TIMEOUT_S = 10.0
 
 
 class _BrokerLink:
@@ -62,34 +42,19 @@ class _BrokerLink:
 
 
 class ClusterClient:
-    """See the module. For tests and simulation: `opener` replaces the way in which connections are made, `chance` the random
-    numbers in [0, 1) that spread retries."""
+    """See the module. `chance` gives the random numbers in [0, 1) that spread retries."""
 
-    def __init__(
-        self,
-        bootstrap_servers: str | Sequence[str] = "localhost:9092",
-        *,
-        client_id: str | None = None,
-        request_timeout_ms: int = 30_000,
-        metadata_max_age_ms: int = 300_000,
-        retry: RetryPolicy | None = None,
-        security_protocol: str = "PLAINTEXT",
-        ssl_context: ssl.SSLContext | None = None,
-        connection_timeout_ms: int = 10_000,
-        opener: Opener | None = None,
-        chance: Callable[[], float] | None = None,
-    ) -> None:
-        self.servers = parse_servers(bootstrap_servers)
-        self.client_id = client_id
-        self.request_timeout_s = request_timeout_ms / 1000
-        self.retry = retry or RetryPolicy()
+    def __init__(self, options: ConnectionOptions) -> None:
+        self.servers = parse_servers(options.bootstrap_servers)
+        self.client_id = options.client_id
+        self.request_timeout_s = options.request_timeout_ms / 1000
+        self.retry = options.retry_backoff
         self.view = ClusterView()
-        self.chance = chance or random.Random().random
-        self._metadata_max_age_s = metadata_max_age_ms / 1000
-        self._connection_timeout_s = connection_timeout_ms / 1000
-        self._security_protocol = security_protocol
-        self._ssl_context = ssl_context
-        self._opener = opener or self._open
+        self.chance = options.chance or random.Random().random
+        self._metadata_max_age_s = options.metadata_max_age_ms / 1000
+        self._security_protocol = options.security_protocol
+        self._ssl_context = options.ssl_context
+        self._opener = options.opener or self._open
         self._links: dict[tuple[str, int], _BrokerLink] = {}
         self._topics: set[str] = set()
         self._all_topics = False
@@ -174,12 +139,12 @@ class ClusterClient:
             host,
             port,
             client_id=self.client_id,
-            timeout_s=self._connection_timeout_s,
+            timeout_s=_CONNECTION_TIMEOUT_S,
             security_protocol=self._security_protocol,
             ssl_context=self._ssl_context,
         )
         try:
-            await connection.negotiate(self._connection_timeout_s)
+            await connection.negotiate(_CONNECTION_TIMEOUT_S)
         except ConnectionError as problem:
             connection.close()
             hint = f"is it a Kafka broker's {self._security_protocol} port?"

@@ -1,28 +1,8 @@
-"""When to try again: exponential backoff as a pure function (KIP-580), and which failures are worth another try."""
+"""Which failures are worth another try."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kafkalite.errors import ErrorCode, KafkaError
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """`retry.backoff.ms` and `retry.backoff.max.ms`; `jitter` spreads clients by that share to either side."""
-
-    backoff_ms: float = 100.0
-    backoff_max_ms: float = 1000.0
-    jitter: float = 0.2
-
-    def delay_ms(self, failures: int, chance: float) -> float:
-        """How long to wait after `failures` failures in a row (from 1); `chance` is uniform in [0, 1)."""
-        if failures <= 0:
-            return 0.0
-        exponential = self.backoff_ms * 2.0 ** min(failures - 1, 30)
-        spread = 1.0 + self.jitter * (2.0 * chance - 1.0)
-        return min(exponential, self.backoff_max_ms) * spread
-
 
 _STALE_METADATA = frozenset(
     {

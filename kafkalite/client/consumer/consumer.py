@@ -8,157 +8,62 @@ from __future__ import annotations
 
 import asyncio
 import re
-import ssl
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
-from kafkalite.client.cluster.client import ClusterClient, Opener
-from kafkalite.client.cluster.retry import RetryPolicy
+from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
-from kafkalite.client.consumer.fetcher import Fetcher, FetcherSettings
+from kafkalite.client.consumer.fetcher import Fetcher
 from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, list_offsets
+from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
+from kafkalite.client.consumer.ungiven import UngivenRecords
 from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError
-from kafkalite.client.group.assignors import Assignor, assignors_named
-from kafkalite.client.group.membership import MembershipSettings
+from kafkalite.client.group.committable import Committable, OnCommit, committable
 from kafkalite.client.group.session import GroupSession
-from kafkalite.client.options import options_from_config
+from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
-from kafkalite.client.serializers import Deserializer, DeserializerChoice, check_choice, deserializer_for
+from kafkalite.client.serializers import Deserializer, deserializer_for
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
-
-_RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
-_ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
-
-Committable = int | tuple[int, str] | OffsetAndMetadata
-"""What can be committed for a partition: the offset of the next record to read, alone or with a note."""
-OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], None]
-"""Called with what was to be committed, and the error when it was not."""
 
 
 class Consumer:
     """Reads records. Use it as `async with Consumer(bootstrap_servers=…) as consumer`, or `connect` and `close` it.
 
-    Times are in ms, sizes in bytes, names and meanings are Kafka's; what is worth knowing:
-
-    - `auto_offset_reset`: "earliest", "latest" or "none", for partitions without a position or with one out of range.
-    - `isolation_level`: "read_uncommitted" or "read_committed".
-    - `key_deserializer`, `value_deserializer`: a name of `serializers.FORMATS`, a callable, or a mapping from topic to either.
-    - `prefetch_max_bytes` bounds what is fetched ahead of the reader, over all partitions; `max_partition_fetch_bytes` for each.
-    - `max_poll_records` is the default limit of `getmany`.
-
-    Topics given to the constructor are subscribed to at `connect`. With a `group_id`:
-
-    - `partition_assignment_strategy`: names of `assignors.ASSIGNORS`, or assignors; rebalances are cooperative when all of them are.
-    - `enable_auto_commit`: positions are committed every `auto_commit_interval_ms` when records are asked for, before partitions are
-      given up, and by `close`. Records that were handed out count as read when the program asks for more.
-    - `group_instance_id`: the member's place is kept for `session_timeout_ms` while it is away (static membership).
-    - `max_poll_interval_ms`: a program that does not ask for records for so long loses its place in the group.
+    `options` are the fields of `ConsumerOptions`, by keyword. Topics given to the constructor are subscribed to at `connect`, which
+    needs a `group_id`.
     """
 
-    def __init__(
-        self,
-        *topics: str,
-        group_id: str | None = None,
-        group_instance_id: str | None = None,
-        partition_assignment_strategy: str | Assignor | Sequence[str | Assignor] = ("range", "cooperative-sticky"),
-        enable_auto_commit: bool = True,
-        auto_commit_interval_ms: int = 5_000,
-        session_timeout_ms: int = 45_000,
-        heartbeat_interval_ms: int = 3_000,
-        max_poll_interval_ms: int = 300_000,
-        bootstrap_servers: str | Sequence[str] = "localhost:9092",
-        client_id: str | None = "kafkalite-consumer",
-        auto_offset_reset: str = "latest",
-        isolation_level: str = "read_uncommitted",
-        key_deserializer: DeserializerChoice = None,
-        value_deserializer: DeserializerChoice = None,
-        fetch_min_bytes: int = 1,
-        fetch_max_wait_ms: int = 500,
-        fetch_max_bytes: int = 50 * 1024 * 1024,
-        max_partition_fetch_bytes: int = 1024 * 1024,
-        prefetch_max_bytes: int = 64 * 1024 * 1024,
-        max_poll_records: int = 500,
-        check_crcs: bool = True,
-        request_timeout_ms: int = 30_000,
-        default_api_timeout_ms: int = 60_000,
-        retry_backoff_ms: float = 100,
-        retry_backoff_max_ms: float = 1000,
-        metadata_max_age_ms: int = 300_000,
-        security_protocol: str = "PLAINTEXT",
-        ssl_context: ssl.SSLContext | None = None,
-        opener: Opener | None = None,
-        chance: Callable[[], float] | None = None,
-    ) -> None:
-        if auto_offset_reset not in _RESETS:
-            raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}; it may be {', '.join(_RESETS)}")
-        if isolation_level not in _ISOLATION_LEVELS:
-            raise ValueError(f"isolation_level is {isolation_level!r}; it may be {', '.join(_ISOLATION_LEVELS)}")
-        check_choice(key_deserializer)
-        check_choice(value_deserializer)
-        self._key_choice, self._value_choice = key_deserializer, value_deserializer
+    @shows(ConsumerOptions)
+    def __init__(self, *topics: str, **options: Unpack[ConsumerKeywords]) -> None:
+        self.options = chosen = ConsumerOptions(**options)
         self._deserializers: dict[str, tuple[Deserializer | None, Deserializer | None]] = {}
-        self._max_poll_records = max_poll_records
-        self._check_crcs, self._fetch_max_wait_ms = check_crcs, fetch_max_wait_ms
-        self._api_timeout_s = default_api_timeout_ms / 1000
-        self._isolation_level = _ISOLATION_LEVELS[isolation_level]
-        self._cluster = ClusterClient(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            retry=RetryPolicy(retry_backoff_ms, retry_backoff_max_ms),
-            security_protocol=security_protocol,
-            ssl_context=ssl_context,
-            opener=opener,
-            chance=chance,
-        )
-        self._buffer = FetchBuffer(max_partition_fetch_bytes, check_crcs, self._decoders_of)
-        settings = FetcherSettings(
-            reset_to=_RESETS[auto_offset_reset],
-            isolation_level=self._isolation_level,
-            fetch_min_bytes=fetch_min_bytes,
-            fetch_max_wait_ms=fetch_max_wait_ms,
-            fetch_max_bytes=fetch_max_bytes,
-            max_partition_fetch_bytes=max_partition_fetch_bytes,
-            prefetch_max_bytes=prefetch_max_bytes,
-            request_timeout_ms=request_timeout_ms,
-        )
+        self._api_timeout_s = chosen.default_api_timeout_ms / 1000
+        self._cluster = ClusterClient(chosen)
+        self._buffer = FetchBuffer(chosen.max_partition_fetch_bytes, chosen.check_crcs, self._decoders_of)
         self._data = asyncio.Event()
-        self._fetcher = Fetcher(self._cluster, self._buffer, settings, self._data.set)
+        self._fetcher = Fetcher(self._cluster, self._buffer, chosen, self._data.set)
         self._fetching: asyncio.Task[None] | None = None
-        self._iterated: list[ConsumerRecord] = []
+        self._iterated = UngivenRecords()
         self._closed = False
         self._wanted: tuple[tuple[str, ...], str | re.Pattern[str] | None, Any] | None = None
         self._group: GroupSession | None = None
-        if group_id is not None:
+        if chosen.group_id is not None:
             self._group = GroupSession(
-                self._cluster,
-                self._buffer,
-                MembershipSettings(
-                    group_id,
-                    assignors_named(partition_assignment_strategy),
-                    group_instance_id,
-                    session_timeout_ms,
-                    heartbeat_interval_ms,
-                    max_poll_interval_ms,
-                    retry_backoff_ms,
-                ),
-                auto_commit_interval_ms=auto_commit_interval_ms if enable_auto_commit else None,
-                request_timeout_ms=request_timeout_ms,
-                api_timeout_ms=default_api_timeout_ms,
-                isolation_level=self._isolation_level,
-                consumed=self.consumed_offsets,
-                on_change=self._assignment_changed,
+                self._cluster, self._buffer, chosen, consumed=self.consumed_offsets, on_change=self._assignment_changed
             )
         if topics:
             self.subscribe(topics)
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], **options: Any) -> Self:
-        """A consumer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments."""
-        return cls(**{**options_from_config(cls, config), **options})
+    @shows(ConsumerOptions)
+    def from_config(cls, config: Mapping[str, Any], **options: Unpack[ConsumerKeywords]) -> Self:
+        """A consumer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
+
+        ValueError for a name that is no option, and for text that does not fit.
+        """
+        return cls(**{**options_from_config(ConsumerOptions, config), **options})
 
     async def connect(self, timeout: float = 10.0) -> None:
         """Reach the cluster within `timeout` seconds. NoBrokersAvailableError names, per bootstrap server, what went wrong."""
@@ -265,7 +170,7 @@ class Consumer:
             self._group.find_positions()
 
     def _assignment_changed(self) -> None:
-        self._iterated = [record for record in self._iterated if record.topic_partition in self._buffer.states]
+        self._iterated.keep(self._buffer.states)
         self._data.set()
         self._fetcher.wake()
 
@@ -286,9 +191,9 @@ class Consumer:
         for each in partitions:
             state = self._state(each)
             state.paused = True
-            unread = [r.offset for r in self._iterated if r.topic_partition == state.topic_partition]
-            if unread:
-                self.seek(state.topic_partition, min(unread))
+            unread = self._iterated.first_offset(state.topic_partition)
+            if unread is not None:
+                self.seek(state.topic_partition, unread)
 
     def resume(self, *partitions: TopicPartition) -> None:
         for each in partitions:
@@ -330,7 +235,7 @@ class Consumer:
 
     def _moved(self, partitions: Collection[TopicPartition]) -> None:
         """Records that `async for` has not given yet are of the old position."""
-        self._iterated = [record for record in self._iterated if record.topic_partition not in partitions]
+        self._iterated.drop(partitions)
         self._fetcher.wake()
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
@@ -347,17 +252,15 @@ class Consumer:
             code = self._cluster.view.topic_errors.get(state.topic_partition.topic)
             why = f": {ErrorCode(code).name}" if code else ""
             raise ClientTimeoutError(f"no position of {state.topic_partition} within {timeout:g} s{why}") from None
-        unread = [r.offset for r in self._iterated if r.topic_partition == state.topic_partition]
-        return min(unread, default=state.position)
+        unread = self._iterated.first_offset(state.topic_partition)
+        return state.position if unread is None else unread
 
     # commits
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The position of each assigned partition that has one, as it would be committed now."""
         found = {}
-        unread = {
-            record.topic_partition: record.offset for record in self._iterated
-        }  # the last given is the first to read
+        unread = self._iterated.first_offsets()
         for each, state in self._buffer.states.items():
             if each in unread:
                 found[each] = OffsetAndMetadata(unread[each])
@@ -415,7 +318,7 @@ class Consumer:
 
     async def _offsets_at(self, timestamp: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = {TopicPartition(*each): timestamp for each in partitions}
-        found = await list_offsets(self._cluster, wanted, self._isolation_level, self._api_timeout_s)
+        found = await list_offsets(self._cluster, wanted, self.options.isolation, self._api_timeout_s)
         return {each: answer.offset for each, answer in found.items() if answer is not None}
 
     async def offsets_for_times(
@@ -423,7 +326,7 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """For each partition the first record at or after a time (ms since 1970 UTC); None where there is none."""
         wanted = {TopicPartition(*each): timestamp for each, timestamp in timestamps.items()}
-        return await list_offsets(self._cluster, wanted, self._isolation_level, self._api_timeout_s)
+        return await list_offsets(self._cluster, wanted, self.options.isolation, self._api_timeout_s)
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The high watermark that the last fetch told; None before the first."""
@@ -432,7 +335,7 @@ class Consumer:
     def lag(self, partition: TopicPartition) -> int | None:
         """How many offsets the position is behind the end that this consumer may see, as the last fetch told; None before it."""
         state = self._state(partition)
-        end = state.last_stable_offset if self._isolation_level else state.high_watermark
+        end = state.last_stable_offset if self.options.isolation else state.high_watermark
         position = self.consumed_offsets().get(state.topic_partition)
         return None if end is None or position is None else max(end - position.offset, 0)
 
@@ -458,7 +361,7 @@ class Consumer:
         Raises RecordDeserializationError (the position stays before the record: seek past it), NoOffsetForPartitionError and
         ClientError of a partition that cannot be read; records before the trouble are returned first.
         """
-        limit = self._max_poll_records if max_records is None else max_records
+        limit = self.options.max_poll_records if max_records is None else max_records
         if limit < 1:
             raise ValueError(f"max_records is {limit}; it must be at least 1")
         await self._ensure_connected()
@@ -520,9 +423,9 @@ class Consumer:
 
         self._check_open()
         settings = RangeSettings(
-            self._isolation_level,
-            self._check_crcs,
-            self._fetch_max_wait_ms,
+            self.options.isolation,
+            self.options.check_crcs,
+            self.options.fetch_max_wait_ms,
             self._api_timeout_s,
             batch_rows=batch_rows,
             columns=ALL_COLUMNS if columns is None else columns,
@@ -537,7 +440,7 @@ class Consumer:
             found: dict[TopicPartition, list[ConsumerRecord]] = {}
             while not found:
                 found = await self.getmany(timeout_ms=60_000)
-            self._iterated = [record for records in reversed(found.values()) for record in reversed(records)]
+            self._iterated.fill(found)
         return self._iterated.pop()
 
     async def _ensure_connected(self) -> None:
@@ -572,7 +475,10 @@ class Consumer:
     def _decoders_of(self, topic: str) -> tuple[Deserializer | None, Deserializer | None]:
         found = self._deserializers.get(topic)
         if found is None:
-            found = deserializer_for(self._key_choice, topic), deserializer_for(self._value_choice, topic)
+            found = (
+                deserializer_for(self.options.key_deserializer, topic),
+                deserializer_for(self.options.value_deserializer, topic),
+            )
             self._deserializers[topic] = found
         return found
 
@@ -583,19 +489,6 @@ class Consumer:
             "fetch_requests": self._fetcher.requests,
             "assigned_partitions": len(self._buffer.states),
         }
-
-
-def committable(offsets: Mapping[TopicPartition, Committable]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets with notes, from what programs give: an offset, a pair of offset and note, or both as `OffsetAndMetadata`."""
-    found = {}
-    for each, given in offsets.items():
-        if isinstance(given, int):
-            found[TopicPartition(*each)] = OffsetAndMetadata(given)
-        elif isinstance(given, tuple):
-            found[TopicPartition(*each)] = OffsetAndMetadata(*given)
-        else:
-            found[TopicPartition(*each)] = given
-    return found
 
 
 def _tell(

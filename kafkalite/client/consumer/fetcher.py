@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from kafkalite.client.cluster.view import BrokerNode
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.consumer.fetch_session import ConsumerFetchSession, FetchPosition
 from kafkalite.client.consumer.offset_lookup import EARLIEST, list_offsets
+from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.consumer.truncation import EpochEnd, end_of_epoch
 from kafkalite.client.errors import (
     ClientError,
@@ -42,29 +42,16 @@ _SHORT_WAIT_MS = 20
 """A leader's long poll is cut to this while one of its partitions waits for room: it must not wait for idle ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetcherSettings:
-    """The part of the consumer's options that rules fetching; `reset_to` is a timestamp for ListOffsets, None for no reset."""
-
-    reset_to: int | None
-    isolation_level: int
-    fetch_min_bytes: int
-    fetch_max_wait_ms: int
-    fetch_max_bytes: int
-    max_partition_fetch_bytes: int
-    prefetch_max_bytes: int
-    request_timeout_ms: int
-
-
 class Fetcher:
     """See the module. `wake()` after every change; `run()` is the task's body; `on_data` is called when there is news to read."""
 
     def __init__(
-        self, cluster: ClusterClient, buffer: FetchBuffer, settings: FetcherSettings, on_data: Callable[[], None]
+        self, cluster: ClusterClient, buffer: FetchBuffer, options: ConsumerOptions, on_data: Callable[[], None]
     ) -> None:
         self._cluster = cluster
         self._buffer = buffer
-        self._settings = settings
+        self._options = options
+        self._reset_to, self._isolation = options.reset_timestamp, options.isolation
         self._on_data = on_data
         self._wake = asyncio.Event()
         self._fetches: dict[int, asyncio.Task[None]] = {}
@@ -115,7 +102,7 @@ class Fetcher:
         for state in self._buffer.states.values():
             if state.position is None and state.error is None and not state.awaits_committed:
                 if state.reset_to is None:
-                    state.reset_to = self._settings.reset_to
+                    state.reset_to = self._reset_to
                 if state.reset_to is None:
                     self._fail(state, NoOffsetForPartitionError(state.topic_partition, None))
                 else:
@@ -126,12 +113,12 @@ class Fetcher:
     async def _reset(self, wanted: dict[PartitionState, int]) -> None:
         generations = {state: state.generation for state in wanted}
         questions = {state.topic_partition: timestamp for state, timestamp in wanted.items()}
-        timeout_s = self._settings.request_timeout_ms / 1000
+        timeout_s = self._options.request_timeout_ms / 1000
         try:
-            found = await list_offsets(self._cluster, questions, self._settings.isolation_level, timeout_s)
+            found = await list_offsets(self._cluster, questions, self._isolation, timeout_s)
             nothing = [each for each, offset in found.items() if offset is None]
             ends = (
-                await list_offsets(self._cluster, dict.fromkeys(nothing, -1), self._settings.isolation_level, timeout_s)
+                await list_offsets(self._cluster, dict.fromkeys(nothing, -1), self._isolation, timeout_s)
                 if nothing
                 else {}
             )
@@ -193,12 +180,12 @@ class Fetcher:
             self._buffer.seek(state.topic_partition, state.position, state.position_epoch)
             return
         problem = LogTruncationError(state.topic_partition, state.position, end.end_offset)
-        if self._settings.reset_to is None:
+        if self._reset_to is None:
             self._fail(state, problem)
             return
         log.warning("%s", problem)
         if end.end_offset < 0:
-            self._buffer.seek_to_time(state.topic_partition, self._settings.reset_to)
+            self._buffer.seek_to_time(state.topic_partition, self._reset_to)
         else:
             self._buffer.seek(state.topic_partition, end.end_offset, end.leader_epoch)
 
@@ -224,14 +211,14 @@ class Fetcher:
         for leader, states in sorted(by_leader.items(), key=lambda each: self._begun.get(each[0], 0)):
             if leader in self._fetches:
                 continue
-            room_bytes = self._settings.prefetch_max_bytes - self._buffer.buffered_bytes - self._reserved_bytes
-            if room_bytes < self._settings.max_partition_fetch_bytes and (
+            room_bytes = self._options.prefetch_max_bytes - self._buffer.buffered_bytes - self._reserved_bytes
+            if room_bytes < self._options.max_partition_fetch_bytes and (
                 self._buffer.buffered_bytes or self._reserved_bytes
             ):
                 break
             connection = self._cluster.open_connection(leader)
             if connection is not None:
-                max_bytes = max(1, min(self._settings.fetch_max_bytes, room_bytes))
+                max_bytes = max(1, min(self._options.fetch_max_bytes, room_bytes))
                 self._begin_fetch(leader, connection, states, max_bytes, leader in waits_for_room)
 
     def _begin_anew_if_made_anew(self, state: PartitionState) -> bool:
@@ -247,7 +234,7 @@ class Fetcher:
             return False
         if state.chunks:
             return True
-        if self._settings.reset_to is None:
+        if self._reset_to is None:
             self._fail(state, NoOffsetForPartitionError(state.topic_partition, state.fetch_offset))
         else:
             log.info("topic %s was made anew; %s is read from its beginning", topic.name, state.topic_partition)
@@ -260,7 +247,7 @@ class Fetcher:
     ) -> None:
         """Send the request at once: a reader that finds data does not let other tasks run, and the broker can work meanwhile."""
         asked = {state.topic_partition: (state, state.generation, state.fetch_offset) for state in states}
-        wait_ms = min(_SHORT_WAIT_MS, self._settings.fetch_max_wait_ms) if short else self._settings.fetch_max_wait_ms
+        wait_ms = min(_SHORT_WAIT_MS, self._options.fetch_max_wait_ms) if short else self._options.fetch_max_wait_ms
         session = self._sessions.setdefault(leader, ConsumerFetchSession())
         ids = self._topic_ids(states)
         newest = _NEWEST_FETCH_BY_NAME if NO_TOPIC_ID in ids.values() else None
@@ -277,7 +264,7 @@ class Fetcher:
         self._reserved_bytes += max_bytes
         for state in states:
             state.fetching = True
-        timeout_s = (self._settings.request_timeout_ms + wait_ms) / 1000
+        timeout_s = (self._options.request_timeout_ms + wait_ms) / 1000
         answer = partial(connection.answer_to, request, future, timeout_s)
         names = {topic_id: name for name, topic_id in ids.items()} if version > _NEWEST_FETCH_BY_NAME else None
         task = self._fetch(leader, session, answer, names, asked, max_bytes)
@@ -345,7 +332,7 @@ class Fetcher:
                     partition=each.partition,
                     current_leader_epoch=position.leader_epoch,
                     fetch_offset=position.fetch_offset,
-                    partition_max_bytes=self._settings.max_partition_fetch_bytes,
+                    partition_max_bytes=self._options.max_partition_fetch_bytes,
                 )
             )
         forgotten: dict[tuple[str, bytes], list[int]] = {}
@@ -353,9 +340,9 @@ class Fetcher:
             forgotten.setdefault((each.topic, topic_id), []).append(each.partition)
         return m.FetchRequest(
             max_wait_ms=wait_ms,
-            min_bytes=self._settings.fetch_min_bytes,
+            min_bytes=self._options.fetch_min_bytes,
             max_bytes=max_bytes,
-            isolation_level=self._settings.isolation_level,
+            isolation_level=self._isolation,
             session_id=part.session_id,
             session_epoch=part.session_epoch,
             topics=[
@@ -419,11 +406,11 @@ class Fetcher:
         """Records below were deleted, or those above were lost: begin anew as the policy says, after what is buffered."""
         if state.chunks:
             self._later(state)
-        elif self._settings.reset_to is None:
+        elif self._reset_to is None:
             self._fail(state, NoOffsetForPartitionError(state.topic_partition, fetch_offset))
         else:
             log.info("offset %d of %s is out of range; the position is reset", fetch_offset, state.topic_partition)
-            self._buffer.seek_to_time(state.topic_partition, self._settings.reset_to)
+            self._buffer.seek_to_time(state.topic_partition, self._reset_to)
 
     def _later(self, state: PartitionState) -> None:
         state.failures += 1

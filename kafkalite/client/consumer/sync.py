@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, Unpack
 
-from kafkalite.client.blocking.face import SyncFace
-from kafkalite.client.consumer.consumer import Committable, Consumer, OnCommit
-from kafkalite.client.options import options_from_config
+from kafkalite.client.blocking.client import BlockingClient
+from kafkalite.client.consumer.consumer import Consumer
+from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
+from kafkalite.client.consumer.ungiven import UngivenRecords
+from kafkalite.client.group.committable import Committable, OnCommit
+from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 from kafkalite.types import TopicPartition
+
+Result = TypeVar("Result")
 
 
 class _ThreadedListener:
@@ -32,21 +36,27 @@ class _ThreadedListener:
         return beside_the_loop
 
 
-class SyncConsumer(SyncFace):
-    """`Consumer` for programs without asyncio; takes the same options. `for record in consumer` reads on and on."""
+class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
+    """`Consumer` for programs without asyncio. `for record in consumer` reads on and on.
 
-    _core: Consumer
+    `options` are the fields of `ConsumerOptions`, by keyword.
+    """
 
-    def __init__(self, *topics: str, **options: Any) -> None:
+    @shows(ConsumerOptions)
+    def __init__(self, *topics: str, **options: Unpack[ConsumerKeywords]) -> None:
         super().__init__(Consumer(*topics, **options))
-        self._iterated: deque[ConsumerRecord] = deque()
+        self._iterated = UngivenRecords()
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], **options: Any) -> Self:
-        """A consumer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments."""
-        return cls(**{**options_from_config(Consumer, config), **options})
+    @shows(ConsumerOptions)
+    def from_config(cls, config: Mapping[str, Any], **options: Unpack[ConsumerKeywords]) -> Self:
+        """A consumer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
 
-    def _now(self, function: Callable[[], Any]) -> Any:
+        ValueError for a name that is no option, and for text that does not fit.
+        """
+        return cls(**{**options_from_config(ConsumerOptions, config), **options})
+
+    def _now(self, function: Callable[[], Result]) -> Result:
         return self._running().call_function(function)
 
     def subscribe(
@@ -65,10 +75,10 @@ class SyncConsumer(SyncFace):
 
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Positions without the records that `for` has not given yet."""
-        offsets: dict[TopicPartition, OffsetAndMetadata] = self._now(self._core.consumed_offsets)
-        for record in reversed(self._iterated):
-            if record.topic_partition in offsets:
-                offsets[record.topic_partition] = OffsetAndMetadata(record.offset)
+        offsets = self._now(self._core.consumed_offsets)
+        for each, unread in self._iterated.first_offsets().items():
+            if each in offsets:
+                offsets[each] = OffsetAndMetadata(unread)
         return offsets
 
     def commit(self, offsets: Mapping[TopicPartition, Committable] | None = None) -> None:
@@ -104,8 +114,7 @@ class SyncConsumer(SyncFace):
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         wanted = list(partitions)
         self._now(lambda: self._core.assign(wanted))
-        assigned = self._core.assignment()
-        self._iterated = deque(each for each in self._iterated if each.topic_partition in assigned)
+        self._iterated.keep(self._core.assignment())
 
     def assignment(self) -> set[TopicPartition]:
         return self._core.assignment()
@@ -123,10 +132,10 @@ class SyncConsumer(SyncFace):
     def _unread(self, partitions: Sequence[TopicPartition]) -> None:
         """Records that `for` has not given yet are read again later."""
         for each in {TopicPartition(*each) for each in partitions} or self.assignment():
-            offsets = [record.offset for record in self._iterated if record.topic_partition == each]
-            if offsets:
-                self._now(partial(self._core.seek, each, min(offsets)))
-                self._iterated = deque(record for record in self._iterated if record.topic_partition != each)
+            unread = self._iterated.first_offset(each)
+            if unread is not None:
+                self._now(partial(self._core.seek, each, unread))
+                self._iterated.drop({each})
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._unread([partition])
@@ -145,8 +154,8 @@ class SyncConsumer(SyncFace):
         self._running().call(self._core.seek_to_time(timestamp_ms, *partitions))
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
-        offsets = [record.offset for record in self._iterated if record.topic_partition == partition]
-        return min(offsets) if offsets else self._running().call(self._core.position(partition, timeout))
+        unread = self._iterated.first_offset(partition)
+        return self._running().call(self._core.position(partition, timeout)) if unread is None else unread
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._running().call(self._core.beginning_offsets(partitions))
@@ -206,9 +215,8 @@ class SyncConsumer(SyncFace):
 
     def __next__(self) -> ConsumerRecord:
         while not self._iterated:
-            for records in self.getmany(timeout_ms=60_000).values():
-                self._iterated += records
-        return self._iterated.popleft()
+            self._iterated.fill(self.getmany(timeout_ms=60_000))
+        return self._iterated.pop()
 
     def statistics(self) -> dict[str, int]:
         return self._core.statistics()

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.client.group.assignors import Assignor
 from kafkalite.client.group.consumer_protocol import (
@@ -57,11 +58,27 @@ class MembershipSettings:
 
     group_id: str
     assignors: Sequence[Assignor]
-    group_instance_id: str | None = None
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
-    retry_backoff_ms: float = 100.0
+    group_instance_id: str | None
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    retry_backoff_ms: float
+    request_timeout_ms: int
+
+    @classmethod
+    def of(cls, options: ConsumerOptions) -> MembershipSettings:
+        """Of a consumer that has a group. ValueError for assignors that there are not."""
+        ensure(options.group_id is not None, "membership needs a group_id")
+        return cls(
+            str(options.group_id),
+            options.assignors(),
+            options.group_instance_id,
+            options.session_timeout_ms,
+            options.heartbeat_interval_ms,
+            options.max_poll_interval_ms,
+            options.retry_backoff_ms,
+            options.request_timeout_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +132,7 @@ class Membership:
     and has it again, has another tenure. The mapping is never changed, only replaced, so it can be kept as a picture of a moment.
     """
 
-    def __init__(self, settings: MembershipSettings, request_timeout_ms: float = 30_000) -> None:
+    def __init__(self, settings: MembershipSettings) -> None:
         self.settings = settings
         self.cooperative = all(each.cooperative for each in settings.assignors)
         self.state = MemberState.OUT
@@ -130,7 +147,6 @@ class Membership:
         self.failure: ClientError | None = None
         self.stalled = False
         self.rejoins = 0
-        self._request_timeout_ms = request_timeout_ms
         self._last_assignment: tuple[TopicPartition, ...] = ()
         self._last_generation = NO_GENERATION
         self._rejoin_reason: str | None = None
@@ -211,7 +227,9 @@ class Membership:
         if self.state is MemberState.LEADING:
             return self._reported(Lead(self.group_topics))
         if self.state is MemberState.SYNCING:
-            return self._sent(self._sync_request(), self._request_timeout_ms + self.settings.max_poll_interval_ms)
+            return self._sent(
+                self._sync_request(), self.settings.request_timeout_ms + self.settings.max_poll_interval_ms
+            )
         return None
 
     def next_event_ms(self) -> float:
@@ -236,7 +254,7 @@ class Membership:
             self._reset(forget_member=True)
             self._rejoin_reason = None
             if message is not None:
-                return self._sent(message, self._request_timeout_ms)
+                return self._sent(message, self.settings.request_timeout_ms)
         return None
 
     def _step_join(self) -> Step:
@@ -248,7 +266,7 @@ class Membership:
                 self._to_revoke = gone
                 return self._reported(Revoke(gone))
         self.state = MemberState.JOINING
-        timeout_ms = max(self._request_timeout_ms, self.settings.max_poll_interval_ms + _JOIN_MARGIN_MS)
+        timeout_ms = max(self.settings.request_timeout_ms, self.settings.max_poll_interval_ms + _JOIN_MARGIN_MS)
         message = self._join_request()
         self._rejoin_reason = None
         return self._sent(message, timeout_ms)

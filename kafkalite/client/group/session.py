@@ -21,6 +21,7 @@ from typing import Any
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer
+from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.errors import ClientClosedError, ClientError
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
 from kafkalite.client.group.membership import (
@@ -63,27 +64,23 @@ class GroupSession:
         self,
         cluster: ClusterClient,
         buffer: FetchBuffer,
-        settings: MembershipSettings,
+        options: ConsumerOptions,
         *,
-        auto_commit_interval_ms: int | None,
-        request_timeout_ms: int,
-        api_timeout_ms: int,
-        isolation_level: int,
         consumed: Callable[[], Mapping[TopicPartition, OffsetAndMetadata]],
         on_change: Callable[[], None],
     ) -> None:
-        self.membership = Membership(settings, request_timeout_ms)
+        self.membership = membership = Membership(MembershipSettings.of(options))
         self.problem: Exception | None = None
         self._cluster = cluster
         self._buffer = buffer
-        self._auto_commit_s = None if auto_commit_interval_ms is None else auto_commit_interval_ms / 1000
+        self._auto_commit_s = options.auto_commit_interval_ms / 1000 if options.enable_auto_commit else None
         self._next_commit_s = 0.0
-        self._request_timeout_s = request_timeout_ms / 1000
-        self._api_timeout_s = api_timeout_ms / 1000
+        self._request_timeout_s = options.request_timeout_ms / 1000
+        self._api_timeout_s = options.default_api_timeout_ms / 1000
         self._consumed = consumed
         self._on_change = on_change
-        self._link = CoordinatorLink(cluster, settings.group_id)
-        self._offsets = GroupOffsets(cluster, self._link, self._request_timeout_s, isolation_level)
+        self._link = CoordinatorLink(cluster, membership.settings.group_id)
+        self._offsets = GroupOffsets(cluster, self._link, self._request_timeout_s, options.isolation)
         self._offsets.membership = self.membership
         self._listener: Any = None
         self._pattern: re.Pattern[str] | None = None

@@ -7,14 +7,12 @@ and for memory (`buffer_memory`). The rest is the sender's.
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
-from kafkalite.client.cluster.client import ClusterClient, Opener
-from kafkalite.client.cluster.retry import RetryPolicy
+from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.cluster.view import ClusterView, TopicView
 from kafkalite.client.errors import (
     BufferFullError,
@@ -23,40 +21,20 @@ from kafkalite.client.errors import (
     ClientTimeoutError,
     SerializationError,
 )
-from kafkalite.client.options import options_from_config
+from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState, PartitionQueue
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, metadata_of
-from kafkalite.client.producer.partitioner import Partitioner, PartitionFunction
-from kafkalite.client.producer.sender import Sender, SenderSettings
+from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
+from kafkalite.client.producer.partitioner import Partitioner
+from kafkalite.client.producer.sender import Sender
 from kafkalite.client.producer.state import ProducerState
 from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
 from kafkalite.client.records import Header, RecordMetadata
-from kafkalite.client.serializers import Serializer, SerializerChoice, check_choice, serializer_for
-from kafkalite.clock import Clock, SystemClock
+from kafkalite.client.serializers import Serializer, serializer_for
+from kafkalite.clock import SystemClock
 from kafkalite.errors import ErrorCode
-from kafkalite.protocol.compression import CODEC_OF_NAME
 from kafkalite.protocol.records import HEADER_SIZE
 from kafkalite.types import TopicPartition
-
-_IN_FLIGHT_WITH_SEQUENCES = 5
-"""Brokers remember the last five batches of a producer in each partition (KIP-98)."""
-
-_ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
-
-
-def _acks_number(acks: int | str) -> int:
-    number = _ACKS.get(str(acks))
-    if number is None:
-        raise ValueError(f"acks is {acks!r}; it may be 0, 1 or 'all'")
-    return number
-
-
-def _codec(compression_type: str | None) -> int:
-    codec = CODEC_OF_NAME.get(compression_type or "none")
-    if codec is None:
-        raise ValueError(f"compression_type is {compression_type!r}; it may be {', '.join(CODEC_OF_NAME)}")
-    return int(codec)
-
 
 _BYTES_OR_NONE = (bytes, type(None))
 _NO_HEADERS: list[Header] = []
@@ -74,110 +52,45 @@ class _Route:
 class Producer:
     """Publishes records. Use it as `async with Producer(bootstrap_servers=…) as producer`, or `connect` and `close` it.
 
-    Times are in ms, sizes in bytes, names and meanings are Kafka's; what differs or is worth knowing:
+    `options` are the fields of `ProducerOptions`, by keyword.
 
-    - `acks`: 0, 1 or "all". `enable_idempotence`: no duplicates and no reordering by retries; by default on with acks="all", and off
-      otherwise. Asking for it with other acks is a ValueError.
-    - `partitioner`: "murmur2" (keys as Java's default partitioner, null keys round robin), "round_robin" (the same), "sticky" (null
-      keys stay on a partition for a batch), "murmur3" (keys by mmh3), or a callable (key, all partitions, available partitions).
-    - `key_serializer`, `value_serializer`: a name of `serializers.FORMATS`, a callable, or a mapping from topic to either.
-    - `buffer_memory`: what may wait for brokers; `send` waits up to `max_block_ms` for room, then raises BufferFullError.
-    - `batch_size`: records of a partition travel together up to this size (uncompressed).
-    - `request_timeout_ms` bounds one attempt, `delivery_timeout_ms` the whole life of a record, retries included.
-
-    `takes_bytes` says that there are no serializers; `crowded`, that a batch was filled and the sender should run. Without idempotence
-    one batch of a partition is in flight at a time, so that retries keep the order.
+    `takes_bytes` says that there are no serializers; `crowded`, that a batch was filled and the sender should run.
     """
 
-    def __init__(
-        self,
-        *,
-        bootstrap_servers: str | Sequence[str] = "localhost:9092",
-        client_id: str | None = "kafkalite-producer",
-        acks: int | str = "all",
-        enable_idempotence: bool | None = None,
-        compression_type: str | None = None,
-        partitioner: str | PartitionFunction = "murmur2",
-        key_serializer: SerializerChoice = None,
-        value_serializer: SerializerChoice = None,
-        batch_size: int = 128 * 1024,
-        linger_ms: float = 0,
-        buffer_memory: int = 32 * 1024 * 1024,
-        max_block_ms: int = 60_000,
-        max_request_size: int = 1024 * 1024,
-        max_in_flight_requests_per_connection: int = 5,
-        request_timeout_ms: int = 30_000,
-        delivery_timeout_ms: int = 120_000,
-        retries: int = 2**31 - 1,
-        retry_backoff_ms: float = 100,
-        retry_backoff_max_ms: float = 1000,
-        metadata_max_age_ms: int = 300_000,
-        allow_auto_create_topics: bool = True,
-        security_protocol: str = "PLAINTEXT",
-        ssl_context: ssl.SSLContext | None = None,
-        clock: Clock | None = None,
-        opener: Opener | None = None,
-        chance: Callable[[], float] | None = None,
-    ) -> None:
-        acks_number = _acks_number(acks)
-        idempotent = acks_number == -1 if enable_idempotence is None else enable_idempotence
-        if idempotent and acks_number != -1:
-            raise ValueError("enable_idempotence needs acks='all'")
-        if idempotent and not 1 <= max_in_flight_requests_per_connection <= _IN_FLIGHT_WITH_SEQUENCES:
-            raise ValueError("enable_idempotence needs max_in_flight_requests_per_connection between 1 and 5")
-        if delivery_timeout_ms < linger_ms + request_timeout_ms:
-            raise ValueError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
-        check_choice(key_serializer)
-        check_choice(value_serializer)
-        self._clock = clock or SystemClock()
-        self._key_choice, self._value_choice = key_serializer, value_serializer
+    @shows(ProducerOptions)
+    def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
+        self.options = chosen = ProducerOptions(**options)
+        self._clock = chosen.clock or SystemClock()
         self._serializers: dict[str, tuple[Serializer, Serializer]] = {}
-        self.takes_bytes = key_serializer is None and value_serializer is None
+        self.takes_bytes = chosen.key_serializer is None and chosen.value_serializer is None
         self._routes: dict[str, _Route] = {}
         self.crowded = False
-        self._buffer_memory = buffer_memory
-        self._partitioner = Partitioner(partitioner)
-        self._max_block_s = max_block_ms / 1000
-        self._max_request_size = max_request_size
-        self._surely_fitting_bytes = max_request_size - HEADER_SIZE - RECORD_OVERHEAD_BYTES
-        self._auto_create = allow_auto_create_topics
-        self._cluster = ClusterClient(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            retry=RetryPolicy(retry_backoff_ms, retry_backoff_max_ms),
-            security_protocol=security_protocol,
-            ssl_context=ssl_context,
-            opener=opener,
-            chance=chance,
-        )
-        in_flight = max_in_flight_requests_per_connection if idempotent or acks_number == 0 else 1
+        self._buffer_memory = chosen.buffer_memory
+        self._partitioner = Partitioner(chosen.partitioner)
+        self._max_block_s = chosen.max_block_ms / 1000
+        self._max_request_size = chosen.max_request_size
+        self._surely_fitting_bytes = chosen.max_request_size - HEADER_SIZE - RECORD_OVERHEAD_BYTES
+        self._cluster = ClusterClient(chosen)
         self._accumulator = Accumulator(
-            batch_size=min(batch_size, max_request_size),
-            linger_ms=linger_ms,
-            buffer_memory=buffer_memory,
-            max_in_flight_per_partition=in_flight,
+            batch_size=min(chosen.batch_size, chosen.max_request_size),
+            linger_ms=chosen.linger_ms,
+            buffer_memory=chosen.buffer_memory,
+            max_in_flight_per_partition=chosen.max_in_flight_per_partition,
         )
-        settings = SenderSettings(
-            acks=acks_number,
-            codec=_codec(compression_type),
-            request_timeout_ms=request_timeout_ms,
-            delivery_timeout_ms=delivery_timeout_ms,
-            max_request_size=max_request_size,
-            max_in_flight_requests=max_in_flight_requests_per_connection,
-            retries=retries,
-        )
-        state = ProducerState() if idempotent else None
-        self._sender = Sender(self._cluster, self._accumulator, settings, state, self._progress)
+        state = ProducerState() if chosen.idempotent else None
+        self._sender = Sender(self._cluster, self._accumulator, chosen, state, self._progress)
         self._sending: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._closing = False
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], **options: Any) -> Self:
-        """A producer from Java's dotted names, `{"bootstrap.servers": …, "batch.size": …}`; `options` are keyword arguments."""
-        return cls(**{**options_from_config(cls, config), **options})
+    @shows(ProducerOptions)
+    def from_config(cls, config: Mapping[str, Any], **options: Unpack[ProducerKeywords]) -> Self:
+        """A producer from Java's dotted names, `{"bootstrap.servers": …, "batch.size": …}`; `options` are keyword arguments.
+
+        ValueError for a name that is no option, and for text that does not fit.
+        """
+        return cls(**{**options_from_config(ProducerOptions, config), **options})
 
     async def connect(self, timeout: float = 10.0) -> None:
         """Reach the cluster within `timeout` seconds. NoBrokersAvailableError names, per bootstrap server, what went wrong."""
@@ -358,7 +271,10 @@ class Producer:
         """Key and value as bytes, by the topic's serializers; None stays None. SerializationError."""
         found = self._serializers.get(topic)
         if found is None:
-            found = serializer_for(self._key_choice, topic), serializer_for(self._value_choice, topic)
+            found = (
+                serializer_for(self.options.key_serializer, topic),
+                serializer_for(self.options.value_serializer, topic),
+            )
             self._serializers[topic] = found
         part = "key"
         try:
@@ -369,7 +285,7 @@ class Producer:
             raise SerializationError(topic, part, problem) from problem
 
     async def _topic_view(self, topic: str) -> TopicView:
-        await self._cluster.wait_for_topic(topic, self._max_block_s, self._auto_create)
+        await self._cluster.wait_for_topic(topic, self._max_block_s, self.options.allow_auto_create_topics)
         return self._cluster.view.topics[topic]
 
     async def _check_partition(self, topic: str, partition: int) -> None:

@@ -17,7 +17,6 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
@@ -25,6 +24,7 @@ from kafkalite.client.cluster.retry import is_retriable_code, is_stale_metadata
 from kafkalite.client.cluster.view import BrokerNode
 from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of
 from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState
+from kafkalite.client.producer.options import ProducerOptions
 from kafkalite.client.producer.state import ProducerIdentity, ProducerState
 from kafkalite.client.record_codec import with_producer_state
 from kafkalite.errors import ErrorCode
@@ -41,19 +41,6 @@ _OLDEST_PRODUCE_VERSION_WITH_ZSTD = 7
 _ZSTD = 4
 
 
-@dataclass(frozen=True, slots=True)
-class SenderSettings:
-    """The part of the producer's options that rules sending; `codec` is the number of the compression type, 0 for none."""
-
-    acks: int
-    codec: int
-    request_timeout_ms: int
-    delivery_timeout_ms: int
-    max_request_size: int
-    max_in_flight_requests: int
-    retries: int
-
-
 class Sender:
     """See the module. `wake()` after every change; `run()` is the task's body; `on_progress` is called when memory becomes free."""
 
@@ -61,13 +48,14 @@ class Sender:
         self,
         cluster: ClusterClient,
         accumulator: Accumulator,
-        settings: SenderSettings,
+        options: ProducerOptions,
         state: ProducerState | None,
         on_progress: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
-        self._settings = settings
+        self._options = options
+        self._acks, self._codec = options.required_acks, options.codec
         self._state = state
         self._on_progress = on_progress
         self._wake = asyncio.Event()
@@ -94,10 +82,10 @@ class Sender:
         while True:
             self._wake.clear()
             now_ms = self._now_ms()
-            for batch in self._accumulator.expired(now_ms, self._settings.delivery_timeout_ms):
+            for batch in self._accumulator.expired(now_ms, self._options.delivery_timeout_ms):
                 self._give_up(batch, self._too_late(batch))
             self._send_ready(now_ms)
-            next_ms = self._accumulator.next_event_ms(now_ms, self._settings.delivery_timeout_ms)
+            next_ms = self._accumulator.next_event_ms(now_ms, self._options.delivery_timeout_ms)
             try:
                 async with asyncio.timeout(None if next_ms is None else max(next_ms - now_ms, 0.5) / 1000):
                     await self._wake.wait()
@@ -125,7 +113,7 @@ class Sender:
             elif self._may_be_numbered(topic_partition):
                 by_leader.setdefault(leader, []).append(topic_partition)
         for leader, partitions in by_leader.items():
-            while partitions and self._in_flight[leader] < self._settings.max_in_flight_requests:
+            while partitions and self._in_flight[leader] < self._options.max_in_flight_requests_per_connection:
                 connection = self._cluster.open_connection(leader)
                 if connection is None:
                     break
@@ -170,7 +158,7 @@ class Sender:
         size = 0
         while partitions:
             first = self._accumulator.first(partitions[0])
-            if batches and size + first.size_bytes > self._settings.max_request_size:
+            if batches and size + first.size_bytes > self._options.max_request_size:
                 break
             batch = self._accumulator.take(partitions.pop(0))
             batches.append(batch)
@@ -196,16 +184,16 @@ class Sender:
                 )
         if batch.encoded is None:
             batch.encoded = batch.writer.build(
-                self._settings.codec, batch.producer_id, batch.producer_epoch, batch.base_sequence
+                self._codec, batch.producer_id, batch.producer_epoch, batch.base_sequence
             )
 
     def _send(self, leader: int, connection: Connection, batches: list[Batch]) -> None:
         message = self._message(batches)
         version = version_for(connection, message)
-        if self._settings.codec == _ZSTD and version < _OLDEST_PRODUCE_VERSION_WITH_ZSTD:
+        if self._codec == _ZSTD and version < _OLDEST_PRODUCE_VERSION_WITH_ZSTD:
             raise ClientError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"broker {leader} does not know zstd yet")
         self.requests += 1
-        if self._settings.acks == 0:
+        if self._acks == 0:
             connection.send_without_answer(message, version)
             for batch in batches:
                 self._delivered(batch, -1, -1)
@@ -224,8 +212,8 @@ class Sender:
             name, index = batch.topic_partition
             topics.setdefault(name, []).append(m.PartitionProduceData(index=index, records=batch.encoded))
         return m.ProduceRequest(
-            acks=self._settings.acks,
-            timeout_ms=self._settings.request_timeout_ms,
+            acks=self._acks,
+            timeout_ms=self._options.request_timeout_ms,
             topic_data=[m.TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
         )
 
@@ -234,7 +222,7 @@ class Sender:
     async def _answered(
         self, leader: int, connection: Connection, future: asyncio.Future[Any], batches: list[Batch]
     ) -> None:
-        timeout_s = self._settings.request_timeout_ms / 1000
+        timeout_s = self._options.request_timeout_ms / 1000
         try:
             async with asyncio.timeout(timeout_s):
                 response = await future
@@ -317,11 +305,11 @@ class Sender:
     def _again(self, batch: Batch, problem: Exception) -> None:
         """Send the batch once more after a backoff, unless its time or its retries are over."""
         now_ms = self._now_ms()
-        if batch.attempts > self._settings.retries:
+        if batch.attempts > self._options.retries:
             self._give_up(batch, problem)
             return
         delay_ms = self._cluster.retry.delay_ms(batch.attempts, self._cluster.chance())
-        if now_ms + delay_ms >= batch.created_ms + self._settings.delivery_timeout_ms:
+        if now_ms + delay_ms >= batch.created_ms + self._options.delivery_timeout_ms:
             self._give_up(batch, self._too_late(batch, problem))
             return
         batch.error = problem
@@ -334,7 +322,7 @@ class Sender:
         why = str(problem) if problem else self._why_not_sent(batch.topic_partition)
         return ClientTimeoutError(
             f"{batch.topic_partition}: {batch.record_count} records were not delivered within "
-            f"{self._settings.delivery_timeout_ms} ms: {why}"
+            f"{self._options.delivery_timeout_ms} ms: {why}"
         )
 
     def _why_not_sent(self, topic_partition: TopicPartition) -> str:
@@ -370,7 +358,7 @@ class Sender:
             return ProducerIdentity(response.producer_id, response.producer_epoch)
 
         try:
-            timeout_s = self._settings.delivery_timeout_ms / 1000
+            timeout_s = self._options.delivery_timeout_ms / 1000
             identity = await self._cluster.retrying(attempt, "asking for a producer id", timeout_s)
             if self._state is not None:
                 self._state.identity = identity

@@ -10,12 +10,13 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
-from kafkalite.client.blocking.face import SyncFace
+from kafkalite.client.blocking.client import BlockingClient
 from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTimeoutError
-from kafkalite.client.options import options_from_config
+from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery
+from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.producer import Producer
 from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
 from kafkalite.client.records import Header, RecordMetadata
@@ -28,9 +29,9 @@ _QUEUE_BYTES = 8 * 1024 * 1024
 class SyncDelivery(Delivery):
     """The fate of one record: `result(timeout)` waits for it, `done()` asks."""
 
-    __slots__ = ("face", "handed_over", "problem")
+    __slots__ = ("handed_over", "problem", "producer")
 
-    face: SyncProducer
+    producer: SyncProducer
     handed_over: bool
     problem: Exception | None
 
@@ -44,7 +45,7 @@ class SyncDelivery(Delivery):
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """The record's metadata; raises its error, or ClientTimeoutError when it is not known within `timeout` seconds."""
         if not self.done():
-            self.face._wait_for(self, timeout)
+            self.producer._wait_for(self, timeout)
         if self.problem is not None:
             raise self.problem
         if not self.handed_over:
@@ -65,12 +66,14 @@ _Queued = tuple[
 ]
 
 
-class SyncProducer(SyncFace):
-    """`Producer` for programs without asyncio; takes the same options. `on_delivery` is called on the loop's thread."""
+class SyncProducer(BlockingClient[Producer], twin=Producer):
+    """`Producer` for programs without asyncio. `on_delivery` is called on the loop's thread.
 
-    _core: Producer
+    `options` are the fields of `ProducerOptions`, by keyword.
+    """
 
-    def __init__(self, **options: Any) -> None:
+    @shows(ProducerOptions)
+    def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
         core = Producer(**options)
         super().__init__(core)
         self._queue: deque[_Queued] = deque()
@@ -79,12 +82,16 @@ class SyncProducer(SyncFace):
         self._changed = threading.Condition(self._lock)
         self._plain = core.takes_bytes
         self._draining = False
-        self._max_block_s = options.get("max_block_ms", 60_000) / 1000
+        self._max_block_s = core.options.max_block_ms / 1000
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], **options: Any) -> Self:
-        """A producer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments."""
-        return cls(**{**options_from_config(Producer, config), **options})
+    @shows(ProducerOptions)
+    def from_config(cls, config: Mapping[str, Any], **options: Unpack[ProducerKeywords]) -> Self:
+        """A producer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
+
+        ValueError for a name that is no option, and for text that does not fit.
+        """
+        return cls(**{**options_from_config(ProducerOptions, config), **options})
 
     def send(
         self,
@@ -105,7 +112,7 @@ class SyncProducer(SyncFace):
         else:
             size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
         delivery = SyncDelivery()
-        delivery.face, delivery.handed_over, delivery.problem = self, False, None
+        delivery.producer, delivery.handed_over, delivery.problem = self, False, None
         if self._queued_bytes and self._queued_bytes + size > _QUEUE_BYTES:
             self._wait_for_room(size)
         item = (topic, value, key, partition, timestamp_ms, headers, on_delivery, delivery, size)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kafkalite.backoff import Backoff
 from kafkalite.errors import ErrorCode
 from kafkalite.legacy.cluster.servers import check_servers
 from kafkalite.legacy.command_line.failures import BrokerFailure, ToolError
@@ -20,8 +21,7 @@ Result = TypeVar("Result")
 _CLIENT_ID: Final = "kafkalite-admin"
 _DEFAULT_API_TIMEOUT_MS: Final = 60_000
 _REQUEST_TIMEOUT_MS: Final = 30_000
-_FIRST_BACKOFF_S: Final = 0.05
-_LONGEST_BACKOFF_S: Final = 1.0
+_WAIT_FOR_CLUSTER: Final = Backoff(50, 1000)
 
 
 def read_properties_file(path: str) -> dict[str, str]:
@@ -80,15 +80,15 @@ class AdminSession:
         from kafkalite.client.errors import NoBrokersAvailableError
         from kafkalite.legacy.cluster.admin_parts import AdminParts
 
-        backoff_s = _FIRST_BACKOFF_S
+        failures = 0
         while self._cluster is None:
             cluster = self._new_cluster()
             try:
                 await cluster.connect(self._api_timeout_ms / 1000)
                 self._cluster = cluster
             except NoBrokersAvailableError:
-                await asyncio.sleep(backoff_s)
-                backoff_s = min(backoff_s * 2, _LONGEST_BACKOFF_S)
+                failures += 1
+                await asyncio.sleep(_WAIT_FOR_CLUSTER.delay_ms(failures) / 1000)
             finally:
                 if self._cluster is None:
                     await cluster.close()
@@ -96,16 +96,16 @@ class AdminSession:
 
     def _new_cluster(self) -> ClusterClient:
         from kafkalite.client.cluster.client import ClusterClient
-        from kafkalite.client.cluster.retry import RetryPolicy
+        from kafkalite.client.options import ConnectionOptions
 
-        backoff_ms = self._properties.get("retry.backoff.ms")
-        return ClusterClient(
-            self._properties["bootstrap.servers"],
+        options = ConnectionOptions(
+            bootstrap_servers=self._properties["bootstrap.servers"],
             client_id=self._properties.get("client.id", _CLIENT_ID),
             request_timeout_ms=self._request_timeout_ms,
-            retry=RetryPolicy() if backoff_ms is None else RetryPolicy(float(backoff_ms)),
+            retry_backoff_ms=float(self._properties.get("retry.backoff.ms", ConnectionOptions.retry_backoff_ms)),
             security_protocol=self._properties.get("security.protocol", "PLAINTEXT"),
         )
+        return ClusterClient(options)
 
     async def close(self) -> None:
         if self._cluster is not None:

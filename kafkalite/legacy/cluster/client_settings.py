@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.legacy.command_line.failures import ToolError
+
+if TYPE_CHECKING:
+    from kafkalite.client.options import ConnectionOptions
 
 _CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 
@@ -24,12 +27,12 @@ def properties_of(path: str | None) -> dict[str, str]:
     return read_properties_file(path)
 
 
-def options_for(client: Callable[..., Any], properties: Mapping[str, str]) -> dict[str, Any]:
-    """What `client` takes of the settings; those that it has no option for are left out. ToolError for text that does not fit."""
+def options_for(options: type[ConnectionOptions], properties: Mapping[str, str]) -> dict[str, Any]:
+    """What a client with these options takes of the settings; others are left out. ToolError for text that does not fit."""
     from kafkalite.client.options import split_config
 
     try:
-        options, _ = split_config(client, properties)
+        found, _ = split_config(options, properties)
     except ValueError as problem:
         raise ToolError(str(problem), _CONFIG_EXCEPTION) from None
-    return options
+    return found

@@ -119,10 +119,11 @@ def _line_reader(options: Options) -> LineReader:
 async def _produce(options: Options, settings: dict[str, str], reader: LineReader) -> None:
     runs_long()
     from kafkalite.client.errors import ClientError
+    from kafkalite.client.producer.options import ProducerOptions
     from kafkalite.client.producer.producer import Producer
 
     topic, sync = options.value(TOPIC), options.has(SYNC)
-    producer = Producer(**options_for(Producer, settings))
+    producer = Producer(**options_for(ProducerOptions, settings))
 
     def tell(_: Any, problem: Exception | None) -> None:
         if problem is not None:

@@ -39,11 +39,12 @@ class Reading:
     async def run(self, settings: dict[str, str], start: int | str) -> int:
         runs_long()
         from kafkalite.client.consumer.consumer import Consumer
+        from kafkalite.client.consumer.options import ConsumerOptions
 
         stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, _settle, stopped, 128 + number)
-        consumer = Consumer(**options_for(Consumer, settings))
+        consumer = Consumer(**options_for(ConsumerOptions, settings))
         reading = asyncio.ensure_future(self._read_all(consumer, start))
         try:
             await asyncio.wait([reading, stopped], return_when=asyncio.FIRST_COMPLETED)

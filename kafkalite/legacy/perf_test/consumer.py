@@ -112,11 +112,12 @@ async def _measure(options: Options, settings: dict[str, str], limit: int) -> No
     runs_long()
     from kafkalite.cli.perf.measure import JoinTimer, consume_load
     from kafkalite.client.consumer.consumer import Consumer
+    from kafkalite.client.consumer.options import ConsumerOptions
     from kafkalite.client.errors import ClientError
     from kafkalite.clock import SystemClock
 
     clock = SystemClock()
-    consumer = Consumer(**options_for(Consumer, settings))
+    consumer = Consumer(**options_for(ConsumerOptions, settings))
     try:
         await consumer.connect()
         began_s, joined = time.time(), JoinTimer(clock)

@@ -167,11 +167,12 @@ async def _measure(given: dict[str, Any], settings: dict[str, str], value_of: Ca
     runs_long()
     from kafkalite.cli.perf.measure import ProduceLoad, produce_load
     from kafkalite.client.errors import ClientError
+    from kafkalite.client.producer.options import ProducerOptions
     from kafkalite.client.producer.producer import Producer
     from kafkalite.clock import SystemClock
 
     load = ProduceLoad(given["--topic"], given["--num-records"], value_of, given["--throughput"])
-    producer = Producer(**options_for(Producer, settings))
+    producer = Producer(**options_for(ProducerOptions, settings))
     try:
         await producer.connect(float(settings.get("max.block.ms", 60_000)) / 1000)
         outcome = await produce_load(producer, load, SystemClock(), _print_window, _WINDOW_MS)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client import Admin, Consumer, Producer, TopicPartition
+from kafkalite.client import AdminOptions, ConsumerOptions, ProducerOptions, TopicPartition
 from spark_jobs.options import (
     Assign,
     OptionError,
@@ -178,26 +178,26 @@ def test_servers_are_needed() -> None:
 
 def test_settings_reach_the_client_that_knows_them(caplog: pytest.LogCaptureFixture) -> None:
     settings = batch(**{"kafka.isolation.level": "read_committed", "kafka.max.partition.fetch.bytes": "5"}).kafka
-    assert client_options(Consumer, settings) == {
+    assert client_options(ConsumerOptions, settings) == {
         "bootstrap_servers": "b:9092",
         "isolation_level": "read_committed",
         "max_partition_fetch_bytes": 5,
     }
     with caplog.at_level(logging.WARNING):
         given = {"bootstrap.servers": "b:1", "reserved.space": "x", "isolation.level": "read_committed"}
-        assert client_options(Admin, given) == {"bootstrap_servers": "b:1"}
+        assert client_options(AdminOptions, given) == {"bootstrap_servers": "b:1"}
     assert "Kafka option 'reserved.space' is not known to Admin and has no effect" in caplog.text
     assert "isolation.level" not in caplog.text, "the tasks' consumers know it"
 
 
 def test_security_is_never_less_than_asked_for() -> None:
     with pytest.raises(OptionError, match=r"Kafka option 'sasl\.unheard\.of' is not supported by this client"):
-        client_options(Consumer, {"sasl.unheard.of": "x"})
+        client_options(ConsumerOptions, {"sasl.unheard.of": "x"})
 
 
 def test_values_that_the_client_cannot_take() -> None:
     with pytest.raises(OptionError, match=r"Option kafka\.linger\.ms is 'long', not a number"):
-        client_options(Producer, {"linger.ms": "long"})
+        client_options(ProducerOptions, {"linger.ms": "long"})
 
 
 def test_sinks() -> None:

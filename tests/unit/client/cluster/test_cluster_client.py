@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client.cluster.client import ClusterClient, parse_servers
-from kafkalite.client.cluster.retry import RetryPolicy
+from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import ClientClosedError, NoBrokersAvailableError
+from kafkalite.client.options import ConnectionOptions, parse_servers
 from kafkalite.protocol.apis import ApiKey
 from tests.unit.client.fake_broker import HANG, FakeCluster
 
 
 def client(cluster: FakeCluster, servers: str = "fake:9001,fake:9002") -> ClusterClient:
-    return ClusterClient(servers, opener=cluster.open, retry=RetryPolicy(1, 2))
+    return ClusterClient(
+        ConnectionOptions(bootstrap_servers=servers, opener=cluster.open, retry_backoff_ms=1, retry_backoff_max_ms=2)
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,12 @@
-"""Backoff and what is worth another try."""
+"""What is worth another try."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafkalite.client.cluster.retry import RetryPolicy, is_retriable, is_retriable_code, is_stale_metadata
+from kafkalite.client.cluster.retry import is_retriable, is_retriable_code, is_stale_metadata
 from kafkalite.client.errors import ClientError, ClientTimeoutError, NoBrokersAvailableError, error_of
 from kafkalite.errors import ErrorCode
-
-
-def test_the_delay_doubles_up_to_its_greatest() -> None:
-    policy = RetryPolicy(backoff_ms=100, backoff_max_ms=1000, jitter=0)
-    assert [policy.delay_ms(failures, 0.3) for failures in range(6)] == [0, 100, 200, 400, 800, 1000]
-    assert policy.delay_ms(10**6, 0.3) == 1000
-
-
-def test_jitter_spreads_to_both_sides() -> None:
-    policy = RetryPolicy(backoff_ms=100, backoff_max_ms=1000, jitter=0.2)
-    assert policy.delay_ms(1, 0.0) == pytest.approx(80)
-    assert policy.delay_ms(1, 0.5) == pytest.approx(100)
-    assert policy.delay_ms(1, 1.0) == pytest.approx(120)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client.group.assignors import assignors_named
+from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.group.consumer_protocol import (
     Assignment,
     Subscription,
@@ -36,7 +36,8 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 def member(strategy: str = "range", **settings: Any) -> Membership:
-    made = Membership(MembershipSettings("g", assignors_named(strategy), **settings))
+    options = ConsumerOptions(group_id="g", partition_assignment_strategy=strategy, **settings)
+    made = Membership(MembershipSettings.of(options))
     made.subscribe(["t"], 0)
     return made
 

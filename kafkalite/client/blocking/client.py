@@ -1,18 +1,43 @@
-"""The synchronous face of the client: the asyncio core on a loop thread, same options, same results, same errors."""
+"""A blocking client: an asyncio client on a loop thread, with its options, its results and its errors."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Coroutine
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from kafkalite.client.blocking.loop_thread import LoopThread
 from kafkalite.client.errors import ClientClosedError
 
 
-class SyncFace:
-    """What the faces share: a core on the loop thread, connect, close, context manager."""
+class AsyncClient(Protocol):
+    """What the clients that have a blocking twin share."""
 
-    def __init__(self, core: Any) -> None:
+    def connect(self, timeout: float = ...) -> Coroutine[Any, Any, None]:
+        """Reach the cluster."""
+
+    def close(self) -> Coroutine[Any, Any, None]:
+        """Let go of it."""
+
+
+Core = TypeVar("Core", bound=AsyncClient)
+
+
+class BlockingClient(Generic[Core]):
+    """What blocking clients share: the asyncio client `_core` on the loop thread, connect, close, context manager.
+
+    A subclass names its asyncio `twin`; its methods have the twin's signatures (a test compares them), and the twin's docstrings
+    unless they have their own.
+    """
+
+    def __init_subclass__(cls, twin: type[Core], **others: Any) -> None:
+        super().__init_subclass__(**others)
+        for name, method in vars(cls).items():
+            if inspect.isfunction(method) and not name.startswith("_") and method.__doc__ is None:
+                method.__doc__ = getattr(twin, name).__doc__
+
+    def __init__(self, core: Core) -> None:
         self._core = core
         self._thread: LoopThread | None = LoopThread.acquire()
 
@@ -25,7 +50,7 @@ class SyncFace:
         """Reach the cluster within `timeout` seconds. NoBrokersAvailableError names, per bootstrap server, what went wrong."""
         self._running().call(self._core.connect(timeout))
 
-    def _end(self, closing: Any) -> None:
+    def _end(self, closing: Coroutine[Any, Any, None]) -> None:
         thread, self._thread = self._thread, None
         if thread is None:
             closing.close()

@@ -1,0 +1,109 @@
+"""The consumer's options, their defaults and what they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST
+from kafkalite.client.group.assignors import Assignor, assignors_named
+from kafkalite.client.options import ConnectionKeywords, ConnectionOptions
+from kafkalite.client.serializers import DeserializerChoice, check_choice
+
+_RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+_ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
+
+
+class ConsumerKeywords(ConnectionKeywords, total=False):
+    """The fields of `ConsumerOptions` as keyword arguments."""
+
+    group_id: str | None
+    group_instance_id: str | None
+    partition_assignment_strategy: str | Assignor | Sequence[str | Assignor]
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    auto_offset_reset: str
+    isolation_level: str
+    key_deserializer: DeserializerChoice
+    value_deserializer: DeserializerChoice
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    prefetch_max_bytes: int
+    max_poll_records: int
+    check_crcs: bool
+    default_api_timeout_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerOptions(ConnectionOptions):
+    """Options of `Consumer` and `SyncConsumer`: those of `ConnectionOptions`, and these. Times are in ms, sizes in bytes; names and
+    meanings are Kafka's. What is worth knowing:
+
+    - `auto_offset_reset`: "earliest", "latest" or "none", for partitions without a position or with one out of range.
+    - `isolation_level`: "read_uncommitted" or "read_committed".
+    - `key_deserializer`, `value_deserializer`: a name of `serializers.FORMATS`, a callable, or a mapping from topic to either.
+    - `prefetch_max_bytes` bounds what is fetched ahead of the reader, over all partitions; `max_partition_fetch_bytes` for each.
+    - `max_poll_records` is the default limit of `getmany`.
+    - `default_api_timeout_ms` bounds calls that have no `timeout` of their own.
+
+    With a `group_id`:
+
+    - `partition_assignment_strategy`: names of `assignors.ASSIGNORS`, or assignors; rebalances are cooperative when all of them are.
+    - `enable_auto_commit`: positions are committed every `auto_commit_interval_ms` when records are asked for, before partitions are
+      given up, and by `close`. Records that were handed out count as read when the program asks for more.
+    - `group_instance_id`: the member's place is kept for `session_timeout_ms` while it is away (static membership, KIP-345).
+    - `max_poll_interval_ms`: a program that does not ask for records for so long loses its place in the group. It is also how long
+      the others wait for this member when the group rebalances.
+    """
+
+    client_id: str | None = "kafkalite-consumer"
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    partition_assignment_strategy: str | Assignor | Sequence[str | Assignor] = ("range", "cooperative-sticky")
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    auto_offset_reset: str = "latest"
+    isolation_level: str = "read_uncommitted"
+    key_deserializer: DeserializerChoice = None
+    value_deserializer: DeserializerChoice = None
+    fetch_min_bytes: int = 1
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 50 * 1024 * 1024
+    max_partition_fetch_bytes: int = 1024 * 1024
+    prefetch_max_bytes: int = 64 * 1024 * 1024
+    max_poll_records: int = 500
+    check_crcs: bool = True
+    default_api_timeout_ms: int = 60_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.auto_offset_reset not in _RESETS:
+            raise ValueError(f"auto_offset_reset is {self.auto_offset_reset!r}; it may be {', '.join(_RESETS)}")
+        if self.isolation_level not in _ISOLATION_LEVELS:
+            raise ValueError(f"isolation_level is {self.isolation_level!r}; it may be {', '.join(_ISOLATION_LEVELS)}")
+        check_choice(self.key_deserializer)
+        check_choice(self.value_deserializer)
+        if self.group_id is not None:
+            self.assignors()
+
+    @property
+    def reset_timestamp(self) -> int | None:
+        """`auto_offset_reset` as ListOffsets has it: a timestamp, None for no reset."""
+        return _RESETS[self.auto_offset_reset]
+
+    @property
+    def isolation(self) -> int:
+        """`isolation_level` as requests have it: 0 for uncommitted, 1 for committed."""
+        return _ISOLATION_LEVELS[self.isolation_level]
+
+    def assignors(self) -> list[Assignor]:
+        """The assignors of `partition_assignment_strategy`."""
+        return assignors_named(self.partition_assignment_strategy)
