@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import spark_jobs
+from tests.spark.sessions import SESSION
 
 FORMATS = ("kafka", "kafkalite")
 AT_ONCE = 4
@@ -23,14 +24,8 @@ SPLITTING = {"minPartitions", "maxRecordsPerPartition"}
 
 
 def session(jars: str, scratch: Path) -> SparkSession:
-    settings = {
+    settings = SESSION | {
         "spark.jars": jars,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.task.maxFailures": "1",

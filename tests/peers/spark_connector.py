@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tests.conftest import foreign_program
 from tests.peers.apache_kafka import cache_folder
+from tests.spark.sessions import driver_environment
 
 SPARK: Final = "4.0.0"
 PACKAGES: Final = (f"pyspark=={SPARK}", "py4j==0.10.9.9")
@@ -74,12 +75,7 @@ def run_program(module: str, argument: Any, scratch: Path, timeout_s: float) -> 
     """
     question, answer, log = scratch / "question.json", scratch / "answer.json", scratch / "spark.log"
     question.write_text(json.dumps(argument))
-    environment = {name: text for name, text in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    environment |= {
-        "PYTHONPATH": os.pathsep.join([str(fetch() / "python"), str(_ROOT)]),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+    environment = driver_environment() | {"PYTHONPATH": os.pathsep.join([str(fetch() / "python"), str(_ROOT)])}
     with log.open("wb") as output:
         done = subprocess.run(
             [sys.executable, "-m", module, str(question), str(answer)],

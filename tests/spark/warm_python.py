@@ -3,15 +3,14 @@
 `pyspark.daemon` forks a process for every worker, and each of them would import pandas, pyarrow, pyspark.sql and the data source again,
 which takes two seconds where the query itself takes a tenth. Here the daemon imports them once, before it forks. Everything else is
 run as any Python runs it.
-
-Run as a program this module imports nothing of the project but what the workers import anyway; `sessions.warm_python` makes the
-executable that Spark is given.
+`sessions.warm_python_program` makes the executable that Spark is given.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
+import os
 import runpy
 import sys
 
@@ -46,13 +45,12 @@ def main() -> None:
     flag, module, *arguments = sys.argv[1:]
     if flag != "-m":
         raise SystemExit(f"Spark calls a Python with -m, not {flag}")
+    sys.path[0] = os.getcwd()  # as with -m; until here it is the folder of this file
     if module == "pyspark.daemon":
         preload()
         if arguments:
             importlib.import_module(arguments[0])
     sys.argv = [module, *arguments]
-    # The folder of this file is no place to import from.
-    sys.path.pop(0)
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

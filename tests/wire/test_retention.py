@@ -37,10 +37,16 @@ PROPERTIES = {
 }
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    """One broker with two log directories."""
-    directories = f"{tmp_path}/disk-1,{tmp_path}/disk-2"
+@pytest.fixture(scope="module")
+def disks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that `disk-1` and `disk-2` are in."""
+    return tmp_path_factory.mktemp("disks")
+
+
+@pytest.fixture(scope="module")
+def cluster(disks: Path) -> Iterator[LocalCluster]:
+    """One broker with two log directories; each test has topics of its own."""
+    directories = f"{disks}/disk-1,{disks}/disk-2"
     with LocalCluster(brokers=1, properties={**PROPERTIES, "log.dirs": directories}) as running:
         yield running
 
@@ -95,22 +101,22 @@ class Topic:
             consumer.close()
 
 
-def segments(tmp_path: Path, topic: str) -> dict[str, list[int]]:
+def segments(disks: Path, topic: str) -> dict[str, list[int]]:
     """Base offsets of the segments of each partition's folder, deleted ones that wait for their end included."""
-    folders = tmp_path.glob(f"disk-*/{topic}-*")
+    folders = disks.glob(f"disk-*/{topic}-*")
     return {
         f"{folder.parent.name}/{folder.name}": sorted(int(file.name[:20]) for file in folder.glob("*.log*"))
         for folder in folders
     }
 
 
-def test_a_shorter_time_counts_at_once_and_in_every_directory(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_shorter_time_counts_at_once_and_in_every_directory(cluster: LocalCluster, disks: Path) -> None:
     topic = Topic(cluster, "by-time")
     now_ms = int(time.time() * 1000)
     topic.write(60, now_ms - 10 * HOUR_MS)
     topic.write(5, now_ms)
     assert topic.spans() == [(0, 65)] * PARTITIONS, "a week is the default"
-    found = segments(tmp_path, "by-time")
+    found = segments(disks, "by-time")
     assert {name.split("/")[0] for name in found} == {"disk-1", "disk-2"}
     assert all(len(bases) >= 3 for bases in found.values())
 
@@ -120,7 +126,7 @@ def test_a_shorter_time_counts_at_once_and_in_every_directory(cluster: LocalClus
     # The segment that holds a young record stays, with the old ones in it.
     assert all(40 <= first <= 60 and end == 65 for first, end in spans), spans
     wait_until(
-        lambda: sorted(min(bases) for bases in segments(tmp_path, "by-time").values()) == sorted(f for f, _ in spans),
+        lambda: sorted(min(bases) for bases in segments(disks, "by-time").values()) == sorted(f for f, _ in spans),
         "the files of the old segments to be removed",
         20,
     )
