@@ -3,7 +3,7 @@
 Rules, each for every partition:
 
     G1  OffsetFetch is never behind a commit that was acknowledged before it was asked
-    G2  OffsetFetch is never behind what it said before
+    G2  OffsetFetch is never behind what it had said before it was asked
     G3  every record below an acknowledged commit was given to a member
     G4  in the end the members have read and committed everything
 
@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import confluent_kafka
@@ -44,11 +46,12 @@ class Acknowledged(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What OffsetFetch said; `asked_s` is the moment before it was asked."""
+    """What OffsetFetch said; it was asked after `asked_s` and had answered before `answered_s`. Several may ask at the same time."""
 
     asked_s: float
     partition: int
     offset: int
+    answered_s: float
 
 
 @dataclass
@@ -69,17 +72,19 @@ def judge(history: GroupHistory, ends: Mapping[int, int] | None = None) -> list[
         known = floors[commit.partition]
         highest = max(commit.offset, known[-1][1]) if known else commit.offset
         known.append((commit.at_s, highest))
-    said: dict[int, int] = {}
-    for answer in history.fetched:
+    said: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for answer in sorted(history.fetched, key=lambda each: each.answered_s):
         least = max(
             (offset for at_s, offset in floors.get(answer.partition, ()) if at_s <= answer.asked_s), default=_NOTHING
         )
         if answer.offset < least:
             violations.append(f"G1 partition {answer.partition}: {answer.offset} though {least} was acknowledged")
-        before = said.get(answer.partition, _NOTHING)
+        told = said[answer.partition]
+        earlier = bisect_right(told, answer.asked_s, key=itemgetter(0))
+        before = told[earlier - 1][1] if earlier else _NOTHING
         if answer.offset < before:
             violations.append(f"G2 partition {answer.partition}: {answer.offset} after {before}")
-        said[answer.partition] = max(before, answer.offset)
+        told.append((answer.answered_s, max(answer.offset, told[-1][1] if told else _NOTHING)))
     for partition, known in floors.items():
         skipped = set(range(known[-1][1])) - history.read[partition]
         if skipped:
@@ -226,9 +231,12 @@ class GroupWorkload:
                 answer = client.committed(places, timeout=_ANSWER_S)
             except confluent_kafka.KafkaException:
                 continue
+            answered_s = time.monotonic()
             with self._lock:
-                for place in answer:
-                    if place.error is None:
-                        self.history.fetched.append(Fetched(asked_s, place.partition, max(place.offset, _NOTHING)))
+                self.history.fetched += [
+                    Fetched(asked_s, place.partition, max(place.offset, _NOTHING), answered_s)
+                    for place in answer
+                    if place.error is None
+                ]
             time.sleep(0.05)
         client.close()
