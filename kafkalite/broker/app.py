@@ -27,11 +27,13 @@ from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.producer_ids import ProducerIds
 from kafkalite.broker.quota_znodes import all_quotas, entity_of, quotas_of
 from kafkalite.broker.quotas import ClientQuotas
-from kafkalite.broker.rates import ReplicationRate
+from kafkalite.broker.rates import replication_rates
+from kafkalite.broker.registration import registration_of
 from kafkalite.broker.replica_fetchers import ReplicaFetchers
 from kafkalite.broker.replica_selection import selector
 from kafkalite.broker.replicas import Replicas
 from kafkalite.broker.server import Server
+from kafkalite.broker.setting_changes import act_on_changes
 from kafkalite.broker.shutdown import controlled_shutdown
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
@@ -54,7 +56,7 @@ from zk.session import Session
 from zk.store import NoNodeError, SessionExpiredError, Store
 from zk.top_level import create_top_level, generate_broker_id, read_or_create_cluster_id
 from zk.watches import ChildrenChanged, ChildWatch
-from zk.znodes import BrokerRegistration, LogDirEvent, RegisteredEndpoint
+from zk.znodes import BrokerRegistration, LogDirEvent
 
 if TYPE_CHECKING:
     from kafkalite.broker.observation.pages import Observation
@@ -109,7 +111,7 @@ class Broker:
         self.metadata = MetadataCache()
         self.traffic = Traffic()
         self.quotas = ClientQuotas(config.quota_window_num, config.quota_window_size_seconds)
-        self.leader_rate, self.follower_rate = _replication_rates(live)
+        self.leader_rate, self.follower_rate = replication_rates(live)
         self.logs = LogStore(live, disk, clock, rng)
         self.cleaner = LogCleaner(self.logs, live, clock, run_pass or in_executor(disk))
         self.dynamic_configs = DynamicConfigs(self.store, live)
@@ -150,7 +152,7 @@ class Broker:
             self._register
         )  # before the controller's hook: it stands for election as a registered broker
         await self._register()
-        self.live_config.subscribe(self._config_replaced)
+        act_on_changes(self.live_config, self.jobs, self.server, self.cleaner, self._announce_listeners)
         await ChildWatch(self.session, paths.CONFIG_CHANGES, self._config_changes_seen).start()
         self.controller.start()
         self._start_jobs()
@@ -212,7 +214,7 @@ class Broker:
             self.replicas,
             self.logs,
             self.jobs,
-            lambda: self.config.replica_alter_log_dirs_io_max_bytes_per_second,
+            live,
         )
         self.coordinators = Coordinators(live, self.metadata, clock, self.jobs.spawn, self._fatal)
         self.replicas.on_roles = self.coordinators.take_roles
@@ -244,13 +246,7 @@ class Broker:
         self.config_changes = ConfigChanges(self.store, clock, self._config_changed)
 
     def _registration(self) -> BrokerRegistration:
-        bound = self.server.bound_ports
-        endpoints = tuple(
-            RegisteredEndpoint(each.listener, each.host, each.port or bound[each.listener], each.security_protocol)
-            for each in self.config.advertised_listeners
-            if each.listener in bound
-        )
-        return BrokerRegistration(endpoints=endpoints, timestamp_ms=self.clock.now_ms(), rack=self.config.broker_rack)
+        return registration_of(self.config, self.server.bound_ports, self.clock.now_ms())
 
     async def _register(self) -> None:
         """At start, and again under each new session, which makes a new broker epoch."""
@@ -261,17 +257,8 @@ class Broker:
             raise
         logger.info("registered as broker %d, broker epoch %d", self.broker_id, self.replicas.broker_epoch)
 
-    def _config_replaced(self, before: BrokerConfig, after: BrokerConfig) -> None:
-        if (before.listeners, before.advertised_listeners) != (after.listeners, after.advertised_listeners):
-            self.jobs.retry(self._take_listeners, "listeners")
-        if before.max_connections_per_ip_overrides != after.max_connections_per_ip_overrides:
-            self.jobs.spawn(self.server.resolve_names(), "names of max.connections.per.ip.overrides")
-        if after.log_cleaner_enable:
-            self.cleaner.start_workers(self.jobs.retry)
-
-    async def _take_listeners(self) -> None:
-        """Listen where the settings say now, and have the controller tell everybody (KIP-226)."""
-        await self.server.rebind()
+    async def _announce_listeners(self) -> None:
+        """Have the controller tell everybody where this broker listens now."""
         try:
             await self.registrar.update(self._registration())
         except (NoNodeError, SessionExpiredError):
@@ -407,13 +394,3 @@ class Broker:
         if self.replicas.directory_failed():
             event = LogDirEvent(broker_id=self.broker_id).encode()
             await self.store.create(paths.LOG_DIR_EVENT_PREFIX, event, sequence=True)
-
-
-def _replication_rates(live: LiveConfig) -> tuple[ReplicationRate, ReplicationRate]:
-    """(of what is sent to throttled followers, of what throttled replicas fetch), with their bounds (KIP-73)."""
-    config = live.current
-    count, length_ms = config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
-    return (
-        ReplicationRate(count, length_ms, lambda: live.current.leader_replication_throttled_rate),
-        ReplicationRate(count, length_ms, lambda: live.current.follower_replication_throttled_rate),
-    )

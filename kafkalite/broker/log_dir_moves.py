@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.broker.cold_reads import in_memory
@@ -20,6 +19,7 @@ from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.replicas import Replicas
+    from kafkalite.config.broker import LiveConfig
     from kafkalite.lifecycle import Jobs
     from kafkalite.storage.log_store import LogStore
     from kafkalite.storage.partition_log import PartitionLog
@@ -31,12 +31,11 @@ _RETRY_S: Final = 0.5
 
 
 class LogDirMoves:
-    """The moves under way. `bytes_per_second()` is what bounds all of them together now."""
+    """The moves under way."""
 
-    def __init__(self, replicas: Replicas, logs: LogStore, jobs: Jobs, bytes_per_second: Callable[[], float]) -> None:
-        self._replicas, self._logs, self._jobs = replicas, logs, jobs
-        self._bytes_per_second = bytes_per_second
-        self._throttle = Throttle(bytes_per_second(), 0.0)
+    def __init__(self, replicas: Replicas, logs: LogStore, jobs: Jobs, config: LiveConfig) -> None:
+        self._replicas, self._logs, self._jobs, self._config = replicas, logs, jobs, config
+        self._throttle = Throttle(self._bytes_per_second(), 0.0)
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
 
     def resume(self) -> None:
@@ -104,10 +103,16 @@ class LogDirMoves:
         if self._logs.future.logs.get(log.topic_partition) is not future or not records:
             return 0
         future.append_as_follower(records, now_ms=self._logs.clock.now_ms())
-        loop = asyncio.get_running_loop()
-        self._throttle.bytes_per_second = max(1.0, self._bytes_per_second())
-        await asyncio.sleep(self._throttle.pause_s(len(records), loop.time()))
+        await asyncio.sleep(self.pause_s(len(records)))
         return len(records)
+
+    def pause_s(self, size: int) -> float:
+        """How long to pause after `size` bytes more, which all moves together may copy."""
+        self._throttle.bytes_per_second = self._bytes_per_second()
+        return self._throttle.pause_s(size, asyncio.get_running_loop().time())
+
+    def _bytes_per_second(self) -> float:
+        return max(1.0, self._config.current.replica_alter_log_dirs_io_max_bytes_per_second)
 
     async def _is_complete(self, log: PartitionLog, future: PartitionLog) -> bool:
         """Bring the copy to the medium; has it everything then?"""

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkalite.config.broker import LiveConfig
 
 
 class _Samples:
@@ -92,6 +96,16 @@ class ReplicationRate:
 
     def is_exceeded(self, now_ms: float) -> bool:
         return self.exceeded_ms(now_ms) > 0
+
+
+def replication_rates(live: LiveConfig) -> tuple[ReplicationRate, ReplicationRate]:
+    """(of what is sent to throttled followers, of what throttled replicas fetch), with their bounds (KIP-73)."""
+    config = live.current
+    count, length_ms = config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
+    return (
+        ReplicationRate(count, length_ms, lambda: live.current.leader_replication_throttled_rate),
+        ReplicationRate(count, length_ms, lambda: live.current.follower_replication_throttled_rate),
+    )
 
 
 def is_throttled(throttled_replicas: tuple[str, ...], partition: int, broker_id: int) -> bool:
