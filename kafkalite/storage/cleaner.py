@@ -5,26 +5,31 @@ Decisions are `compaction`'s and the reading and writing is `cleaning`'s, done e
 swap of each finished segment: a handful of renames. A log that was deleted, truncated or moved meanwhile is noticed then,
 because its segments are not those that were read; the finished files are removed and nothing else happened.
 
-A log whose pass failed for a reason of its own (a wrong CRC, records that cannot be read) is left alone until the next start.
+A pass that was interrupted (its process was killed, there was no memory) says nothing about the log: it is made again, after
+log.cleaner.backoff.ms, and after twice as long each time it is interrupted in a row. A log whose pass failed for a reason of its own (a
+wrong CRC, records that cannot be read) is set aside until the next start (Kafka's uncleanable partitions). The others go on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.clock import Clock
 from kafkalite.config.live import Current
-from kafkalite.errors import InvariantBroken
+from kafkalite.errors import InvariantBroken, KafkaError
+from kafkalite.lifecycle import report
 from kafkalite.storage.cleaning import (
     CleanedSegment,
     CleanedUpTo,
     CleaningTask,
     CorruptSegment,
+    PassInterrupted,
     Progress,
     Step,
     clean,
@@ -41,6 +46,17 @@ logger = logging.getLogger(__name__)
 
 _BUFFER_SHARE_OF_READS = 2
 """Half of log.cleaner.io.buffer.size is for what is read, half for what is written."""
+
+
+_LAST_PAUSE_MS: Final = 600_000
+_SHORT_OF_RESOURCES: Final = frozenset({errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE})
+
+
+class _Interruptions(NamedTuple):
+    """How often in a row the passes over a log were interrupted, and until when it is left out."""
+
+    times: int
+    until_ms: float
 
 
 class CleanerConfig(Protocol):
@@ -99,10 +115,16 @@ class LogCleaner:
         self.config = config
         self.clock = clock
         self.run_pass = run_pass
-        self.uncleanable: dict[TopicPartition, str] = {}
-        """Why logs are left alone, by partition."""
+        self._set_aside: dict[TopicPartition, tuple[PartitionLog, str]] = {}
+        self._interrupted: dict[TopicPartition, _Interruptions] = {}
         self._in_progress: set[TopicPartition] = set()
         self._workers: set[int] = set()
+
+    @property
+    def uncleanable(self) -> dict[TopicPartition, str]:
+        """Why logs are set aside, by partition; one that was deleted meanwhile, and maybe made anew, is no longer among them."""
+        self._set_aside = {tp: aside for tp, aside in self._set_aside.items() if self.logs.get(tp) is aside[0]}
+        return {topic_partition: reason for topic_partition, (_, reason) in self._set_aside.items()}
 
     def start_workers(self, start: Callable[[Callable[[], Coroutine[Any, Any, None]], str], object]) -> None:
         """Start those that are missing, again when log.cleaner.threads changed. One too many ends after its pass.
@@ -129,32 +151,56 @@ class LogCleaner:
         topic_partition = log.topic_partition
         self._in_progress.add(topic_partition)
         try:
-            return await self._clean(log, part)
+            is_clean = await self._clean(log, part)
+            self._interrupted.pop(topic_partition, None)
+            return is_clean
         except (InvariantBroken, asyncio.CancelledError):
             raise
         except FileNotFoundError as problem:
             if self.logs.get(topic_partition) is log:
                 logger.info("%s changed while it was compacted: %s", topic_partition, problem)
-        except CorruptSegment as problem:
+        except (PassInterrupted, MemoryError) as problem:
+            self._try_again_later(topic_partition, problem)
+        except (CorruptSegment, KafkaError) as problem:
             self._give_up(log, problem)
         except OSError as problem:
-            log.log_directory.failure(problem)
+            if problem.errno in _SHORT_OF_RESOURCES:  # before the log was touched: no process could be made
+                self._try_again_later(topic_partition, problem)
+            else:
+                log.log_directory.failure(problem)
         except Exception as problem:
+            report(f"compacting {topic_partition} failed", problem)
             self._give_up(log, problem)
         finally:
             self._in_progress.discard(topic_partition)
         return False
 
+    def _try_again_later(self, topic_partition: TopicPartition, problem: Exception) -> None:
+        """The pass was interrupted: the log is as good as before."""
+        times = self._interrupted[topic_partition].times + 1 if topic_partition in self._interrupted else 1
+        pause_ms = min(_LAST_PAUSE_MS, self.config.current.log_cleaner_backoff_ms << min(times - 1, 16))
+        self._interrupted[topic_partition] = _Interruptions(times, self.clock.monotonic_ms() + pause_ms)
+        logger.warning("compacting %s was interrupted: %r; again in %d s", topic_partition, problem, pause_ms // 1000)
+
+    def _is_left_out(self, topic_partition: TopicPartition, now_ms: float) -> bool:
+        interrupted = self._interrupted.get(topic_partition)
+        return topic_partition in self._in_progress or (interrupted is not None and interrupted.until_ms > now_ms)
+
     def _give_up(self, log: PartitionLog, problem: Exception) -> None:
         if log.log_directory.offline_reason is None:
-            self.uncleanable[log.topic_partition] = str(problem)
+            self._set_aside[log.topic_partition] = log, str(problem) or repr(problem)
             logger.error("%s is not compacted until the next start: %r", log.topic_partition, problem)
 
     def _dirtiest(self) -> tuple[PartitionLog, DirtyPart] | None:
         dirtiest: tuple[PartitionLog, DirtyPart] | None = None
+        uncleanable, now_ms = self.uncleanable, self.clock.monotonic_ms()
         for log in self.logs.all_logs():
             topic_partition = log.topic_partition
-            if log.config.compacts and topic_partition not in self._in_progress | self.uncleanable.keys():
+            if (
+                log.config.compacts
+                and topic_partition not in uncleanable
+                and not self._is_left_out(topic_partition, now_ms)
+            ):
                 try:
                     part = self._dirty_part(log)
                 except OSError as problem:

@@ -46,6 +46,10 @@ from kafkalite.types import Buffer
 _OPEN_FILES: Final = 8
 
 
+class PassInterrupted(Exception):
+    """A pass did not come to its end for no fault of the log: its process was killed, or there was no memory."""
+
+
 class CorruptSegment(OSError):
     """A segment to be compacted holds what is no valid batch."""
 

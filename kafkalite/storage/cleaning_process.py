@@ -20,11 +20,12 @@ import struct
 import sys
 import threading
 import time
+import traceback
 from collections.abc import AsyncGenerator, Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
-from kafkalite.storage.cleaning import CleaningTask, CorruptSegment, Progress, Step, clean
+from kafkalite.storage.cleaning import CleaningTask, CorruptSegment, PassInterrupted, Progress, Step, clean
 from kafkalite.storage.disk import OsDisk
 from kafkalite.storage.throttle import Throttle
 
@@ -33,26 +34,31 @@ _NICENESS: Final = 10
 _END_S: Final = 10.0
 
 
+class PassFailed(Exception):
+    """A pass met an error that nobody expected, which its process has written to the broker's log."""
+
+
 class Failure(NamedTuple):
-    """A pass that raised: an error number of the system for OSError, an error code for KafkaError, else neither."""
+    """A pass that raised: an error number of the system for OSError, an error code for KafkaError."""
 
     message: str
     errno: int | None = None
     code: int | None = None
+    is_corrupt: bool = False
 
     def error(self) -> Exception:
         if self.errno is not None:
             return OSError(self.errno, self.message)
         if self.code is not None:
             return KafkaError(ErrorCode(self.code), self.message)
-        return CorruptSegment(self.message)
+        return CorruptSegment(self.message) if self.is_corrupt else PassFailed(self.message)
 
 
 # The broker's side
 
 
 async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenerator[Step, None]:
-    """The steps of a pass but its progress. Raises as `clean` does; CorruptSegment also when the process died."""
+    """The steps of a pass but its progress. Raises as `clean` does; PassInterrupted when the process died, PassFailed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -71,7 +77,7 @@ async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenera
                 (length,) = _LENGTH.unpack(await source.readexactly(_LENGTH.size))
                 step = pickle.loads(await source.readexactly(length))
             except (asyncio.IncompleteReadError, ConnectionError) as problem:
-                raise CorruptSegment(f"the process that made the pass ended: {await process.wait()}") from problem
+                raise PassInterrupted(f"the process that made it ended with status {await process.wait()}") from problem
             if step is None:
                 return
             if isinstance(step, Failure):
@@ -116,11 +122,16 @@ def _results(task: CleaningTask, bytes_per_second: float) -> Iterator[Step | Fai
                 yield step
         yield None
     except CorruptSegment as problem:
-        yield Failure(str(problem))
+        yield Failure(str(problem), is_corrupt=True)
+    except MemoryError:
+        raise  # the process ends: an interrupted pass
     except OSError as problem:
         yield Failure(str(problem), errno=problem.errno)
     except KafkaError as problem:
         yield Failure(str(problem), code=int(problem.code))
+    except Exception as problem:
+        traceback.print_exc()
+        yield Failure(repr(problem))
 
 
 def _end_with(source: BinaryIO) -> None:

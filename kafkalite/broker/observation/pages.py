@@ -2,7 +2,7 @@
 
 /             a page that shows the cluster live; its parts are the files in `page/`
 /metrics      for Prometheus
-/health       200 as long as the event loop turns: the broker is alive
+/health       200 as long as the event loop turns: the broker is alive; the body also names logs that cannot be compacted
 /ready        200 when the broker serves clients, else 503; the body says which condition does not hold
 /status.json  see `status`
 /events       see `live`
@@ -79,7 +79,8 @@ class Observation:
         return Response(await exposition.page(families), exposition.CONTENT_TYPE)
 
     async def _health(self) -> Answer:
-        return _json({"alive": True, "state": self._broker.state.name.lower()})
+        uncleanable = {str(each): reason for each, reason in sorted(self._broker.cleaner.uncleanable.items())}
+        return _json({"alive": True, "state": self._broker.state.name.lower(), "uncleanable_partitions": uncleanable})
 
     async def _ready(self) -> Answer:
         found = conditions(self._broker)

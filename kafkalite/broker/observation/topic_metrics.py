@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -118,6 +119,15 @@ def _logs(broker: Broker) -> Iterator[Family]:
         "gauge",
         "Size of all logs in a directory.",
         [Sample(label_text(directory=path), size) for path, size in sorted(sizes.items())],
+    )
+    uncleanable = broker.cleaner.uncleanable
+    left_out = Counter(log.log_directory.path for log in logs if log.topic_partition in uncleanable)
+    yield Family(
+        "kafkalite_uncleanable_partitions",
+        "gauge",
+        "Logs that the cleaner cannot compact; /health says why.",
+        [Sample(label_text(directory=path), left_out[path]) for path in sorted(sizes)],
+        "kafka_log_logcleanermanager_uncleanable_partitions_count",
     )
     yield gauge(
         "kafkalite_offline_log_directories",

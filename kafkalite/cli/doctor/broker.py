@@ -6,11 +6,11 @@ import ipaddress
 import resource
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, warning
+from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, skipped, warning
 from kafkalite.cli.doctor.host import is_writable, judge_open_files, nearest_existing
 
 if TYPE_CHECKING:
@@ -32,9 +32,42 @@ def look(config: BrokerConfig, timeout_s: float) -> Iterator[Finding]:
         yield from judge_advertised(endpoint, addresses_of(endpoint.host))
     for directory in map(Path, config.log_dirs):
         yield from look_at_log_dir(directory, config.broker_id)
+    if config.kafkalite_http_listener is not None:
+        yield from judge_health(ask_health(config.kafkalite_http_listener, timeout_s))
     segments = sum(len(list(Path(each).glob("*/*.log"))) for each in config.log_dirs)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield judge_open_files(limits, segments * _FILES_OF_A_SEGMENT + _FILES_OF_A_BROKER)
+
+
+def ask_health(listener: str, timeout_s: float) -> dict[str, Any] | None:
+    """What the broker's `/health` says; None when it does not run, or somebody else answers."""
+    import json
+    from urllib.request import urlopen
+
+    from kafkalite.config.listeners import split_host_port
+
+    host, port = split_host_port(listener)
+    named = f"[{host}]" if ":" in host else host or "localhost"
+    try:
+        with urlopen(f"http://{named}:{port}/health", timeout=timeout_s) as answer:
+            found = json.load(answer)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def judge_health(health: Mapping[str, Any] | None) -> Iterator[Finding]:
+    """Can the running broker compact all its logs?"""
+    check = "compaction"
+    if health is None:
+        yield skipped(check, "the broker does not run")
+        return
+    uncleanable = health.get("uncleanable_partitions", {})
+    for partition, reason in uncleanable.items():
+        remedy = "see what is wrong with the log: kafkalite log verify; the broker tries it again when it starts"
+        yield problem(check, f"{partition} cannot be compacted and grows: {reason}", remedy)
+    if not uncleanable:
+        yield ok(check, "the log cleaner has set no log aside")
 
 
 def look_at_port(endpoint: Endpoint, timeout_s: float) -> Finding:

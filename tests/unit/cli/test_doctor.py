@@ -10,6 +10,7 @@ import socketserver
 import subprocess
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -279,6 +280,31 @@ def call(*arguments: str) -> Result:
 
 def rows_of(result: Result) -> dict[str, Any]:
     return {row["check"]: row for row in json.loads(result.stdout)}
+
+
+class _Health(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert self.path == "/health"
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"alive":true,"state":"running","uncleanable_partitions":{"t-0":"a wrong CRC"}}')
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+def test_a_log_that_is_compacted_no_more_is_told() -> None:
+    with HTTPServer(("127.0.0.1", 0), _Health) as server:
+        answering = threading.Thread(target=server.handle_request, daemon=True)
+        answering.start()
+        found = doctor_broker.ask_health(f"127.0.0.1:{server.server_port}", 5)
+        answering.join()
+    (finding,) = doctor_broker.judge_health(found)
+    assert (finding.status, finding.found) == (Status.PROBLEM, "t-0 cannot be compacted and grows: a wrong CRC")
+    assert "kafkalite log verify" in str(finding.remedy)
+    (finding,) = doctor_broker.judge_health({"alive": True, "uncleanable_partitions": {}})
+    assert finding.status is Status.OK
+    (finding,) = doctor_broker.judge_health(doctor_broker.ask_health(f"127.0.0.1:{server.server_port}", 5))
+    assert finding.status is Status.SKIPPED
 
 
 def test_nobody_there_is_told_with_what_to_do(cluster: FakeCluster) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import signal
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -14,12 +17,13 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.live import Live
 from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.storage.cleaner import LogCleaner, in_executor, task_for
-from kafkalite.storage.cleaning import CleanedSegment
+from kafkalite.storage.cleaning import CleanedSegment, PassInterrupted
 from kafkalite.storage.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
 from kafkalite.storage.log_store import LogStore
 from kafkalite.storage.throttle import Throttle
 from kafkalite.types import TopicPartition
+from tests import virtual_time
 from tests.unit.storage.cleaner_settings import Settings, part_of
 from tests.unit.storage.logs import DAY_MS, NOW_MS, append, batch
 from tests.unit.storage.test_cleaning import config_of, contents, put, seal
@@ -28,11 +32,14 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
 class Clock:
+    def __init__(self):
+        self.elapsed_ms = 0.0
+
     def now_ms(self):
         return NOW_MS
 
     def monotonic_ms(self):
-        return 0.0
+        return self.elapsed_ms
 
 
 async def store_at(path):
@@ -149,6 +156,87 @@ def test_a_log_with_a_broken_batch_is_left_alone_and_the_others_go_on(tmp_path, 
     asyncio.run(scenario())
 
 
+def children() -> set[str]:
+    """Process ids of our own; other tests of the same run may have clusters."""
+    return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
+
+
+def test_a_killed_child_ended_the_compaction_of_its_log(tmp_path):
+    """The child is killed by the system for want of memory, say; that is no fault of the log."""
+    before = children()
+
+    async def scenario():
+        store = await store_at(tmp_path)
+        log, other = store.create(A, config=config_of(segment_bytes=100)), store.create(B)
+        fill(log, 50)
+        fill(other, 2)
+        cleaner = cleaner_of(store, in_process, log_cleaner_io_max_bytes_per_second=1.0, log_cleaner_backoff_ms=15_000)
+        for interruptions in (1, 2):
+            cleaning = asyncio.create_task(cleaner.clean_dirtiest())
+            while not (made := children() - before):
+                await asyncio.sleep(0.001)
+            os.kill(int(made.pop()), signal.SIGKILL)
+            assert not await cleaning and not cleaner.uncleanable
+            cleaner.config.current.log_cleaner_io_max_bytes_per_second = 1e9
+            if interruptions == 1:
+                assert await cleaner.clean_dirtiest() and len(contents(other)) == 1, "the others go on"
+            assert not await cleaner.clean_dirtiest(), "it has its pause"
+            cleaner.clock.elapsed_ms += 15_000 * interruptions - 1
+            assert not await cleaner.clean_dirtiest()
+            cleaner.clock.elapsed_ms += 1
+            cleaner.config.current.log_cleaner_io_max_bytes_per_second = 1.0
+        cleaner.config.current.log_cleaner_io_max_bytes_per_second = 1e9
+        assert await cleaner.clean_dirtiest() and [value for _, _, value in contents(log)] == [b"49"]
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("problem", [MemoryError(), OSError(errno.EAGAIN, "no process"), PassInterrupted("killed")])
+def test_a_pass_without_memory_or_processes_is_made_again(tmp_path, problem):
+    async def scenario():
+        store = await store_at(tmp_path)
+        log = store.create(A)
+        fill(log, 3)
+        problems = [problem]
+
+        async def run_pass(task, rate):
+            if problems:
+                raise problems.pop()
+            async for step in in_executor(OsDisk())(task, rate):
+                yield step
+
+        cleaner = cleaner_of(store, run_pass)
+        assert not await cleaner.clean_dirtiest() and not cleaner.uncleanable
+        assert log.log_directory.offline_reason is None
+        cleaner.clock.elapsed_ms += 1e6
+        assert await cleaner.clean_dirtiest() and len(contents(log)) == 1
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_unexpected_error_in_the_child_is_told_and_the_log_set_aside(tmp_path, capfd):
+    async def scenario():
+        store = await store_at(tmp_path)
+        log = store.create(A)
+        fill(log, 3)
+
+        def run_pass(task, rate):
+            return in_process(replace(task, key_map_bytes="no number"), rate)
+
+        cleaner = cleaner_of(store, run_pass)
+        with virtual_time.expected_errors() as seen:
+            assert not await cleaner.clean_dirtiest()
+        assert seen.count == 1 and list(cleaner.uncleanable) == [A]
+        store.delete(A)
+        assert not cleaner.uncleanable, "another topic of that name is not to blame"
+        await store.close()
+
+    asyncio.run(scenario())
+    assert "Traceback" in capfd.readouterr().err
+
+
 def test_a_pass_that_is_stopped_leaves_no_files(tmp_path):
     async def scenario():
         store = await store_at(tmp_path)
@@ -167,10 +255,7 @@ def test_a_pass_that_is_stopped_leaves_no_files(tmp_path):
 
 
 def test_a_process_of_its_own_ends_with_the_pass_that_is_given_up(tmp_path):
-    def children() -> set[str]:
-        return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
-
-    before = children()  # clusters of other tests of the same run
+    before = children()
 
     async def scenario():
         store = await store_at(tmp_path)

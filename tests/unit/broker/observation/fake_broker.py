@@ -44,6 +44,7 @@ class FakeBroker:
         self.config = BrokerConfig.from_properties(BASE, overrides)
         self.metadata = MetadataCache()
         self.store, self.jobs, self.traffic = FakeStore(), Jobs(), Traffic()
+        self.cleaner = SimpleNamespace(uncleanable={})
         self.errors = UnexpectedErrors(lambda reason: None)
         self.clock = SimpleNamespace(now_ms=lambda: 1000, monotonic_ms=lambda: 0.0)
         self.replicas = SimpleNamespace(broker_epoch=7, partitions={})

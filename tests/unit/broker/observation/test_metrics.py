@@ -71,7 +71,12 @@ def topic_broker(**settings: str) -> Any:
 
 
 def test_topics_replicas_and_logs() -> None:
-    found = read(topic_metrics.families(topic_broker()))
+    broker = topic_broker()
+    broker.cleaner.uncleanable = {TopicPartition("a", 1): "a wrong CRC"}
+    found = read(topic_metrics.families(broker))
+    uncleanable = {labels: found["kafkalite_uncleanable_partitions", labels] for labels in (("/d1",), ("/d2",))}
+    assert uncleanable == {("/d1",): 0, ("/d2",): 1}
+    assert found["kafka_log_logcleanermanager_uncleanable_partitions_count", ("/d2",)] == 1
     assert found["kafkalite_topic_bytes_in_total", ("a",)] == 100
     assert found["kafkalite_topic_records_in_total", ("a",)] == 4
     assert found["kafka_server_brokertopicmetrics_messagesin_total", ("a",)] == 4
