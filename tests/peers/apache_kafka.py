@@ -121,12 +121,3 @@ def wait_for_controller(bootstrap_servers: str, timeout_s: float = 60) -> None:
 
 def tool_command(name: str, *arguments: str) -> list[str]:
     return java_command(TOOLS[name], *arguments)
-
-
-def run_tool(name: str, *arguments: str, stdin: str = "", timeout_s: float = 120) -> str:
-    """What one of Apache Kafka's tools prints to stdout. Raises AssertionError, with all it printed, when it fails."""
-    done = subprocess.run(
-        tool_command(name, *arguments), input=stdin, capture_output=True, text=True, timeout=timeout_s
-    )
-    assert done.returncode == 0, f"{name} {' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}"
-    return done.stdout

@@ -21,7 +21,8 @@ from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.cluster_facts import ClusterFacts
 from tests.peers import apache_kafka
-from tests.peers.apache_kafka import run_tool, tool_command
+from tests.peers.apache_kafka import tool_command
+from tests.peers.tool_server import run_tool
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]
 

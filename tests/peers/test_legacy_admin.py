@@ -11,7 +11,7 @@ import pytest
 from kafkalite.local.cluster import LocalCluster
 from tests.peers.apache_kafka import fetch
 from tests.peers.tool_comparison import Comparison
-from tests.peers.tool_server import ToolServer
+from tests.peers.tool_server import shared_tools
 
 pytestmark = pytest.mark.peer
 
@@ -129,9 +129,8 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def tools(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
-    with ToolServer() as server:
-        yield Comparison(server, cluster.bootstrap_servers, tmp_path_factory.mktemp("legacy"))
+def tools(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    return Comparison(shared_tools(), cluster.bootstrap_servers, tmp_path_factory.mktemp("legacy"))
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,9 @@ import pytest
 
 from kafkalite.local.cluster import LocalCluster
 from tests.peers.apache_kafka import TOOLS, fetch
-from tests.peers.tool_comparison import Comparison, our_command, run_ours
-from tests.peers.tool_server import ToolServer
+from tests.peers.face_server import our_command, run_ours
+from tests.peers.tool_comparison import Comparison
+from tests.peers.tool_server import shared_tools
 
 pytestmark = pytest.mark.peer
 
@@ -86,9 +87,8 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def tools(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
-    with ToolServer() as server:
-        yield Comparison(server, cluster.bootstrap_servers, tmp_path_factory.mktemp("legacy"))
+def tools(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    return Comparison(shared_tools(), cluster.bootstrap_servers, tmp_path_factory.mktemp("legacy"))
 
 
 def _measured(text: str) -> str:

@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.cluster_facts import ClusterFacts
-from tests.peers.apache_kafka import fetch, run_tool
+from tests.peers.apache_kafka import fetch
+from tests.peers.tool_server import run_tool
 from tests.wire.clients import CLIENTS, Record
 
 pytestmark = pytest.mark.peer

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from kafkalite.local.cluster import LocalCluster
-from tests.peers.apache_kafka import fetch, run_tool
+from tests.peers.apache_kafka import fetch
+from tests.peers.tool_server import run_tool
 from tests.wire.clients import CLIENTS, CODECS, Record
 
 pytestmark = pytest.mark.peer

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import difflib
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.peers.face_server import run_ours
 from tests.peers.tool_server import Outcome, ToolServer
 
 _WHO: Final = ("jvmone", "pytwoo")
@@ -25,20 +24,6 @@ _LOG_LINE: Final = re.compile(r"^\[20\d\d-|^ ?\((org\.apache\.)?kafka\.|^ \(org\
 _RETRY_S: Final = 5.0
 
 Mask = Callable[[str], str]
-
-
-def run_ours(name: str, *arguments: str, stdin: str = "", timeout_s: float = 60) -> Outcome:
-    """Our tool of that name, as a process of its own."""
-    done = subprocess.run(
-        our_command(name, *arguments), input=stdin.encode("latin-1"), capture_output=True, timeout=timeout_s
-    )
-    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def our_command(name: str, *arguments: str) -> list[str]:
-    module = name.removeprefix("kafka-").replace("-", "_")
-    program = f"import sys; from kafkalite.legacy.{module} import main; sys.exit(main())"
-    return [sys.executable, "-c", program, *arguments]
 
 
 class Comparison:

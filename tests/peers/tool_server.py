@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import struct
 import subprocess
 from pathlib import Path
-from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from tests.peers.apache_kafka import TOOLS, java_command
 
@@ -23,7 +24,7 @@ class Outcome(NamedTuple):
 
 
 class ToolServer:
-    """Runs tools one after the other. Use it as a context manager."""
+    """Runs tools one after the other."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -48,14 +49,25 @@ class ToolServer:
         assert len(data) == size, "the Java machine that runs Apache Kafka's tools has ended"
         return data
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the Java machine, and whatever still runs in it."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
+
+
+@functools.cache
+def shared_tools() -> ToolServer:
+    """The one of this process; it ends with it."""
+    server = ToolServer()
+    atexit.register(server.close)
+    return server
+
+
+def run_tool(name: str, *arguments: str, stdin: str = "", timeout_s: float = 120) -> str:
+    """What one of Apache Kafka's tools prints to stdout. Raises AssertionError, with all it printed, when it fails."""
+    done = shared_tools().run(name, *arguments, stdin=stdin.encode().decode("latin-1"), timeout_s=timeout_s)
+    assert done.status == 0, f"{name} {' '.join(arguments)} failed ({done.status}):\n{done.stdout}\n{done.stderr}"
+    return done.stdout
