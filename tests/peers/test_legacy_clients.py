@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
 
 import pytest
 
 from kafkalite.local.cluster import LocalCluster
-from tests.peers.apache_kafka import TOOLS, fetch
+from tests.peers.apache_kafka import fetch
 from tests.peers.face_server import our_command, run_ours
 from tests.peers.tool_comparison import Comparison
 from tests.peers.tool_server import shared_tools
@@ -379,72 +376,3 @@ def test_zookeeper_instead_of_brokers(cluster: LocalCluster, tools: Comparison, 
     for wrong in ("x", "[iterations=,password=p]", "[iterations=-1,password=p]", "[iterations=5,password=p]"):
         tools.same("kafka-configs", *zookeeper, "--alter", *scram, "--add-config", f"SCRAM-SHA-512={wrong}")
     assert "Topic old is marked for deletion." in topics("--delete", "--topic", "old")
-
-
-class Cost(NamedTuple):
-    """What a process took, in seconds: of the processors, user and system together, and of the clock."""
-
-    cpu_s: float
-    wall_s: float
-
-
-def _cost(command: Sequence[str], environment: Mapping[str, str]) -> Cost:
-    begin = time.monotonic()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return Cost(used.ru_utime + used.ru_stime, time.monotonic() - begin)
-
-
-_FLAGS_OF_KAFKA = [
-    *("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"),
-    *("-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true"),
-]
-"""Of kafka-run-class.sh."""
-
-
-def _kafka_command(name: str, *arguments: str) -> list[str]:
-    home = fetch()
-    log = f"-Dlog4j.configuration=file:{home / 'log4j-warn.properties'}"
-    return ["java", *_FLAGS_OF_KAFKA, log, "-cp", f"{home}/*", TOOLS[name], *arguments]
-
-
-CALLS = [
-    *("kafka-topics --help", "kafka-configs --help", "kafka-consumer-groups --help", "kafka-console-consumer --help"),
-    *("kafka-dump-log --help", "kafka-topics @ --list", "kafka-topics @ --describe", "kafka-get-offsets @"),
-    *("kafka-configs @ --describe --entity-type topics", "kafka-configs @ --describe --broker 1"),
-    *("kafka-consumer-groups @ --list", "kafka-consumer-groups @ --describe --all-groups"),
-    *("kafka-log-dirs @ --describe", "kafka-reassign-partitions @ --list"),
-]
-_ROUNDS: Final = 6
-_CPU_RATIO: Final = 10
-_WALL_RATIO: Final = 6
-"""Java's threads compile and collect beside the program: where processors are free, its clock shows half of its work. Ours has one."""
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Our tools as they are installed, with their modules compiled as Kafka's are, whatever this process was told of that."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("compiled"))}
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_tool_takes_a_tenth_of_the_time(tools: Comparison, installed: dict[str, str], call: str) -> None:
-    """The best of each, measured in turns; a machine that does much else at the time is given more turns."""
-    name, *arguments = call.replace("@", f"--bootstrap-server {tools.servers}").split()
-    ours, apache = our_command(name, *arguments), _kafka_command(name, *arguments)
-    _cost(ours, installed)  # compiles
-    of_ours, of_apache = [_cost(ours, installed)], [_cost(apache, installed)]
-    while len(of_ours) < _ROUNDS and not _is_tenth(of_ours, of_apache):
-        of_ours.append(_cost(ours, installed))
-        of_apache.append(_cost(apache, installed))
-    assert _is_tenth(of_ours, of_apache), f"{of_ours} and {of_apache}"
-
-
-def _is_tenth(ours: Sequence[Cost], apache: Sequence[Cost]) -> bool:
-    def best(costs: Sequence[Cost]) -> Cost:
-        return Cost(min(each.cpu_s for each in costs), min(each.wall_s for each in costs))
-
-    mine, theirs = best(ours), best(apache)
-    return mine.cpu_s * _CPU_RATIO <= theirs.cpu_s and mine.wall_s * _WALL_RATIO <= theirs.wall_s
