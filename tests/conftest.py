@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+TESTS = Path(__file__).parent
 REQUIRE_PEERS = os.environ.get("KAFKALITE_REQUIRE_PEERS") == "1"
 """Continuous integration sets this: a test that is not run for want of a foreign program then fails."""
 
@@ -26,6 +28,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def long(request: pytest.FixtureRequest) -> bool:
     """Was --long given? Tests of many records or of random events then take all the time that they can use."""
     return bool(request.config.getoption("--long"))
+
+
+_LONGEST_FIRST = ("peers", "deploy", "wire", "contract")
+"""Folders whose files take long: workers that share a run begin with them, so that none is left with one at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: number for number, name in enumerate(_LONGEST_FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.relative_to(TESTS).parts[0], len(rank)))
 
 
 def not_run(reason: str) -> NoReturn:

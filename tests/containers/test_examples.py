@@ -7,10 +7,10 @@ from types import ModuleType
 
 import pytest
 
+from kafkalite.testing import containers
 from kafkalite.testing.containers import broker as container_broker
 from kafkalite.testing.containers import cluster as container_cluster
 from kafkalite.testing.containers import ensemble as container_ensemble
-from kafkalite.testing.containers import image as containers
 
 
 @pytest.mark.parametrize("module", [containers, container_broker, container_ensemble, container_cluster])

@@ -54,6 +54,10 @@ PROJECT = """
         kafkalite_cluster.restart(1)
         assert kafkalite_producer.send_and_wait(kafkalite_topic, b"after").offset == 1
 
+    @pytest.mark.kafkalite_topic(partition=2)
+    def test_an_unknown_wish_for_a_topic(kafkalite_topic):
+        pass
+
     def test_fails_with_the_cluster(kafkalite_topic):
         raise ValueError("on purpose")
 
@@ -65,7 +69,8 @@ PROJECT = """
 def test_a_project_with_all_fixtures(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(PROJECT)
     result = pytester.runpytest_subprocess("-p", "no:randomly")
-    result.assert_outcomes(passed=9, failed=2)
+    result.assert_outcomes(passed=9, failed=2, errors=1)
+    result.stdout.fnmatch_lines(["kafkalite_topic: *partition*"])
     with_logs, without_logs = result.stdout.str().split("_ test_fails_without_the_cluster _")
     assert "broker 1 at 127.0.0.1:" in with_logs
     assert "[KafkaServer id=1] started" in with_logs
@@ -109,18 +114,3 @@ def test_a_wrong_setting_is_told_in_one_line(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["kafkalite_cluster: an ensemble of 2 servers survives no more failures than one of 1, *"]
     )
-
-
-def test_an_unknown_wish_for_a_topic_is_told_in_one_line(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.kafkalite_topic(partition=2)
-        def test_one(kafkalite_topic):
-            pass
-        """
-    )
-    result = pytester.runpytest_subprocess()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["kafkalite_topic: *partition*"])

@@ -12,6 +12,7 @@ from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.compiler import compile_reader, compile_writer
 from kafkalite.protocol.schema import FIXED_FORMATS, Field, Struct
+from tests.case import case
 from tests.unit.protocol.kio_oracle import MessageVersion, all_versions
 
 EVERY = list(all_versions())
@@ -57,36 +58,39 @@ def encoded(each: MessageVersion, seed: int = 0) -> bytes:
     return b"".join(write(full_message(each, random.Random(seed))))
 
 
-@pytest.mark.parametrize("each", EVERY, ids=str)
-def test_a_message_cut_at_any_byte_is_a_violation(each: MessageVersion) -> None:
-    whole = encoded(each)
-    read = codec.reader(each.api.key, each.direction, each.version)
-    read(whole, 0)
-    for size in range(len(whole)):
-        with pytest.raises(ProtocolViolation):
-            read(memoryview(whole)[:size], 0)
+def test_a_message_cut_at_any_byte_is_a_violation() -> None:
+    for each in EVERY:
+        with case(each):
+            whole = encoded(each)
+            read = codec.reader(each.api.key, each.direction, each.version)
+            read(whole, 0)
+            for size in range(len(whole)):
+                with pytest.raises(ProtocolViolation):
+                    read(memoryview(whole)[:size], 0)
 
 
-@pytest.mark.parametrize("each", EVERY, ids=str)
-def test_bytes_behind_a_message_are_ignored(each: MessageVersion) -> None:
-    whole = encoded(each)
-    read = codec.reader(each.api.key, each.direction, each.version)
-    assert read(b"\x07\x07" + whole + b"\x00\x01\x02", 2) == read(whole, 0)
+def test_bytes_behind_a_message_are_ignored() -> None:
+    for each in EVERY:
+        with case(each):
+            whole = encoded(each)
+            read = codec.reader(each.api.key, each.direction, each.version)
+            assert read(b"\x07\x07" + whole + b"\x00\x01\x02", 2) == read(whole, 0)
 
 
-@pytest.mark.parametrize("each", EVERY, ids=str)
-def test_random_changes_give_a_message_or_a_violation(each: MessageVersion) -> None:
-    rng = random.Random(str(each))
-    read = codec.reader(each.api.key, each.direction, each.version)
-    whole = encoded(each)
-    for _ in range(60):
-        changed = bytearray(whole or b"\0")  # ListGroups 0 has no body
-        for _ in range(rng.choice((1, 1, 2, 5))):
-            changed[rng.randrange(len(changed))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-        try:
-            assert type(read(memoryview(changed), 0)) is type(read(whole, 0))
-        except ProtocolViolation:
-            pass
+def test_random_changes_give_a_message_or_a_violation() -> None:
+    for each in EVERY:
+        with case(each):
+            rng = random.Random(str(each))
+            read = codec.reader(each.api.key, each.direction, each.version)
+            whole = encoded(each)
+            for _ in range(60):
+                changed = bytearray(whole or b"\0")  # ListGroups 0 has no body
+                for _ in range(rng.choice((1, 1, 2, 5))):
+                    changed[rng.randrange(len(changed))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+                try:
+                    assert type(read(memoryview(changed), 0)) is type(read(whole, 0))
+                except ProtocolViolation:
+                    pass
 
 
 def test_negative_lengths_mean_null_or_empty() -> None:
