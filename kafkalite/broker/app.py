@@ -147,13 +147,14 @@ class Broker:
         for entity, quotas in (await all_quotas(self.store, self.dynamic_configs.read)).items():
             self.quotas.take(entity, quotas)
         await self.server.bind()
-        await self.server.serve()
         self.session.on_renewed(
             self._register
         )  # before the controller's hook: it stands for election as a registered broker
         await self._register()
+        # Not before: what the controller sent to this broker's earlier life is known by the older broker epoch.
+        await self.server.serve()
         act_on_changes(self.live_config, self.jobs, self.server, self.cleaner, self._announce_listeners)
-        await ChildWatch(self.session, paths.CONFIG_CHANGES, self._config_changes_seen).start()
+        await self._config_changes_watch.start()
         self.controller.start()
         self._start_jobs()
         self.state = BrokerState.RUNNING
@@ -243,6 +244,7 @@ class Broker:
             session=self.session,
             on_fatal=lambda problem: self._fatal(f"the controller stopped: {problem}"),
         )
+        self._config_changes_watch = ChildWatch(self.session, paths.CONFIG_CHANGES, self._config_changes_seen)
         self.config_changes = ConfigChanges(self.store, clock, self._config_changed)
 
     def _registration(self) -> BrokerRegistration:
@@ -320,6 +322,7 @@ class Broker:
             await controlled_shutdown(self)
             await self.controller.hand_over(_HAND_OVER_S)
         self.state = BrokerState.SHUTTING_DOWN
+        await self._config_changes_watch.stop()
         await self.jobs.stop()
         await self.controller.stop()
         await self.fetchers.close()
@@ -383,7 +386,7 @@ class Broker:
 
     async def _take_broker_config(self) -> None:
         await self.dynamic_configs.load_broker(self.broker_id)
-        for topic in {tp.topic for tp in self.replicas.partitions}:
+        for topic in sorted({tp.topic for tp in self.replicas.partitions}):
             await self._take_topic_config(topic)
 
     async def _take_topic_config(self, topic: str) -> None:
