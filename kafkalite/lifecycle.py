@@ -71,7 +71,7 @@ class Jobs:
     """Tasks of one owner, supervised and stopped together. A broken invariant ends any of them, and the broker."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def every(
         self, interval_s: float, name: str, job: Callable[[], Awaitable[None] | None], first_s: float | None = None
@@ -86,8 +86,8 @@ class Jobs:
     def spawn(self, coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
         """Run a coroutine until it ends or `stop`; for work that is harmless to lose when it fails."""
         task = start_task(coroutine, name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     async def stop(self) -> None:

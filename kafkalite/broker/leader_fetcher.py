@@ -109,7 +109,7 @@ class LeaderFetcher:
         self._renew: asyncio.TimerHandle | None = None
         self._renewed_s = float("-inf")
         self._is_renewing = False
-        self._range_tasks: set[asyncio.Task[None]] = set()
+        self._range_tasks: dict[asyncio.Task[None], None] = {}
         self._requests = 0
         self._task = start_task(self._run(), f"fetching from broker {leader}")
 
@@ -380,8 +380,8 @@ class LeaderFetcher:
             task = start_task(
                 self._find_range(following), f"asking for the leader's offsets of {partition.topic_partition}"
             )
-            self._range_tasks.add(task)
-            task.add_done_callback(self._range_tasks.discard)
+            self._range_tasks[task] = None
+            task.add_done_callback(self._range_tasks.pop)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
             logger.info("%s: leader epoch %d is over", partition.topic_partition, following.leader_epoch)
             self._stop_following(partition.topic_partition)

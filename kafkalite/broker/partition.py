@@ -142,7 +142,7 @@ class Partition:
         """As a follower: was this replica in the ISR when it began to follow?"""
         self.pending_change: IsrChange | None = None
         self.followers: dict[BrokerId, FollowerState] = {}
-        self.watchers: set[Watcher] = set()
+        self.watchers: dict[Watcher, None] = {}
         self._ack_waits: deque[AckWait] = deque()
         self._tells_watchers = False
 

@@ -67,7 +67,7 @@ class Replicas:
         self.followers: Followers | None = None
         self.partitions: dict[TopicPartition, Partition] = {}
         self.topic_ids: dict[bytes, str] = {}
-        self._watchers: dict[TopicPartition, set[Watcher]] = {}
+        self._watchers: dict[TopicPartition, dict[Watcher, None]] = {}
         """By partition, hosted or not: a fetch session outlives the deletion and awaits the creation of its partitions."""
         self.controller_epoch = 0
         self.broker_epoch = -1
@@ -98,12 +98,12 @@ class Replicas:
 
     def watch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
         """Have `watcher` told of changes, from now on or once the partition is hosted here."""
-        self._watchers.setdefault(topic_partition, set()).add(watcher)
+        self._watchers.setdefault(topic_partition, {})[watcher] = None
 
     def unwatch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
         watchers = self._watchers.get(topic_partition)
         if watchers is not None:
-            watchers.discard(watcher)
+            watchers.pop(watcher, None)
             if not watchers and topic_partition not in self.partitions:
                 del self._watchers[topic_partition]
 

@@ -42,7 +42,7 @@ class Server:
         self._idle_check: asyncio.TimerHandle | None = None
         self._rebinding = asyncio.Lock()
         self._quotas = ConnectionQuotas(config)
-        self.connections: set[ServerConnection] = set()
+        self.connections: dict[ServerConnection, None] = {}
         self.accepted = 0
         self.refused = 0
 
@@ -125,7 +125,7 @@ class Server:
 
     def admit(self, connection: ServerConnection) -> bool:
         """Called by a new connection; False when it is one too many."""
-        self.connections.add(connection)
+        self.connections[connection] = None
         now_ms = asyncio.get_running_loop().time() * 1000
         admission = self._quotas.admit(connection.listener, connection.peer_host, now_ms)
         if admission.refusal:
@@ -147,7 +147,7 @@ class Server:
 
     def gone(self, connection: ServerConnection) -> None:
         if connection in self.connections:
-            self.connections.remove(connection)
+            del self.connections[connection]
             self._quotas.gone(connection.peer_host)
 
     def _schedule_idle_check(self) -> None:

@@ -73,7 +73,7 @@ class _OpenTicket(Ticket):
 
     __slots__ = ("answered", "future", "reply", "shape", "waiting")
 
-    def __init__(self, shape: Callable[[Any], Any], waiting: set[_OpenTicket]) -> None:
+    def __init__(self, shape: Callable[[Any], Any], waiting: dict[_OpenTicket, None]) -> None:
         self.shape, self.waiting = shape, waiting
         self.future: asyncio.Future[Any] | None = None
         self.answered = False
@@ -83,7 +83,7 @@ class _OpenTicket(Ticket):
         ensure(not self.answered, "a request was answered twice")
         self.answered, self.reply = True, self.shape(reply)
         if self.future is not None:
-            self.waiting.discard(self)
+            self.waiting.pop(self, None)
             if not self.future.done():
                 self.future.set_result(self.reply)
 
@@ -113,7 +113,7 @@ class Shard(Generic[MachineT]):
         self.timers: TimerQueue[TimerKey] = TimerQueue()
         self.alarm: asyncio.TimerHandle | None = None
         self.alarm_ms: int | None = None
-        self.waiting: set[_OpenTicket] = set()
+        self.waiting: dict[_OpenTicket, None] = {}
         self.in_flight: deque[_InFlight] = deque()
 
 
@@ -183,7 +183,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         if shard.closed:
             ticket.refuse(ErrorCode.NOT_COORDINATOR)
         else:
-            shard.waiting.add(ticket)
+            shard.waiting[ticket] = None
         return ticket.future
 
     def broadcast(self, request: Any) -> None:
@@ -235,7 +235,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         shard.loaded = False
         if shard.alarm is not None:
             shard.alarm.cancel()
-        for ticket in shard.waiting:
+        for ticket in tuple(shard.waiting):
             ticket.refuse(ErrorCode.NOT_COORDINATOR)
         shard.waiting.clear()
         shard.in_flight.clear()

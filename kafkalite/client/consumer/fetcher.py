@@ -60,7 +60,7 @@ class Fetcher:
         self._begun: dict[int, int] = {}
         self._resetting: asyncio.Task[None] | None = None
         self._sessions: dict[int, ConsumerFetchSession] = {}
-        self._checks: set[asyncio.Task[None]] = set()
+        self._checks: dict[asyncio.Task[None], None] = {}
         self.requests = 0
         cluster.add_listener(self.wake)
 
@@ -152,8 +152,8 @@ class Fetcher:
                 continue
             state.checking = True
             task = asyncio.get_running_loop().create_task(self._check(state, known.leader_epoch))
-            self._checks.add(task)
-            task.add_done_callback(self._checks.discard)
+            self._checks[task] = None
+            task.add_done_callback(self._checks.pop)
 
     async def _check(self, state: PartitionState, leader_epoch: int) -> None:
         generation, fetch_offset = state.generation, state.fetch_offset

@@ -60,7 +60,7 @@ class Sender:
         self._on_progress = on_progress
         self._wake = asyncio.Event()
         self._in_flight: defaultdict[int, int] = defaultdict(int)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._identity_task: asyncio.Task[None] | None = None
         self._restarting: set[TopicPartition] = set()
         self._draining: set[Connection] = set()
@@ -135,8 +135,8 @@ class Sender:
 
             self._draining.add(connection)
             task = asyncio.get_running_loop().create_task(drained())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = None
+            task.add_done_callback(self._tasks.pop)
 
     def _may_be_numbered(self, topic_partition: TopicPartition) -> bool:
         """Without idempotence always; else once there is a producer id, and after a lost sequence once nothing is in flight."""
@@ -202,8 +202,8 @@ class Sender:
         future = connection.send(message, version)
         self._in_flight[leader] += 1
         task = asyncio.get_running_loop().create_task(self._answered(leader, connection, future, batches))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     def _message(self, batches: list[Batch]) -> Any:
         m = messages.produce_request

@@ -59,11 +59,11 @@ def bury(
         forget(group)
         done(code, later)
 
-    for member_id in group.pending_ids:
+    for member_id in sorted(group.pending_ids):
         decision.cancel_timer(group.pending_timer(member_id))
     group.pending_ids.clear()
     group.enter(GroupState.DEAD, decision.now.wall_ms)
-    records = _offset_tombstones(group, group.offsets.partitions())
+    records = _offset_tombstones(group, sorted(group.offsets.partitions()))
     if group.stored_value is not None or group.generation > 0:
         records.append(DraftRecord(group_record.encode_key(group.group_id), None))
     append_tombstones(records, decision, settled)

@@ -159,7 +159,7 @@ def on_sync_timer(group: Group, decision: Decision) -> None:
     """Members that joined this generation but never asked for their assignment are dropped (KIP-800's pending syncs)."""
     if group.state not in BALANCED_ONCE or not group.pending_syncs:
         return
-    for member_id in tuple(group.pending_syncs):
+    for member_id in sorted(group.pending_syncs):
         refuse_tickets(group, group.members[member_id], ErrorCode.UNKNOWN_MEMBER_ID, decision)
         group.remove(member_id)
         decision.cancel_timer(group.session_timer(member_id))

@@ -13,8 +13,8 @@ from kafkalite.broker.replicas import STOP_BY_DELETION, Replicas
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
-from tests import virtual_time
 from tests.unit.broker.fake_log import TP, FakeLog
 
 ID, OTHER_ID = bytes(range(16)), b"another topic id"
@@ -295,7 +295,7 @@ def test_who_watches_hears_of_a_partition_that_is_created_again() -> None:
         node.replicas.require(TP).append(bytearray(1), 1, 0.0, 0, 9)
         assert watch.told > before
         node.replicas.unwatch(TP, watch)
-        assert node.replicas.require(TP).watchers == set()
+        assert node.replicas.require(TP).watchers == {}
         await node.stop(delete=True)
         assert node.replicas._watchers == {}, "nothing is kept of what nobody watches or hosts"
 
