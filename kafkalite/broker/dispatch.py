@@ -56,7 +56,7 @@ class Dispatcher(Generic[PartsT_contra]):
         self._parts, self._authorizer = parts, authorizer
         self.now_s = now_s
         self._routes = {int(each.api.key): _route(each) for each in served}
-        self._tasks: set[asyncio.Task[Answer]] = set()
+        self._tasks: dict[asyncio.Task[Answer], None] = {}
         self.latencies = {key: route.latency for key, route in self._routes.items()}
         """From the turn of a request to its answer, what it waits for included, by API; of fetches, those of consumers."""
         self.follower_fetches = Histogram()

@@ -9,7 +9,7 @@ import pytest
 
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.open_files import OpenFiles
-from tests.virtual_time import SeenErrors
+from kafkalite.testing.simulation.virtual_time import SeenErrors
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 
 from kafkalite.errors import InvariantBroken, ensure
 from kafkalite.lifecycle import RETRIES, Jobs, start_task
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 
 
 def break_invariant() -> None:

@@ -16,7 +16,7 @@ from kafkalite.broker.quotas import DEFAULT, QuotaEntity
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import NoNodeError

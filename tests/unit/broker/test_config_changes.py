@@ -7,7 +7,7 @@ import asyncio
 from kafkalite.broker.dynamic_configs import ConfigChanges
 from kafkalite.clock import SystemClock
 from kafkalite.lifecycle import Jobs
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import StoreError

@@ -11,7 +11,7 @@ import pytest
 
 from kafkalite.broker.connection import ServerConnection
 from kafkalite.errors import ProtocolViolation
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 
 PRODUCE, OTHER = 0, 3
 

@@ -18,7 +18,7 @@ from kafkalite.errors import ErrorCode, InvariantBroken
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.fake_log import make_partition
 from tests.unit.broker.test_partition import append, assignment
 

@@ -16,7 +16,7 @@ from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ProtocolVio
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, Api, ApiKey
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 from tests.unit.protocol.kio_oracle import MessageVersion
 from tests.unit.protocol.test_hostile_bytes import encoded
 

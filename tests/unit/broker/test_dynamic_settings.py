@@ -36,8 +36,8 @@ from kafkalite.storage.cleaner import LogCleaner, in_executor
 from kafkalite.storage.cleaning import CleaningTask, Step
 from kafkalite.storage.disk import OsDisk
 from kafkalite.storage.log_store import LogStore
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
-from tests import virtual_time
 from tests.unit.storage.logs import append, produced
 from tests.unit.storage.test_cleaning import put, seal
 from zk.memory_store import MemoryStore, MemoryZooKeeper

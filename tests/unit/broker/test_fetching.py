@@ -22,8 +22,8 @@ from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
-from tests import virtual_time
 from tests.unit.broker.fake_log import TP, FakeLog, assignment, make_partition
 
 OTHER = TopicPartition("t", 1)

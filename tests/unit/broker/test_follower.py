@@ -20,8 +20,8 @@ from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.inter_broker import ProtocolVersion
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import Endpoint, TopicPartition
-from tests import virtual_time
 from tests.unit.broker.fake_log import TP, FakeLog, assignment, make_partition
 
 OWN = FakeLog(log_end_offset=20, epochs=[(1, 0), (3, 8), (5, 15)])

@@ -12,8 +12,8 @@ from kafkalite.broker.isr_changes import AlterPartitionSender
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
-from tests import virtual_time
 from tests.unit.broker.fake_log import TP, FakeLog, assignment, make_partition
 
 r = messages.alter_partition_response

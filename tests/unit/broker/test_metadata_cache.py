@@ -10,8 +10,8 @@ import pytest
 from kafkalite.broker.metadata_cache import DELETED_LEADER, MetadataCache
 from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol import messages
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import NO_TOPIC_ID, Endpoint, TopicPartition
-from tests import virtual_time
 
 m = messages.update_metadata_request
 ID = bytes(range(16))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kafkalite.broker.producer_ids import ProducerIds
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 
 
 class Blocks:

@@ -10,8 +10,8 @@ from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.shutdown import controlled_shutdown
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
+from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import TopicPartition
-from tests.virtual_time import run
 
 T0 = TopicPartition("t", 0)
 

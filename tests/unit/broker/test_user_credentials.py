@@ -22,7 +22,7 @@ from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.scram import ScramMechanism, credential_of
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import NoNodeError

@@ -1,17 +1,16 @@
 """A cluster in one process for tests of the controller: ZooKeeper in memory, brokers that record what they are told.
 
-Time is virtual (`run`): the loop jumps to the next timer when nothing is left to do, so nothing waits for real and every
-run is the same. `FakeBroker` answers as a broker that obeys; its attributes make it fail.
+Time is virtual (`kafkalite.testing.simulation.virtual_time`), so nothing waits for real and every run is the same.
+`FakeBroker` answers as a broker that obeys; its attributes make it fail.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import selectors
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller.cluster_state import Leadership
@@ -20,6 +19,7 @@ from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicRefe
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.testing.simulation.virtual_time import VirtualClock
 from kafkalite.types import Endpoint, TopicPartition
 from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
@@ -28,46 +28,9 @@ from zk.store import NoNodeError
 from zk.top_level import create_top_level
 from zk.znodes import BrokerRegistration, ConfigEntity, PartitionState, RegisteredEndpoint, TopicAssignment
 
-T = TypeVar("T")
-
 FIRST_PORT = 9000
 DEADLINE_S = 60.0
 """Virtual seconds after which a condition is given up."""
-
-
-class _JumpingSelector(selectors.PollSelector):
-    """Instead of waiting until a time it moves the loop's clock there."""
-
-    now_s = 0.0
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        ready = super().select(0)
-        if not ready and timeout is not None and timeout > 0:
-            self.now_s += timeout
-        return ready
-
-
-class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._jumping = _JumpingSelector()
-        super().__init__(self._jumping)
-
-    def time(self) -> float:
-        return self._jumping.now_s
-
-
-def run(scenario: Coroutine[Any, Any, T]) -> T:
-    """Run a scenario under virtual time."""
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(scenario)
-
-
-class VirtualClock:
-    def now_ms(self) -> int:
-        return 1_700_000_000_000 + int(self.monotonic_ms())
-
-    def monotonic_ms(self) -> float:
-        return asyncio.get_running_loop().time() * 1000
 
 
 class FakeBroker:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
-from tests.unit.controller.fake_cluster import FakeCluster, code_of, run
+from kafkalite.testing.simulation.virtual_time import run
+from tests.unit.controller.fake_cluster import FakeCluster, code_of
 from zk import paths
 
 

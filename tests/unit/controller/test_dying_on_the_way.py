@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kafkalite.errors import KafkaError
+from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import TopicPartition
-from tests.unit.controller.fake_cluster import FakeCluster, run
+from tests.unit.controller.fake_cluster import FakeCluster
 from zk import paths
 
 

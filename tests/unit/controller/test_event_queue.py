@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkalite.controller import events
 from kafkalite.controller.loop import EventQueue
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 
 
 def test_waiting_and_handling_are_timed_apart() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import TopicPartition
-from tests.unit.controller.fake_cluster import FIRST_PORT, FakeCluster, run
+from tests.unit.controller.fake_cluster import FIRST_PORT, FakeCluster
 from zk import paths
 from zk.znodes import BrokerRegistration, LogDirEvent, ProducerIdBlock, RegisteredEndpoint
 

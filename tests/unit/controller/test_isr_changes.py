@@ -10,7 +10,8 @@ from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.apis import ApiKey
-from tests.unit.controller.fake_cluster import FakeCluster, code_of, run
+from kafkalite.testing.simulation.virtual_time import run
+from tests.unit.controller.fake_cluster import FakeCluster, code_of
 from zk import paths
 from zk.znodes import IsrChange, PartitionName
 

@@ -12,7 +12,8 @@ from kafkalite.controller.failover import take_over
 from kafkalite.controller.handlers import HANDLERS
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.protocol.apis import ApiKey
-from tests.unit.controller.fake_cluster import FakeCluster, run
+from kafkalite.testing.simulation.virtual_time import run
+from tests.unit.controller.fake_cluster import FakeCluster
 from zk import paths
 from zk.znodes import ControllerSeat, Feature
 

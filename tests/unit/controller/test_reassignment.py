@@ -8,8 +8,9 @@ import pytest
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.errors import ErrorCode
+from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import TopicPartition
-from tests.unit.controller.fake_cluster import FakeCluster, code_of, run
+from tests.unit.controller.fake_cluster import FakeCluster, code_of
 from zk import paths
 from zk.znodes import PartitionName, ReassignPartitions
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import TopicPartition
-from tests.unit.controller.fake_cluster import FakeCluster, code_of, run
+from tests.unit.controller.fake_cluster import FakeCluster, code_of
 from zk import paths
 from zk.znodes import ConfigEntity, PartitionName, PreferredElection
 

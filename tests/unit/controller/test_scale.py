@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kafkalite.controller.requests import NewTopic
-from tests.unit.controller.fake_cluster import FakeCluster, run
+from kafkalite.testing.simulation.virtual_time import run
+from tests.unit.controller.fake_cluster import FakeCluster
 
 PARTITIONS = 2000
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import TopicPartition
-from tests.unit.controller.fake_cluster import FakeCluster, run
+from tests.unit.controller.fake_cluster import FakeCluster
 from zk import paths
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from kafkalite.controller.requests import NewPartitions, NewTopic, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import NO_TOPIC_ID
-from tests.unit.controller.fake_cluster import FakeCluster, code_of, run
+from tests.unit.controller.fake_cluster import FakeCluster, code_of
 from zk import paths
 
 

@@ -13,7 +13,7 @@ from kafkalite.coordinators.contract import Decision, DraftRecord, LogRecord, No
 from kafkalite.coordinators.runtime import CoordinatorRuntime, HostingRules
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.records import BatchHeader, NewRecord, build_batch, build_marker, set_offset_and_epoch_in_place
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 
 
 class FakeLog:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
 from zk.watches import ChildWatch, DataWatch

@@ -9,8 +9,8 @@ from typing import Any
 from kafkalite.broker.observation import group_metrics
 from kafkalite.broker.observation.groups import ClusterGroups, GroupView, TopicLag
 from kafkalite.broker.observation.peers import CoordinatedGroup
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import BrokerId, TopicPartition
-from tests import virtual_time
 from tests.unit.broker.observation.fake_broker import FakeBroker
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from kafkalite.broker.observation import http
 from kafkalite.broker.observation.http import Answer, EventStream, HttpServer, Response
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.observation.http_client import Client, parsed
 
 

@@ -13,7 +13,7 @@ from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.observation import status
 from kafkalite.broker.observation.groups import ClusterGroups
 from kafkalite.broker.observation.live import HEARTBEAT, LiveStatus, TooManyStreams
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.observation.fake_broker import FakeBroker
 from tests.unit.broker.observation.test_groups import FakePeers
 from zk.store import SessionState

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests import virtual_time
+from kafkalite.testing.simulation import virtual_time
 
 
 def test_sleeping_moves_the_clock_and_nothing_else() -> None:

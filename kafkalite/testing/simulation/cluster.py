@@ -1,0 +1,254 @@
+"""Whole brokers in a simulation: `kafkalite.broker.app.Broker` with all its parts, on a simulated network, disk, clock and ZooKeeper.
+
+Broker 1 runs on the machine `broker-1` and listens at `broker-1:9092`; its disk outlives it. ZooKeeper answers each session in order, with
+a delay of its own for each request; that its servers fail is not simulated yet. What is written to ZooKeeper and what is appended to a log
+are lines of the trace, beside what the brokers log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from kafkalite.broker.app import Broker
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.protocol.records import iter_batches
+from kafkalite.storage.cleaner import in_executor
+from kafkalite.testing.simulation.memory_disk import MemoryDisk
+from kafkalite.testing.simulation.processes import Process, Simulation
+from kafkalite.testing.simulation.virtual_time import VirtualClock
+from kafkalite.types import BrokerId, TopicPartition
+from zk import paths
+from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.session import Session
+from zk.store import Create, NoNodeError, Operation, Result, StoreError, Write
+from zk.znodes import PartitionState
+
+PORT: Final = 9092
+LOG_DIR: Final = "/logs"
+_START_S: Final = 60.0
+_POLL_S: Final = 0.02
+_ZOOKEEPER_DELAY_S: Final = (0.0002, 0.005)
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "2",
+    "zookeeper.session.timeout.ms": "6000",
+    "replica.lag.time.max.ms": "5000",
+    "group.initial.rebalance.delay.ms": "100",
+    "controlled.shutdown.retry.backoff.ms": "500",
+}
+"""What makes small clusters whole and quick to notice a failure; the rest is as in production."""
+
+
+class SimulatedBroker:
+    """One broker through all its lives."""
+
+    def __init__(self, cluster: SimulatedCluster, broker_id: BrokerId) -> None:
+        self.broker_id = broker_id
+        self.name = f"broker-{broker_id}"
+        self.disk = MemoryDisk(cluster.clock, self._note_write)
+        self.process: Process | None = None
+        self.app: Broker | None = None
+        self.store: MemoryStore | None = None
+        self.lives = 0
+        self.serves = False
+        self.is_off = False
+        self._cluster = cluster
+        self._trace = cluster.simulation.trace
+
+    def begin(self) -> Process:
+        """A new process with a new session; `serve` is what it runs."""
+        cluster, simulation = self._cluster, self._cluster.simulation
+        self.lives += 1
+        config = BrokerConfig.from_properties(
+            {
+                **_SETTINGS,
+                "broker.id": str(self.broker_id),
+                "zookeeper.connect": "memory",
+                "listeners": f"PLAINTEXT://{self.name}:{PORT}",
+                "log.dirs": LOG_DIR,
+                **cluster.settings,
+            }
+        )
+        self.process = simulation.process(self.name)
+        self.store = MemoryStore(cluster.zookeeper, config.zookeeper_session_timeout_ms / 1000)
+        self.app = Broker(
+            config,
+            Session(self.store),
+            self.disk,
+            cluster.clock,
+            simulation.chance(f"{self.name}/{self.lives}"),
+            self._fatal,
+            in_executor(self.disk),
+        )
+        self.process.loop.set_exception_handler(self.app.errors.handle)
+        self._trace.add(self.name, f"begins life {self.lives}")
+        return self.process
+
+    async def serve(self) -> None:
+        """Until it is ready for clients."""
+        assert self.store is not None and self.app is not None
+        await self.store.start(_START_S)
+        await self.app.start()
+        self.serves = True
+        self._trace.add(self.name, "serves")
+
+    def end(self, *, unheard: bool = False) -> None:
+        """The process is gone; ZooKeeper notices it as it would, by silence."""
+        assert self.process is not None and self.store is not None
+        self.process.kill(unheard=unheard)
+        self.store.suspend()
+        self.disk.process_ended()
+        self.process = self.app = None
+        self.serves = False
+
+    def _fatal(self, reason: str) -> None:
+        self._cluster.simulation.problems.append(f"{self.name} stops: {reason}")
+
+    def _note_write(self, path: str, position: int, data: bytes) -> None:
+        self._trace.count(f"{self.name} {path} {position} {zlib.crc32(data)} {len(data)}")
+        if path.endswith(".log"):
+            log = path.rsplit("/", 2)[1]
+            for batch in iter_batches(data):
+                self._trace.add(
+                    self.name,
+                    f"{log}: offsets {batch.base_offset} to {batch.last_offset} of leader epoch {batch.partition_leader_epoch}",
+                )
+
+
+class SimulatedCluster:
+    """Brokers 1 to `size` and their ZooKeeper; `settings` are broker properties. Used by the scenario, on the director's loop."""
+
+    def __init__(self, simulation: Simulation, size: int = 3, settings: Mapping[str, str] | None = None) -> None:
+        self.simulation = simulation
+        self.settings = dict(settings or {})
+        self.clock = VirtualClock(simulation.time)
+        chance = simulation.chance("zookeeper")
+        self.zookeeper = MemoryZooKeeper(lambda: chance.uniform(*_ZOOKEEPER_DELAY_S))
+        self.zookeeper.on_transaction = self._note_transaction
+        self.brokers = {number: SimulatedBroker(self, number) for number in range(1, size + 1)}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"{each.name}:{PORT}" for each in self.brokers.values())
+
+    # lives
+
+    async def start(self, *broker_ids: BrokerId) -> None:
+        """Start these brokers at once, by default all; until they serve."""
+        chosen = [self.brokers[each] for each in broker_ids or self.brokers]
+        for each in chosen:
+            if each.is_off:
+                each.is_off = False
+                for other in self.simulation.machines():
+                    self.heal(each.name, other)
+        await asyncio.gather(*(each.begin().run(each.serve()) for each in chosen))
+
+    async def stop(self, *broker_ids: BrokerId) -> None:
+        """Clean stops, one after the other, by default of all that run. AssertionError when one leaves a task behind."""
+        for broker_id in broker_ids or [each.broker_id for each in self.running()]:
+            broker = self.brokers[broker_id]
+            assert broker.process is not None and broker.app is not None
+            broker.serves = False
+            await broker.process.run(broker.app.stop())
+            left = broker.process.tasks()
+            broker.end()
+            self.simulation.trace.add(broker.name, "has stopped")
+            assert not left, f"{broker.name} left tasks behind: {', '.join(left)}"
+
+    def kill(self, broker_id: BrokerId) -> None:
+        """kill -9."""
+        self.brokers[broker_id].end()
+        self.simulation.trace.add(self.brokers[broker_id].name, "is killed")
+
+    def lose_power(self, broker_id: BrokerId) -> None:
+        """The broker's machine is off until `start`: nobody hears of it, and what was not synced is lost as chance decides."""
+        broker = self.brokers[broker_id]
+        broker.end(unheard=True)
+        broker.is_off = True
+        for other in self.simulation.machines():
+            self.cut(broker.name, other)
+        broker.disk.lose_power(self.simulation.chance(f"{broker.name}/power/{broker.lives}"))
+        self.simulation.trace.add(broker.name, "loses power")
+
+    def running(self) -> list[SimulatedBroker]:
+        """The brokers that have a process."""
+        return [each for each in self.brokers.values() if each.process is not None]
+
+    # links
+
+    def cut(self, one: str, other: str) -> None:
+        """Both directions between two machines."""
+        self.simulation.network.cut(one, other)
+        self.simulation.network.cut(other, one)
+
+    def heal(self, one: str, other: str) -> None:
+        """Both directions between two machines."""
+        self.simulation.network.heal(one, other)
+        self.simulation.network.heal(other, one)
+
+    # what there is
+
+    def partition_state(self, partition: TopicPartition) -> PartitionState | None:
+        """As in ZooKeeper now; None where there is none yet."""
+        try:
+            data, _ = self.zookeeper.tree.read(paths.partition_state(*partition))
+        except NoNodeError:
+            return None
+        return PartitionState.decode(data)
+
+    def broker_epoch(self, broker_id: BrokerId) -> int | None:
+        """Of the broker's registration, or that of its earlier life; None without one."""
+        stat = self.zookeeper.tree.exists(paths.broker(broker_id))
+        return None if stat is None else stat.czxid
+
+    def controller_id(self) -> BrokerId | None:
+        """The broker that has the seat now."""
+        for each in self.running():
+            if each.app is not None and each.app.controller.is_active:
+                return each.broker_id
+        return None
+
+    def log_bytes(self, broker_id: BrokerId, partition: TopicPartition) -> bytes:
+        """All batches of a replica, as they are on its disk."""
+        disk, directory = self.brokers[broker_id].disk, f"{LOG_DIR}/{partition}"
+        names = sorted(entry.name for entry in disk.list(directory) if entry.name.endswith(".log"))
+        return b"".join(disk.read(f"{directory}/{name}") for name in names)
+
+    async def until(self, condition: Callable[[], object], what: str, timeout_s: float = 120.0) -> None:
+        """Look every now and then until the condition holds. AssertionError naming `what` when it does not in time."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        while not condition():
+            assert loop.time() < deadline_s, f"{what}: not within {timeout_s:g} s"
+            await asyncio.sleep(_POLL_S)
+
+    # the trace
+
+    def _note_transaction(self, session_id: int, operations: Sequence[Operation], results: Sequence[Result]) -> None:
+        if any(isinstance(result, StoreError) for result in results):
+            return
+        source = next(
+            (each.name for each in self.brokers.values() if each.store and each.store.session_id == session_id),
+            "zookeeper",
+        )
+        for operation in operations:
+            for text in _described(operation):
+                self.simulation.trace.add(source, text)
+
+
+def _described(operation: Operation) -> Iterator[str]:
+    """What a write to ZooKeeper means for a reader of the trace."""
+    if isinstance(operation, Create | Write) and operation.path.endswith("/state") and operation.data:
+        state = PartitionState.decode(operation.data)
+        topic, _, partition = operation.path.removeprefix(f"{paths.TOPICS}/").removesuffix("/state").split("/")
+        yield (
+            f"{topic}-{partition}: leader {state.leader}, leader epoch {state.leader_epoch}, "
+            f"ISR {sorted(state.isr)}, controller epoch {state.controller_epoch}"
+        )
+    else:
+        yield f"{type(operation).__name__.lower()} {operation.path}"

@@ -1,0 +1,326 @@
+"""A disk in memory: `kafkalite.storage.disk.Disk` with what a power failure does to it.
+
+A process that is killed loses nothing, because what it wrote is the operating system's. `lose_power` takes back what was not brought to
+the medium, as far as chance decides: of the writes to each file since its last `sync` the first ones stay, the last of them perhaps torn;
+of the changes of names since the last `sync` of a directory the first ones stay (file systems with a journal keep their order). What
+`replace` wrote is whole wherever its name is there. After a power failure, and at the start, no file is in memory: `read_in_memory`
+gives None until something was read from it or written to it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from kafkalite.clock import Clock
+from kafkalite.storage.disk import Entry, File, Lock
+from kafkalite.types import Buffer
+
+_CAPACITY_BYTES: Final = 1 << 40
+
+OnWrite: TypeAlias = Callable[[str, int, bytes], None]
+"""Called with the path by which a file was opened, a position, and what is written there."""
+
+
+class _FileNode:
+    __slots__ = ("content", "in_memory", "modified_ms", "unsynced")
+
+    def __init__(self, content: bytes, modified_ms: int) -> None:
+        self.content = bytearray(content)
+        self.modified_ms = modified_ms
+        self.in_memory = True
+        self.unsynced: list[tuple[int, bytes, bool]] = []
+        """Undoes each change: from this position on, the file ended with these bytes; was it a write?"""
+
+
+class _DirectoryNode:
+    __slots__ = ("entries", "modified_ms")
+
+    def __init__(self, modified_ms: int) -> None:
+        self.entries: dict[str, _Node] = {}
+        self.modified_ms = modified_ms
+
+
+_Node: TypeAlias = _FileNode | _DirectoryNode
+_NameChange: TypeAlias = tuple[tuple[_DirectoryNode, str, _Node | None], ...]
+"""What each name in a directory stood for before."""
+
+
+class _OpenFile:
+    __slots__ = ("_disk", "_node", "_path")
+
+    def __init__(self, disk: MemoryDisk, path: str, node: _FileNode) -> None:
+        self._disk = disk
+        self._path = path
+        self._node: _FileNode | None = node
+
+    def _open_node(self) -> _FileNode:
+        if self._node is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return self._node
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
+        self._disk.write(self._open_node(), self._path, position, b"".join(buffers))
+
+    def read_at(self, position: int, size: int) -> bytes:
+        node = self._open_node()
+        node.in_memory = True
+        return bytes(node.content[position : position + size])
+
+    def read_in_memory(self, position: int, size: int) -> bytes | bytearray | None:
+        node = self._open_node()
+        return node.content[position : position + size] if node.in_memory else None
+
+    def truncate(self, size: int) -> None:
+        self._disk.truncate(self._open_node(), size)
+
+    def size(self) -> int:
+        return len(self._open_node().content)
+
+    def close(self) -> None:
+        self._open_node()
+        self._node = None
+
+
+class _MemoryLock:
+    def __init__(self, disk: MemoryDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        self._disk.locks.pop(self._path, None)
+
+
+class MemoryDisk:
+    """See the module. Paths are absolute. `locks` are those that are held; a killed process lets go of them by `process_ended`."""
+
+    def __init__(self, clock: Clock, on_write: OnWrite = lambda path, position, data: None) -> None:
+        self.locks: dict[str, None] = {}
+        self._clock = clock
+        self._on_write = on_write
+        self._root = _DirectoryNode(clock.now_ms())
+        self._unsynced_names: list[_NameChange] = []
+        self._unsynced_files: dict[_FileNode, None] = {}
+
+    # kafkalite.storage.disk.Disk
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        directory, name = self._parent(path)
+        node = directory.entries.get(name)
+        if node is None:
+            if not create:
+                raise _error(errno.ENOENT, path)
+            node = _FileNode(b"", self._clock.now_ms())
+            self._change_names((directory, name, node))
+        return _OpenFile(self, path, _file(node, path))
+
+    def read(self, path: str) -> bytes:
+        node = _file(self._find(path), path)
+        node.in_memory = True
+        return bytes(node.content)
+
+    def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        directory, name = self._parent(path)
+        if isinstance(directory.entries.get(name), _DirectoryNode):
+            raise _error(errno.EISDIR, path)
+        self._on_write(path, 0, content)
+        self._change_names((directory, name, _FileNode(content, self._clock.now_ms())))
+        if durable:
+            self._unsynced_names.clear()
+
+    def list(self, path: str) -> list[Entry]:
+        return [
+            Entry(name, 0, node.modified_ms, True)
+            if isinstance(node, _DirectoryNode)
+            else Entry(name, len(node.content), node.modified_ms, False)
+            for name, node in _directory(self._find(path), path).entries.items()
+        ]
+
+    def exists(self, path: str) -> bool:
+        try:
+            self._find(path)
+        except OSError:
+            return False
+        return True
+
+    def make_directory(self, path: str) -> None:
+        node: _Node = self._root
+        for name in _names(path):
+            directory = _directory(node, path)
+            if name not in directory.entries:
+                self._change_names((directory, name, _DirectoryNode(self._clock.now_ms())))
+            node = directory.entries[name]
+        if isinstance(node, _FileNode):
+            raise _error(errno.EEXIST, path)
+
+    def rename(self, path: str, new_path: str) -> None:
+        node = self._find(path)
+        old_parent, old_name = self._parent(path)
+        new_parent, new_name = self._parent(new_path)
+        target = new_parent.entries.get(new_name)
+        if target is node:
+            return
+        if isinstance(target, _DirectoryNode) and isinstance(node, _FileNode):
+            raise _error(errno.EISDIR, new_path)
+        if isinstance(target, _DirectoryNode) and target.entries:
+            raise _error(errno.ENOTEMPTY, new_path)
+        if isinstance(target, _FileNode) and isinstance(node, _DirectoryNode):
+            raise _error(errno.ENOTDIR, new_path)
+        self._change_names((old_parent, old_name, None), (new_parent, new_name, node))
+
+    def remove(self, path: str) -> None:
+        self._take_away(path, wants_directory=False)
+
+    def remove_tree(self, path: str) -> None:
+        self._take_away(path, wants_directory=True)
+
+    def room(self, path: str) -> tuple[int, int]:
+        self._find(path)
+        return _CAPACITY_BYTES, _CAPACITY_BYTES - _size(self._root)
+
+    def sync(self, path: str) -> None:
+        node = self._find(path)
+        if isinstance(node, _DirectoryNode):
+            self._unsynced_names.clear()
+        else:
+            node.unsynced.clear()
+            self._unsynced_files.pop(node, None)
+
+    def lock(self, path: str) -> Lock:
+        self.open(path, create=True).close()
+        if path in self.locks:
+            raise BlockingIOError(errno.EAGAIN, "locked by another process", path)
+        self.locks[path] = None
+        return _MemoryLock(self, path)
+
+    # faults
+
+    def process_ended(self) -> None:
+        """The process that used the disk is gone, and its locks with it."""
+        self.locks.clear()
+
+    def lose_power(self, chance: random.Random) -> None:
+        """Keep what was brought to the medium, and of the rest what chance decides."""
+        self.process_ended()
+        for node in self._unsynced_files:
+            _lose_writes(node, chance)
+        self._unsynced_files.clear()
+        kept = chance.randint(0, len(self._unsynced_names))
+        for change in reversed(self._unsynced_names[kept:]):
+            for directory, name, before in change:
+                _set_name(directory, name, before)
+        self._unsynced_names.clear()
+        _forget_memory(self._root)
+
+    # what open files do
+
+    def write(self, node: _FileNode, path: str, position: int, data: bytes) -> None:
+        """Bytes beyond the end are preceded by zeros."""
+        size = len(node.content)
+        self._on_write(path, position, data)
+        self._remember(node, min(position, size), was_write=True)
+        if position > size:
+            node.content += bytes(position - size)
+        node.content[position : position + len(data)] = data
+        node.modified_ms = self._clock.now_ms()
+
+    def truncate(self, node: _FileNode, size: int) -> None:
+        """Also makes a file longer, by zeros."""
+        before = len(node.content)
+        self._remember(node, min(size, before), was_write=False)
+        del node.content[size:]
+        node.content += bytes(max(0, size - before))
+        node.modified_ms = self._clock.now_ms()
+
+    def _remember(self, node: _FileNode, position: int, *, was_write: bool) -> None:
+        node.unsynced.append((position, bytes(node.content[position:]), was_write))
+        self._unsynced_files[node] = None
+
+    # names
+
+    def _find(self, path: str) -> _Node:
+        node: _Node = self._root
+        for name in _names(path):
+            found = _directory(node, path).entries.get(name)
+            if found is None:
+                raise _error(errno.ENOENT, path)
+            node = found
+        return node
+
+    def _parent(self, path: str) -> tuple[_DirectoryNode, str]:
+        directory, name = os.path.split(path)
+        return _directory(self._find(directory), path), name
+
+    def _change_names(self, *changes: tuple[_DirectoryNode, str, _Node | None]) -> None:
+        self._unsynced_names.append(
+            tuple((directory, name, directory.entries.get(name)) for directory, name, _ in changes)
+        )
+        for directory, name, node in changes:
+            _set_name(directory, name, node)
+            directory.modified_ms = self._clock.now_ms()
+
+    def _take_away(self, path: str, *, wants_directory: bool) -> None:
+        try:
+            directory, name = self._parent(path)
+        except FileNotFoundError:
+            return
+        node = directory.entries.get(name)
+        if node is None:
+            return
+        if isinstance(node, _DirectoryNode) is not wants_directory:
+            raise _error(errno.ENOTDIR if wants_directory else errno.EISDIR, path)
+        self._change_names((directory, name, None))
+
+
+def _lose_writes(node: _FileNode, chance: random.Random) -> None:
+    kept = chance.randint(0, len(node.unsynced))
+    for number in reversed(range(kept, len(node.unsynced))):
+        position, tail, was_write = node.unsynced[number]
+        written = bytes(node.content[position:])
+        node.content[position:] = tail
+        if number == kept and was_write:
+            torn = written[: chance.randint(0, len(written))]
+            node.content[position : position + len(torn)] = torn
+    node.unsynced.clear()
+
+
+def _forget_memory(node: _Node) -> None:
+    if isinstance(node, _FileNode):
+        node.in_memory = False
+    else:
+        for each in node.entries.values():
+            _forget_memory(each)
+
+
+def _size(node: _Node) -> int:
+    return len(node.content) if isinstance(node, _FileNode) else sum(map(_size, node.entries.values()))
+
+
+def _set_name(directory: _DirectoryNode, name: str, node: _Node | None) -> None:
+    if node is None:
+        directory.entries.pop(name, None)
+    else:
+        directory.entries[name] = node
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
+
+
+def _directory(node: _Node, path: str) -> _DirectoryNode:
+    if isinstance(node, _FileNode):
+        raise _error(errno.ENOTDIR, path)
+    return node
+
+
+def _file(node: _Node, path: str) -> _FileNode:
+    if isinstance(node, _DirectoryNode):
+        raise _error(errno.EISDIR, path)
+    return node
+
+
+def _error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)

@@ -1,0 +1,465 @@
+"""A network in memory: machines with names for addresses, links with delays drawn from the seed, connections as TCP has them.
+
+Bytes of one connection keep their order, connections overtake each other. A cut link loses nothing: as with TCP, what was not taken is
+sent again when it is whole, and new connections wait. A process that ends closes its connections, by a reset where it had not read all;
+when its machine loses power nobody is told, and whoever sends to it learns it once the machine is back.
+
+Within a connection: `write` hands to the kernel of the machine up to `_SEND_BUFFER_BYTES`, the rest waits in the transport, where the
+limits of the write buffer count it; the receiver's kernel takes up to a window, which the seed decides, ahead of its process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkalite.testing.simulation.trace import Trace
+from kafkalite.testing.simulation.virtual_time import VirtualTime
+
+if TYPE_CHECKING:
+    from kafkalite.testing.simulation.processes import Process
+
+_SEND_BUFFER_BYTES: Final = 64 * 1024
+_WINDOWS_BYTES: Final = (2_048, 64 * 1024, 1024 * 1024)
+_BASE_DELAY_S: Final = (0.00005, 0.002)
+"""Between these lies the usual delay of a link, one way; within a machine it is the lower one."""
+_SPLIT_CHANCE: Final = 0.05
+"""How often a piece of a stream arrives in two."""
+_ORDER_S: Final = 1e-7
+"""What arrives later on a connection arrives at least so much later."""
+_CONNECT_AGAIN_S: Final = 1.0
+_FIRST_EPHEMERAL_PORT: Final = 32_768
+
+
+class Address(NamedTuple):
+    """Where a socket is bound."""
+
+    host: str
+    port: int
+
+
+class _ListeningSocket:
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def getsockname(self) -> Address:
+        return self._address
+
+
+class SimulatedServer(asyncio.AbstractServer):
+    """What `create_server` of a simulated process gives."""
+
+    def __init__(
+        self, network: Network, process: Process, factory: Callable[[], asyncio.BaseProtocol], address: Address
+    ) -> None:
+        self.process = process
+        self.factory = factory
+        self.address = address
+        self._network = network
+        self._serving = False
+
+    @property
+    def sockets(self) -> tuple[_ListeningSocket, ...]:
+        return (_ListeningSocket(self.address),)
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self.process.loop
+
+    def is_serving(self) -> bool:
+        return self._serving
+
+    async def start_serving(self) -> None:
+        self._serving = True
+
+    def close(self) -> None:
+        self._serving = False
+        self._network.unbind(self)
+
+    async def serve_forever(self) -> None:
+        await self.start_serving()
+        await self.get_loop().create_future()
+
+    async def wait_closed(self) -> None: ...
+
+
+class SimulatedTransport(asyncio.Transport):
+    """One end of a connection, and the bytes that are on their way from there to the other end."""
+
+    def __init__(self, network: Network, process: Process, address: Address, peer_address: Address) -> None:
+        super().__init__({"sockname": address, "peername": peer_address})
+        self.process = process
+        self.peer: SimulatedTransport
+        self._network = network
+        self._loop = process.loop
+        self._protocol: Any = None
+        self._closing = False
+        self._high, self._low = 64 * 1024, 16 * 1024
+        self._protocol_paused = False
+        self._reading = True
+        # towards the peer
+        self._unsent = bytearray()
+        self._outstanding_bytes = 0
+        self._last_arrival_s = 0.0
+        self._end_wanted = False
+        self._reset_wanted = False
+        self._end_sent = False
+        # from the peer
+        self._unread: deque[bytes] = deque()
+        self._ended = False
+        self._ended_told = False
+
+    # asyncio.Transport
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        protocol: asyncio.BaseProtocol = self._protocol
+        return protocol
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def is_reading(self) -> bool:
+        return self._reading and not self._closing
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        if not self._reading:
+            self._reading = True
+            self._loop.call_soon(self._deliver)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = 64 * 1024 if high is None else high
+        self._low = self._high // 4 if low is None else low
+        self._limit_writing()
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low, self._high
+
+    def get_write_buffer_size(self) -> int:
+        return max(0, len(self._unsent) - _SEND_BUFFER_BYTES)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._closing or self._end_wanted:
+            return
+        self._unsent += data
+        self._pump()
+        self._limit_writing()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self._end_wanted = True
+        self._pump()
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._end_wanted = True
+            self._pump()
+            self._finish_closing()
+
+    def abort(self) -> None:
+        self._close_now(None)
+
+    # what happens to it
+
+    def begin(self, protocol: Any) -> None:
+        """The connection stands."""
+        self._protocol = protocol
+        self._guarded(protocol.connection_made, self)
+        if self._closing:
+            self._call_connection_lost(_reset_error())
+        else:
+            self._loop.call_soon(self._deliver)
+
+    def resend(self) -> None:
+        """The link is whole again."""
+        self._pump()
+        self._limit_writing()
+
+    def process_ended(self, *, unheard: bool) -> None:
+        """The process is gone; its machine closes the connection, unless that went too."""
+        self._closing = True
+        if unheard:
+            self._unsent.clear()
+        else:
+            self._end()
+
+    def _close_now(self, problem: Exception | None) -> None:
+        if self._closing and self._protocol is None:
+            return
+        self._closing = True
+        self._call_connection_lost(problem)
+        self._end()
+
+    def _end(self) -> None:
+        """Say so to the peer: by a reset when there are bytes that nobody has read."""
+        del self._unsent[_SEND_BUFFER_BYTES:]
+        self._end_wanted = True
+        if self._unread:
+            self._refuse()
+        else:
+            self._pump()
+
+    def _refuse(self) -> None:
+        self._unread.clear()
+        self._unsent.clear()
+        self._reset_wanted = True
+        self._pump()
+
+    def _finish_closing(self) -> None:
+        if self._closing and self._protocol is not None and not self.get_write_buffer_size():
+            self._call_connection_lost(None)
+
+    def _call_connection_lost(self, problem: Exception | None) -> None:
+        protocol, self._protocol = self._protocol, None
+        if protocol is not None:
+            self._loop.call_soon(protocol.connection_lost, problem)
+        self._network.forget(self)
+
+    def _guarded(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        """A protocol that fails loses its connection, and the loop is told, as with asyncio's own transports."""
+        try:
+            return method(*arguments)
+        except Exception as problem:
+            context = {"message": f"Fatal error: {method.__qualname__}() failed", "exception": problem}
+            self._loop.call_exception_handler(context)
+            self._close_now(problem)
+            return None
+
+    # sending
+
+    def _pump(self) -> None:
+        """Send what the link and the receiver's window allow."""
+        network = self._network
+        if self._end_sent or network.is_cut(self.process.machine, self.peer.process.machine):
+            return
+        if self._reset_wanted:
+            self._end_sent = True
+            self._send(self.peer._reset)
+        while self._unsent and (room := network.window_bytes - self._outstanding_bytes) > 0:
+            size = network.piece_bytes(min(room, len(self._unsent)))
+            piece = bytes(self._unsent[:size])
+            del self._unsent[:size]
+            self._outstanding_bytes += size
+            network.note(self, piece)
+            self._send(self.peer._arrive, piece)
+        if self._end_wanted and not self._unsent and not self._end_sent:
+            self._end_sent = True
+            self._send(self.peer._arrive_end)
+        if self._closing:
+            self._finish_closing()
+            if self._end_sent and self._protocol is None:
+                network.forget(self)
+
+    def _send(self, arrive: Callable[..., None], *arguments: Any) -> None:
+        self._last_arrival_s = self._network.arrival_s(self.process, self.peer.process, self._last_arrival_s)
+        self.peer._machine_loop().call_at(self._last_arrival_s, arrive, *arguments)
+
+    def _machine_loop(self) -> asyncio.AbstractEventLoop:
+        """What runs a connection without a process: the machine itself."""
+        return self._loop if self.process.alive else self._network.kernel
+
+    def _limit_writing(self) -> None:
+        waiting = self.get_write_buffer_size()
+        if self._protocol is None or self._closing:
+            return
+        if waiting > self._high and not self._protocol_paused:
+            self._protocol_paused = True
+            self._guarded(self._protocol.pause_writing)
+        elif waiting <= self._low and self._protocol_paused:
+            self._protocol_paused = False
+            self._guarded(self._protocol.resume_writing)
+
+    def _taken(self) -> None:
+        """The peer has read something, so there is room in its window."""
+        self._pump()
+        self._limit_writing()
+
+    # receiving
+
+    def _arrive(self, piece: bytes) -> None:
+        if self._closing:
+            self._end_sent = False
+            self._refuse()
+            return
+        self._unread.append(piece)
+        self._deliver()
+
+    def _arrive_end(self) -> None:
+        self._ended = True
+        self._deliver()
+
+    def _reset(self) -> None:
+        if self._protocol is not None or not self._closing:
+            self._end_sent = True
+            self._unsent.clear()
+            self._unread.clear()
+            self._closing = True
+            self._call_connection_lost(_reset_error())
+
+    def _deliver(self) -> None:
+        read_bytes = 0
+        while self._unread and self._reading and not self._closing and self._protocol is not None:
+            piece = self._unread.popleft()
+            if isinstance(self._protocol, asyncio.BufferedProtocol):
+                buffer = self._guarded(self._protocol.get_buffer, -1)
+                if buffer is None:
+                    return
+                size = min(len(buffer), len(piece))
+                buffer[:size] = piece[:size]
+                if size < len(piece):
+                    self._unread.appendleft(piece[size:])
+                buffer = None
+                read_bytes += size
+                self._guarded(self._protocol.buffer_updated, size)
+            else:
+                read_bytes += len(piece)
+                self._guarded(self._protocol.data_received, piece)
+        if read_bytes:
+            self.peer._outstanding_bytes -= read_bytes
+            if self.peer._unsent and not self._network.is_cut(self.process.machine, self.peer.process.machine):
+                self._send(self.peer._taken)
+        if self._ended and not self._ended_told and not self._unread and self._reading and self._protocol is not None:
+            self._ended_told = True
+            if not self._closing and not self._guarded(self._protocol.eof_received):
+                self.close()
+
+
+class Network:
+    """See the module. Machines are known by the names of their processes."""
+
+    def __init__(self, time: VirtualTime, chance: random.Random, trace: Trace) -> None:
+        self.window_bytes = chance.choice(_WINDOWS_BYTES)
+        self.kernel: asyncio.AbstractEventLoop
+        """Runs what happens on a machine without a process."""
+        self._time = time
+        self._chance = chance
+        self._trace = trace
+        self._servers: dict[Address, SimulatedServer] = {}
+        self._transports: dict[SimulatedTransport, None] = {}
+        self._base_delays_s: dict[tuple[str, str], float] = {}
+        self._cut: dict[tuple[str, str], None] = {}
+        self._next_port = _FIRST_EPHEMERAL_PORT
+
+    # faults
+
+    def cut(self, source: str, target: str) -> None:
+        """Nothing goes from the one machine to the other any more; what is under way arrives."""
+        self._cut[source, target] = None
+
+    def heal(self, source: str, target: str) -> None:
+        """What was held up is sent."""
+        self._cut.pop((source, target), None)
+        for transport in list(self._transports):
+            if {transport.process.machine, transport.peer.process.machine} == {source, target}:
+                transport.resend()
+
+    def is_cut(self, source: str, target: str) -> bool:
+        return (source, target) in self._cut
+
+    def process_ended(self, process: Process, *, unheard: bool) -> None:
+        """Close what it had open."""
+        for server in [each for each in self._servers.values() if each.process is process]:
+            server.close()
+        for transport in [each for each in self._transports if each.process is process]:
+            transport.process_ended(unheard=unheard)
+
+    # connections
+
+    def bind(
+        self, process: Process, factory: Callable[[], asyncio.BaseProtocol], port: int, serve: bool
+    ) -> SimulatedServer:
+        address = Address(process.machine, port or self._new_port())
+        if address in self._servers:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        server = self._servers[address] = SimulatedServer(self, process, factory, address)
+        server._serving = serve
+        return server
+
+    def unbind(self, server: SimulatedServer) -> None:
+        if self._servers.get(server.address) is server:
+            del self._servers[server.address]
+
+    async def connect(
+        self, process: Process, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """The client's end of a new connection. ConnectionRefusedError; waits as long as a link is cut."""
+        here = process.machine
+        while self.is_cut(here, host) or self.is_cut(host, here):
+            await asyncio.sleep(_CONNECT_AGAIN_S)
+        await asyncio.sleep(self._delay_s(here, host))
+        server = self._servers.get(Address(host, port))
+        if server is None or not server.is_serving():
+            await asyncio.sleep(self._delay_s(host, here))
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        near, far = Address(here, self._new_port()), Address(host, port)
+        client = SimulatedTransport(self, process, near, far)
+        accepted = SimulatedTransport(self, server.process, far, near)
+        client.peer, accepted.peer = accepted, client
+        self._transports[client] = self._transports[accepted] = None
+        server.process.loop.call_soon(_accept, server, accepted)
+        try:
+            await asyncio.sleep(self._delay_s(host, here))
+        except asyncio.CancelledError:
+            client.abort()
+            raise
+        protocol = factory()
+        client.begin(protocol)
+        return client, protocol
+
+    def forget(self, transport: SimulatedTransport) -> None:
+        """It is closed; what it has sent still arrives."""
+        if not transport._unsent:
+            self._transports.pop(transport, None)
+
+    def _new_port(self) -> int:
+        self._next_port += 1
+        return self._next_port
+
+    # what the seed decides
+
+    def arrival_s(self, source: Process, target: Process, after_s: float) -> float:
+        """When something sent now arrives, behind what arrives at `after_s`."""
+        return max(self._time.now_s + self._delay_s(source.machine, target.machine), after_s + _ORDER_S)
+
+    def _delay_s(self, source: str, target: str) -> float:
+        base_s = self._base_delays_s.get((source, target))
+        if base_s is None:
+            base_s = _BASE_DELAY_S[0] if source == target else self._chance.uniform(*_BASE_DELAY_S)
+            self._base_delays_s[source, target] = base_s
+        return base_s * (1.0 + self._chance.expovariate(2.0))
+
+    def piece_bytes(self, size: int) -> int:
+        """How much of this arrives in one piece."""
+        if size > 1 and self._chance.random() < _SPLIT_CHANCE:
+            return self._chance.randrange(1, size)
+        return size
+
+    def note(self, transport: SimulatedTransport, piece: bytes) -> None:
+        """Every byte counts for the identity of a run."""
+        self._trace.count(f"{transport.process.name}>{transport.peer.process.name} {zlib.crc32(piece)} {len(piece)}")
+
+
+def _reset_error() -> ConnectionResetError:
+    return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+
+
+def _accept(server: SimulatedServer, transport: SimulatedTransport) -> None:
+    if transport.is_closing():
+        return
+    transport.begin(server.factory())

@@ -1,0 +1,264 @@
+"""Many processes in one: each has an event loop of its own, all share one virtual time, and the seed decides whose turn it is.
+
+A process that is killed is never stepped again, so nothing of it runs any more, no `finally` either; that is what kill -9 is. Its
+connections end as its machine decides (`kafkalite.testing.simulation.network`). What an event loop cannot deliver to anybody, an exception
+in a callback or of a task that nobody awaits, fails the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from kafkalite.testing.simulation.network import Network, SimulatedServer
+from kafkalite.testing.simulation.trace import Trace
+from kafkalite.testing.simulation.virtual_time import Deadlock, VirtualTime, VirtualTimeLoop
+
+T = TypeVar("T")
+
+_EXECUTOR_S: Final = (0.00005, 0.001)
+"""Between these a call in an executor takes."""
+_CLOSINGS: Final = 20
+"""How often a coroutine of a dead process may await in a `finally` while it is taken apart."""
+_LOGGERS: Final = ("kafkalite", "zk")
+_STATE_CHANGES: Final = "kafkalite.state_change"
+"""The log of a controller's decisions: that it cannot elect anybody is an error there, and nothing unexpected."""
+
+
+class ProcessKilled(Exception):
+    """What was asked of a process that ended before it answered."""
+
+
+class ProcessLoop(VirtualTimeLoop):
+    """The loop of one process: its sockets are the simulated network's, its executors take time."""
+
+    def __init__(self, process: Process, time: VirtualTime, network: Network, chance: random.Random) -> None:
+        super().__init__(time)
+        self.process = process
+        self._network = network
+        self._chance = chance
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
+        future = self.create_future()
+
+        def work() -> None:
+            try:
+                outcome = func(*args)
+            except Exception as problem:
+                if not future.done():
+                    future.set_exception(problem)
+            else:
+                if not future.done():
+                    future.set_result(outcome)
+
+        self.call_later(self._chance.uniform(*_EXECUTOR_S), work)
+        return future
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, ssl: Any = None
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        if ssl is not None:
+            raise ValueError("the simulated network has no TLS")
+        return await self._network.connect(self.process, protocol_factory, host, port)
+
+    async def create_server(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None,
+        port: int,
+        *,
+        backlog: int = 100,
+        start_serving: bool = True,
+    ) -> SimulatedServer:
+        return self._network.bind(self.process, protocol_factory, port, start_serving)
+
+
+class Process:
+    """One process, on the machine of the same name unless `machine` says another."""
+
+    def __init__(self, simulation: Simulation, name: str, machine: str) -> None:
+        self.name = name
+        self.machine = machine
+        self.alive = True
+        self._simulation = simulation
+        self.loop = ProcessLoop(self, simulation.time, simulation.network, simulation.chance(f"{name}/executor"))
+        self.loop.set_exception_handler(self._problem)
+        self._outcomes: dict[asyncio.Future[Any], None] = {}
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+        """Have the process run a coroutine; the future is the caller's, fails with ProcessKilled, and cancels it when cancelled."""
+        caller = asyncio.get_running_loop()
+        outcome: asyncio.Future[T] = caller.create_future()
+        task = self.loop.create_task(coroutine)
+        self._outcomes[outcome] = None
+
+        def pass_on(done: asyncio.Task[T]) -> None:
+            self._outcomes.pop(outcome, None)
+            if outcome.done():
+                return
+            if done.cancelled():
+                outcome.cancel()
+            elif (problem := done.exception()) is not None:
+                outcome.set_exception(problem)
+            else:
+                outcome.set_result(done.result())
+
+        def cancel(future: asyncio.Future[T]) -> None:
+            if future.cancelled():
+                self.loop.call_soon(task.cancel)
+
+        task.add_done_callback(lambda done: caller.call_soon(pass_on, done))
+        outcome.add_done_callback(cancel)
+        return outcome
+
+    def tasks(self) -> list[str]:
+        """Names of the tasks that have not ended."""
+        return sorted(task.get_name() for task in asyncio.all_tasks(self.loop))
+
+    def kill(self, *, unheard: bool = False) -> None:
+        """End it at once, as kill -9; `unheard`: nobody is told, as when its machine loses power."""
+        if not self.alive:
+            return
+        self.alive = False
+        self._simulation.network.process_ended(self, unheard=unheard)
+        for outcome in list(self._outcomes):
+            if not outcome.done():
+                outcome.set_exception(ProcessKilled(self.name))
+                outcome.exception()  # whoever awaits it still sees it
+
+    def _problem(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if self.alive:
+            self._simulation.problems.append(f"{self.name}: {context['message']}: {context.get('exception')!r}")
+            self._simulation.causes.append(context.get("exception"))
+
+    def take_apart(self) -> None:
+        """After the run: whatever was left in the middle of something is closed, where it can do no harm."""
+        self.alive = False
+        tasks = asyncio.all_tasks(self.loop)
+        asyncio._set_running_loop(self.loop)
+        try:
+            for task in tasks:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                _close(task.get_coro())
+        finally:
+            asyncio._set_running_loop(None)
+        self.loop.close()
+
+
+def _close(coroutine: Any) -> None:
+    for _ in range(_CLOSINGS):
+        try:
+            coroutine.close()
+            return
+        except BaseException:  # of its own cleaning up, which nobody is interested in
+            continue
+
+
+class Simulation:
+    """One world under one seed. `chance` gives streams of random numbers that do not disturb each other."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.time = VirtualTime()
+        self.trace = Trace(self.time)
+        self.network = Network(self.time, self.chance("network"), self.trace)
+        self.problems: list[str] = []
+        """Exceptions that nobody was there to take, and errors that were only logged."""
+        self.causes: list[BaseException | None] = []
+        self._turns = self.chance("turns")
+        self._processes: list[Process] = []
+        self.director = self.process("director")
+        """Runs the scenario; it kills, cuts and judges, and is not part of what is simulated."""
+        self.network.kernel = self.director.loop
+
+    def chance(self, stream: str) -> random.Random:
+        """The random numbers of one purpose."""
+        return random.Random(f"{self.seed}/{stream}")
+
+    def process(self, name: str, machine: str | None = None) -> Process:
+        """A new process."""
+        process = Process(self, name, machine or name)
+        self._processes.append(process)
+        return process
+
+    def machines(self) -> list[str]:
+        """The names of all machines that there were."""
+        return list(dict.fromkeys(each.machine for each in self._processes))
+
+    def run(self, scenario: Coroutine[Any, Any, T], limit_s: float = 3600.0) -> T:
+        """Run the scenario to its end. AssertionError when it hangs, takes longer than `limit_s` or left problems."""
+        with _listening(self):
+            try:
+                outcome = self._run(scenario, limit_s)
+            finally:
+                for process in self._processes:
+                    process.take_apart()
+        if self.problems:
+            cause = next((each for each in self.causes if each is not None), None)
+            raise AssertionError("\n".join(self.problems)) from cause
+        return outcome
+
+    def _run(self, scenario: Coroutine[Any, Any, T], limit_s: float) -> T:
+        main = self.director.loop.create_task(scenario)
+        while not main.done():
+            self._step()
+            if self.time.now_s > limit_s:
+                raise AssertionError(f"not finished after {limit_s:g} s of virtual time; waiting: {self._waiting()}")
+        return main.result()
+
+    def _step(self) -> None:
+        now_s = self.time.now_s
+        due: list[Process] = []
+        next_s: float | None = None
+        for process in self._processes:
+            if process.alive and (at_s := process.loop.due_s()) is not None:
+                if next_s is None or at_s < next_s:
+                    next_s = at_s
+                if at_s <= now_s:
+                    due.append(process)
+        if next_s is None:
+            raise Deadlock(f"nobody has anything to wait for: {self._waiting()}")
+        if due:
+            (due[0] if len(due) == 1 else self._turns.choice(due)).loop.step()
+        else:
+            self.time.now_s = next_s
+
+    def _waiting(self) -> str:
+        return "; ".join(f"{each.name}: {', '.join(each.tasks())}" for each in self._processes if each.alive)
+
+
+class _Listener(logging.Handler):
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(logging.INFO)
+        self._simulation = simulation
+
+    def emit(self, record: logging.LogRecord) -> None:
+        loop = asyncio._get_running_loop()
+        source = loop.process.name if isinstance(loop, ProcessLoop) else "?"
+        self._simulation.trace.add(source, record.getMessage())
+        if record.levelno >= logging.ERROR and record.name != _STATE_CHANGES:
+            self._simulation.problems.append(f"{source} logged: {record.getMessage()}")
+            self._simulation.causes.append(record.exc_info[1] if record.exc_info else None)
+
+
+@contextmanager
+def _listening(simulation: Simulation) -> Iterator[None]:
+    """Let what the product logs be lines of the trace."""
+    listener = _Listener(simulation)
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    before = [(logger.level, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(listener)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, (level, propagate) in zip(loggers, before, strict=True):
+            logger.removeHandler(listener)
+            logger.setLevel(level)
+            logger.propagate = propagate

@@ -1,0 +1,53 @@
+"""What happened in a simulation, in order: lines that a person reads, and a digest by which two runs are the same or are not.
+
+The digest covers more than the lines: every byte that went over the network or to a disk goes in with its moment, so that two runs with
+one digest did the same things at the same times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+from kafkalite.testing.simulation.virtual_time import VirtualTime
+
+
+class TraceLine(NamedTuple):
+    """One change of state; `source` is the name of a process, or of what it runs on."""
+
+    at_s: float
+    source: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.at_s:12.6f} {self.source:12} {self.text}"
+
+
+class Trace:
+    """See the module."""
+
+    def __init__(self, time: VirtualTime) -> None:
+        self.lines: list[TraceLine] = []
+        self.shows_all = False
+        self._time = time
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def add(self, source: str, text: str) -> None:
+        """A line, which counts for the digest too."""
+        line = TraceLine(self._time.now_s, source, text)
+        self.lines.append(line)
+        self._hash.update(f"{line.at_s!r} {source} {text}\n".encode())
+
+    def count(self, what: str) -> None:
+        """Something that only the digest shows, or the lines of a trace that `shows_all`."""
+        self._hash.update(f"{self._time.now_s!r} {what}\n".encode())
+        if self.shows_all:
+            self.lines.append(TraceLine(self._time.now_s, "", what))
+
+    @property
+    def digest(self) -> str:
+        """Of everything so far."""
+        return self._hash.hexdigest()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.lines))

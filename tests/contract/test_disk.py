@@ -1,0 +1,139 @@
+"""The disk as storage knows it: the machine's own and the one in memory keep the same contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafkalite.clock import SystemClock
+from kafkalite.storage.disk import Disk, OsDisk
+from kafkalite.testing.simulation.memory_disk import MemoryDisk
+
+
+@pytest.fixture(params=["os", "memory"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
+    if request.param == "os":
+        return OsDisk()
+    memory = MemoryDisk(SystemClock())
+    memory.make_directory(str(tmp_path))
+    return memory
+
+
+def write(disk: Disk, path: str, content: bytes) -> None:
+    file = disk.open(path, create=True)
+    file.write_at(0, [content])
+    file.close()
+
+
+def refusal(call: Callable[..., object], *arguments: object) -> type[BaseException]:
+    with pytest.raises(OSError) as caught:
+        call(*arguments)
+    assert caught.value.errno, "with the operating system's number"
+    return caught.type
+
+
+def test_files_are_read_and_written_by_position(disk: Disk, tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    assert refusal(disk.open, path) is FileNotFoundError
+    file = disk.open(path, create=True)
+    file.write_at(0, [b"one ", memoryview(b"two "), bytearray(b"three")])
+    assert (file.size(), file.read_at(0, 100), file.read_at(4, 3)) == (13, b"one two three", b"two")
+    file.write_at(4, [b"2"])
+    assert file.read_at(0, 100) == b"one 2wo three"
+    file.write_at(15, [b"!"])
+    assert file.read_at(12, 9) == b"e\0\0!"
+    assert (file.read_at(100, 5), bytes(file.read_in_memory(4, 3) or b"")) == (b"", b"2wo")
+    file.truncate(3)
+    file.truncate(5)
+    assert disk.read(path) == b"one\0\0"
+    again = disk.open(path)
+    assert again.size() == 5
+    again.close()
+    file.close()
+    assert refusal(file.size) is OSError
+
+
+def test_an_open_file_outlives_its_name(disk: Disk, tmp_path: Path) -> None:
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    file = disk.open(old, create=True)
+    disk.rename(old, new)
+    file.write_at(0, [b"x"])
+    assert disk.read(new) == b"x"
+    disk.remove(new)
+    file.write_at(1, [b"y"])
+    assert file.read_at(0, 9) == b"xy"
+    assert not disk.exists(new)
+    file.close()
+
+
+def test_replacing_leaves_the_new_content(disk: Disk, tmp_path: Path) -> None:
+    path = str(tmp_path / "checkpoint")
+    disk.replace(path, b"1")
+    file = disk.open(path)
+    disk.replace(path, b"22", durable=False)
+    assert (disk.read(path), file.read_at(0, 9)) == (b"22", b"1"), "who had it open sees the old one"
+    assert [entry.name for entry in disk.list(str(tmp_path))] == ["checkpoint"]
+    file.close()
+    disk.make_directory(str(tmp_path / "directory"))
+    assert refusal(disk.replace, str(tmp_path / "directory"), b"") is IsADirectoryError
+    assert refusal(disk.replace, str(tmp_path / "none" / "file"), b"") is FileNotFoundError
+
+
+def test_directories_are_made_listed_renamed_and_removed(disk: Disk, tmp_path: Path) -> None:
+    top = str(tmp_path / "top")
+    disk.make_directory(f"{top}/a/b")
+    disk.make_directory(f"{top}/a/b")
+    write(disk, f"{top}/a/file", b"12345")
+    listed = {entry.name: (entry.is_directory, entry.is_directory or entry.size) for entry in disk.list(f"{top}/a")}
+    assert listed == {"b": (True, True), "file": (False, 5)}
+    assert all(entry.modified_ms > 0 for entry in disk.list(f"{top}/a"))
+    disk.rename(f"{top}/a", f"{top}/c")
+    assert (disk.exists(f"{top}/a"), disk.read(f"{top}/c/file")) == (False, b"12345")
+    write(disk, f"{top}/other", b"")
+    disk.rename(f"{top}/other", f"{top}/c/file")
+    assert disk.read(f"{top}/c/file") == b""
+    disk.remove_tree(f"{top}/c")
+    disk.remove_tree(f"{top}/c")
+    disk.remove(f"{top}/nothing")
+    assert disk.list(top) == []
+
+
+def test_what_cannot_be_is_refused_as_the_system_refuses_it(disk: Disk, tmp_path: Path) -> None:
+    directory, file = str(tmp_path / "directory"), str(tmp_path / "file")
+    disk.make_directory(f"{directory}/inner")
+    write(disk, file, b"")
+    assert refusal(disk.read, str(tmp_path / "none")) is FileNotFoundError
+    assert refusal(disk.list, str(tmp_path / "none")) is FileNotFoundError
+    assert refusal(disk.rename, str(tmp_path / "none"), file) is FileNotFoundError
+    assert refusal(disk.sync, str(tmp_path / "none")) is FileNotFoundError
+    assert refusal(disk.room, str(tmp_path / "none")) is FileNotFoundError
+    assert refusal(disk.list, file) is NotADirectoryError
+    assert refusal(disk.remove_tree, file) is NotADirectoryError
+    assert refusal(disk.make_directory, file) is FileExistsError
+    assert refusal(disk.rename, directory, file) is NotADirectoryError
+    assert refusal(disk.open, f"{file}/x") is NotADirectoryError
+    assert refusal(disk.read, directory) is IsADirectoryError
+    assert refusal(disk.remove, directory) is IsADirectoryError
+    assert refusal(disk.rename, file, directory) is IsADirectoryError
+    assert refusal(disk.rename, str(tmp_path / "directory" / "inner"), str(tmp_path)) is OSError
+
+
+def test_syncing_and_room(disk: Disk, tmp_path: Path) -> None:
+    write(disk, str(tmp_path / "file"), b"x")
+    disk.sync(str(tmp_path / "file"))
+    disk.sync(str(tmp_path))
+    total, free = disk.room(str(tmp_path))
+    assert 0 < free <= total
+
+
+def test_a_lock_is_held_until_it_is_released(disk: Disk, tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    disk.lock(path).release()
+    assert disk.exists(path)
+    lock = disk.lock(path)
+    if isinstance(disk, MemoryDisk):  # a POSIX lock does not keep out its own process
+        assert refusal(disk.lock, path) is BlockingIOError
+    lock.release()
+    disk.lock(path).release()
