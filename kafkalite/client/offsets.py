@@ -16,6 +16,7 @@ class OffsetAndTimestamp:
     leader_epoch: int = -1
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return dataclasses.asdict(self)
 
 
@@ -28,4 +29,5 @@ class OffsetAndMetadata:
     leader_epoch: int = -1
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return dataclasses.asdict(self)

@@ -42,9 +42,11 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """Topic and partition as one."""
         return TopicPartition(self.topic, self.partition)
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {field: getattr(self, field) for field in self.__dataclass_fields__}
 
 
@@ -60,7 +62,9 @@ class RecordMetadata:
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """Topic and partition as one."""
         return TopicPartition(self.topic, self.partition)
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return dataclasses.asdict(self)

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.wire
 
 FOLDER = Path(kafkalite.client.__file__).parent
 PAGES = ("producer.md", "consumer.md", "admin.md", "errors.md")
+README = "README.md"
 _EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -25,14 +26,14 @@ def servers() -> Iterator[str]:
 
 
 def test_every_page_is_linked() -> None:
-    listed = re.findall(r"\]\((\w+\.md)\)", (FOLDER / "README.md").read_text())
+    listed = re.findall(r"\]\((\w+\.md)\)", (FOLDER / README).read_text())
     assert tuple(listed) == PAGES
-    assert {each.name for each in FOLDER.glob("*.md")} == {*PAGES, "README.md"}
+    assert {each.name for each in FOLDER.glob("*.md")} == {*PAGES, README}
 
 
 def test_examples(servers: str) -> None:
     """In the order of the pages: what the producer's examples send is what the consumer's read."""
-    for page in PAGES:
+    for page in (*PAGES, README):
         examples = _EXAMPLE.findall((FOLDER / page).read_text())
         assert examples, page
         for number, example in enumerate(examples):

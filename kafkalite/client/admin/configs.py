@@ -69,9 +69,11 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
+        """Does nothing but Kafka's default give the value?"""
         return self.source == "DEFAULT_CONFIG"
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {**dataclasses.asdict(self), "synonyms": [dataclasses.asdict(each) for each in self.synonyms]}
 
 

@@ -24,6 +24,7 @@ class ScramCredentialInfo:
     iterations: int
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {"mechanism": self.mechanism, "iterations": self.iterations}
 
 

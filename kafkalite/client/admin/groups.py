@@ -53,6 +53,7 @@ class GroupListing:
     group_type: str = ""
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return dataclasses.asdict(self)
 
 
@@ -68,6 +69,7 @@ class GroupMember:
     partitions: tuple[TopicPartition, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {
             **{field: getattr(self, field) for field in ("member_id", "group_instance_id", "client_id", "client_host")},
             "topics": list(self.topics),
@@ -92,6 +94,7 @@ class GroupDescription:
         return bool(self.members) or self.state not in _NO_MEMBERS_STATES
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         names = ("group_id", "state", "protocol_type", "assignor", "coordinator")
         return {
             **{field: getattr(self, field) for field in names},

@@ -37,6 +37,7 @@ class LogDirReplica:
     is_future: bool
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {
             **self.topic_partition._asdict(),
             "size_bytes": self.size_bytes,
@@ -57,6 +58,7 @@ class LogDir:
     replicas: tuple[LogDirReplica, ...]
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {
             "broker": self.broker,
             "path": self.path,

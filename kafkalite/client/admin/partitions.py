@@ -37,6 +37,7 @@ class PartitionReassignment:
     removing_replicas: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         fields = dataclasses.asdict(self)
         del fields["topic_partition"]
         return {**self.topic_partition._asdict(), **{name: list(brokers) for name, brokers in fields.items()}}

@@ -27,6 +27,7 @@ class DeletedRecords:
     low_watermark: int
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {**self.topic_partition._asdict(), "low_watermark": self.low_watermark}
 
 

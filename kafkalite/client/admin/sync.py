@@ -42,7 +42,9 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
 
     @shows(AdminOptions)
     def __init__(self, **options: Unpack[AdminKeywords]) -> None:
-        super().__init__(Admin(**options))
+        core = Admin(**options)
+        super().__init__(core)
+        self.options = core.options
 
     @classmethod
     @shows(AdminOptions)

@@ -36,6 +36,7 @@ class CreatedTopic:
     replication_factor: int
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return dataclasses.asdict(self)
 
 
@@ -50,9 +51,11 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
+        """How many replicas each partition has, as the first one shows it; 0 without partitions."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {
             "name": self.name,
             "topic_id": self.topic_id,
@@ -70,6 +73,7 @@ class ClusterDescription:
     brokers: tuple[BrokerNode, ...]
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {
             "cluster_id": self.cluster_id,
             "controller_id": self.controller_id,

@@ -25,6 +25,7 @@ class BrokerNode:
     rack: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {"id": self.id, "host": self.host, "port": self.port, "rack": self.rack}
 
 
@@ -47,6 +48,7 @@ class PartitionView:
         return self.leader == NO_BROKER or len(self.isr) < len(self.replicas)
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
         return {
             "partition": self.partition,
             "leader": self.leader,

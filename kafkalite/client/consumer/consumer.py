@@ -175,6 +175,7 @@ class Consumer:
         self._fetcher.wake()
 
     def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read now, given by `assign` or by the group."""
         return set(self._buffer.states)
 
     def _state(self, topic_partition: TopicPartition | tuple[str, int]) -> PartitionState:
@@ -187,7 +188,7 @@ class Consumer:
         return [self._state(each).topic_partition for each in partitions] or list(self._buffer.states)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions until `resume`."""
+        """Return no records of these partitions until `resume`. ValueError for one that is not assigned."""
         for each in partitions:
             state = self._state(each)
             state.paused = True
@@ -196,12 +197,14 @@ class Consumer:
                 self.seek(state.topic_partition, unread)
 
     def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of these partitions again. ValueError for one that is not assigned."""
         for each in partitions:
             self._state(each).paused = False
         self._data.set()
         self._fetcher.wake()
 
     def paused(self) -> set[TopicPartition]:
+        """The assigned partitions that `pause` stopped."""
         return {each for each, state in self._buffer.states.items() if state.paused}
 
     # positions
@@ -329,7 +332,7 @@ class Consumer:
         return await list_offsets(self._cluster, wanted, self.options.isolation, self._api_timeout_s)
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """The high watermark that the last fetch told; None before the first."""
+        """The high watermark that the last fetch told; None before the first. ValueError when not assigned."""
         return self._state(partition).high_watermark
 
     def lag(self, partition: TopicPartition) -> int | None:
@@ -340,6 +343,7 @@ class Consumer:
         return None if end is None or position is None else max(end - position.offset, 0)
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Where committed records end (KIP-98), as the last fetch told; None before the first. ValueError when not assigned."""
         return self._state(partition).last_stable_offset
 
     async def partitions_for_topic(self, topic: str) -> set[int]:

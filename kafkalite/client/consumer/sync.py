@@ -44,7 +44,9 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
 
     @shows(ConsumerOptions)
     def __init__(self, *topics: str, **options: Unpack[ConsumerKeywords]) -> None:
-        super().__init__(Consumer(*topics, **options))
+        core = Consumer(*topics, **options)
+        super().__init__(core)
+        self.options = core.options
         self._iterated = UngivenRecords()
 
     @classmethod

@@ -32,7 +32,8 @@ class Assignor(Protocol):
     """One strategy. All members must share one; `name` is what they compare."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The protocol's name in JoinGroup."""
 
     @property
     def cooperative(self) -> bool:
@@ -53,7 +54,7 @@ def _sorted_members(members: Mapping[str, Subscription]) -> list[str]:
     return sorted(members, key=order)
 
 
-class RangeAssignor:
+class RangeAssignor(Assignor):
     """See the module."""
 
     name = "range"
@@ -78,7 +79,7 @@ class RangeAssignor:
         return result
 
 
-class RoundRobinAssignor:
+class RoundRobinAssignor(Assignor):
     """See the module."""
 
     name = "roundrobin"
@@ -101,7 +102,7 @@ class RoundRobinAssignor:
         return result
 
 
-class StickyAssignor:
+class StickyAssignor(Assignor):
     """See the module. What a member had travels in the user data, because eager members own nothing when they join."""
 
     name = "sticky"
@@ -126,7 +127,7 @@ class StickyAssignor:
         return Claim(subscription.topics, owned, generation, subscription.generation_id)
 
 
-class CooperativeStickyAssignor:
+class CooperativeStickyAssignor(Assignor):
     """See the module. What a member owns is in its subscription, with the generation (from version 2, else in the user data)."""
 
     name = "cooperative-sticky"

@@ -35,6 +35,7 @@ class Delivery:
     index: int
 
     def done(self) -> bool:
+        """Is the fate of the record known?"""
         return self.batch.state is BatchState.DONE
 
     def exception(self) -> Exception | None:

@@ -36,6 +36,7 @@ class SyncDelivery(Delivery):
     problem: Exception | None
 
     def done(self) -> bool:
+        """Is the fate of the record known?"""
         return self.problem is not None or (self.handed_over and Delivery.done(self))
 
     def exception(self) -> Exception | None:
@@ -76,6 +77,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
     def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
         core = Producer(**options)
         super().__init__(core)
+        self.options = core.options
         self._queue: deque[_Queued] = deque()
         self._queued_bytes = 0
         self._lock = threading.Lock()
