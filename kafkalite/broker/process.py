@@ -28,8 +28,6 @@ from zk.session import Session
 
 logger = logging.getLogger("kafkalite.broker.process")
 
-_CONNECTION_TIMEOUT_S = 18.0
-
 
 def run(config: BrokerConfig, log_level: str = "INFO") -> int:
     """Run a broker until it is told to stop; the exit code."""
@@ -55,7 +53,7 @@ async def _serve(config: BrokerConfig) -> int:
     broker = Broker(config, Session(store), OsDisk(), SystemClock(), random.Random(), fatal, in_process)
     loop.set_exception_handler(broker.errors.handle)
     timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
-    starting = loop.create_task(_start(broker, store, timeout_ms / 1000 or _CONNECTION_TIMEOUT_S))
+    starting = loop.create_task(_start(broker, store, timeout_ms / 1000))
     stop_asked = loop.create_task(stopping.wait())
     await asyncio.wait({starting, stop_asked}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():

@@ -61,10 +61,10 @@ _APPEND_TIMEOUT: Final = "append timeout"
 class HostingRules:
     """How the machines of one internal topic are hosted."""
 
-    load_buffer_bytes: int = 5_242_880
-    append_timeout_ms: int = 5000
-    codec: int = 0
-    required_acks: int = -1
+    load_buffer_bytes: int
+    append_timeout_ms: int
+    codec: int
+    required_acks: int
     """-1: records count once they are committed. Any other: once they are appended."""
 
 

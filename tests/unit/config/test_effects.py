@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import kafkalite
+from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.broker_keys import BROKER_KEYS
 from kafkalite.config.keys import Effect, InvalidValue, Key
 from kafkalite.config.topic import TOPIC_KEYS
@@ -74,6 +75,12 @@ def test_every_setting_that_claims_an_effect_is_read_and_no_other() -> None:
         if is_read != (key.effect in (Effect.AT_ONCE, Effect.AT_RESTART)):
             wrong.append(f"{key.name}: effect {key.effect.value}, {'read' if is_read else 'read by nobody'}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_defaults_that_are_written_twice_agree() -> None:
+    config = BrokerConfig()
+    assert ControllerSettings() == ControllerSettings.from_config(0, config)
+    assert GroupSettings() == GroupSettings.from_config(config)
 
 
 def test_what_is_made_of_settings_is_read_too() -> None:

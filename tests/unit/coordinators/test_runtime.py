@@ -15,6 +15,8 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.records import BatchHeader, NewRecord, build_batch, build_marker, set_offset_and_epoch_in_place
 from kafkalite.testing.simulation import virtual_time
 
+RULES = {"load_buffer_bytes": 5_242_880, "append_timeout_ms": 5000, "codec": 0, "required_acks": -1}
+
 
 class FakeLog:
     """Batches in memory; committed up to `high_watermark`, which follows the end unless `lagging`."""
@@ -139,7 +141,13 @@ def host(partitions: int = 1, **rules: int) -> Host:
         return asyncio.get_running_loop().create_task(coroutine, name=name)
 
     runtime = CoordinatorRuntime(
-        "__words", HostingRules(**rules), lambda _: Words(), lambda: partitions, LoopClock(), spawn, fatal.append
+        "__words",
+        HostingRules(**(RULES | rules)),
+        lambda _: Words(),
+        lambda: partitions,
+        LoopClock(),
+        spawn,
+        fatal.append,
     )
     return Host(runtime, fatal)
 
