@@ -1,6 +1,6 @@
 """What this broker knows of the cluster, as the controller's UpdateMetadata requests said; one owner, no I/O.
 
-The set of live brokers and the controller id are replaced by every request, partitions are merged (spec: UpdateMetadata). Handlers that
+The set of live brokers and the controller id are replaced by every request, partitions are merged. Handlers that
 must wait for a change (topic creation, deletion, elections) use `wait_until`.
 """
 
@@ -8,35 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from kafkalite.change_signal import ChangeSignal
-from kafkalite.protocol.adapters import security_protocol_name
+from kafkalite.controller.control_requests import (
+    LiveBroker,
+    PartitionMetadata,
+    UpdateMetadata,
+    UpdateMetadataTopic,
+)
 from kafkalite.types import NO_BROKER, NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
 _FIRST_METADATA_S = 10.0
-DELETED_LEADER = -2
-"""The leader in an UpdateMetadata that says a partition is being deleted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """A live broker, its endpoints by listener name."""
-
-    broker_id: BrokerId
-    endpoints: dict[str, Endpoint]
-    rack: str | None = None
-
-
-@dataclass(slots=True)
-class PartitionMetadata:
-    leader: BrokerId
-    leader_epoch: int
-    isr: list[BrokerId]
-    replicas: list[BrokerId]
-    offline_replicas: list[BrokerId]
-    partition_epoch: int
-    controller_epoch: int
 
 
 @dataclass(slots=True)
@@ -52,7 +34,7 @@ class MetadataCache:
     def __init__(self) -> None:
         self.controller_id: BrokerId = NO_BROKER
         self.controller_epoch = 0
-        self.brokers: dict[BrokerId, Broker] = {}
+        self.brokers: dict[BrokerId, LiveBroker] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self._names: dict[bytes, str] = {}
         self._changes = ChangeSignal()
@@ -73,42 +55,31 @@ class MetadataCache:
         broker = self.brokers.get(broker_id)
         return broker.endpoints.get(listener) if broker else None
 
-    def apply(self, request: Any) -> list[TopicPartition]:
-        """Take an UpdateMetadata request; returns the partitions that left the cache."""
-        brokers = {each.id: _broker(each) for each in request.live_brokers}
+    def apply(self, update: UpdateMetadata) -> list[TopicPartition]:
+        """Take what the controller tells; returns the partitions that left the cache."""
         self.version += 1
-        self.controller_id = request.controller_id
-        self.controller_epoch = request.controller_epoch
-        self.brokers = brokers
+        self.controller_id = update.controller_id
+        self.controller_epoch = update.controller_epoch
+        self.brokers = {broker.broker_id: broker for broker in update.brokers}
         removed: list[TopicPartition] = []
-        for state in request.topic_states:
-            self._apply_topic(state, removed)
+        for topic in update.topics:
+            self._apply_topic(topic, removed)
         self._changes.changed()
         return removed
 
-    def _apply_topic(self, state: Any, removed: list[TopicPartition]) -> None:
-        topic = self.topics.get(state.topic_name)
+    def _apply_topic(self, told: UpdateMetadataTopic, removed: list[TopicPartition]) -> None:
+        topic = self.topics.get(told.name)
         if topic is None:
-            topic = self.topics[state.topic_name] = TopicMetadata(state.topic_name)
-        if topic.topic_id != state.topic_id:
+            topic = self.topics[told.name] = TopicMetadata(told.name)
+        if topic.topic_id != told.topic_id:
             self._names.pop(topic.topic_id, None)
-            topic.topic_id = state.topic_id
+            topic.topic_id = told.topic_id
         if topic.topic_id != NO_TOPIC_ID:
             self._names[topic.topic_id] = topic.name
-        for each in state.partition_states:
-            if each.leader == DELETED_LEADER:
-                if topic.partitions.pop(each.partition_index, None) is not None:
-                    removed.append(TopicPartition(topic.name, each.partition_index))
-            else:
-                topic.partitions[each.partition_index] = PartitionMetadata(
-                    each.leader,
-                    each.leader_epoch,
-                    each.isr,
-                    each.replicas,
-                    each.offline_replicas,
-                    each.zk_version,
-                    each.controller_epoch,
-                )
+        topic.partitions.update(told.partitions)
+        for index in told.deleted:
+            if topic.partitions.pop(index, None) is not None:
+                removed.append(TopicPartition(topic.name, index))
         if not topic.partitions:
             del self.topics[topic.name]
             self._names.pop(topic.topic_id, None)
@@ -128,11 +99,3 @@ class MetadataCache:
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """True as soon as `condition()` holds after some change, False when it does not in time."""
         return await self._changes.wait_until(condition, timeout_s)
-
-
-def _broker(live: Any) -> Broker:
-    endpoints = {
-        each.listener: Endpoint(each.listener, each.host, each.port, security_protocol_name(each.security_protocol))
-        for each in live.endpoints
-    }
-    return Broker(live.id, endpoints, live.rack)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.broker.action_queue import ActionQueue, Done
+from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
@@ -68,22 +69,6 @@ class FollowerState:
     leader_end_at_last_fetch: int = 0
     last_caught_up_ms: float = NEVER_MS
     clock: FetchClock = field(default_factory=NeverFetched)
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What LeaderAndIsr says of a partition."""
-
-    controller_epoch: int
-    leader: BrokerId
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[BrokerId, ...]
-    replicas: tuple[BrokerId, ...]
-    adding_replicas: tuple[BrokerId, ...] = ()
-    removing_replicas: tuple[BrokerId, ...] = ()
-    is_new: bool = False
-    leader_recovery_state: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,39 +187,39 @@ class Partition:
 
     # Roles
 
-    def become_leader(self, assignment: Assignment, now_ms: float) -> bool:
-        """Lead as `assignment` says; True when this is a new leader epoch.
+    def become_leader(self, state: LeaderAndIsrPartition, now_ms: float) -> bool:
+        """Lead as `state` says; True when this is a new leader epoch.
 
         Whoever led before keeps its acks=all waits: its log is not cut, so what they wait for can still be committed.
         """
-        newer_epoch = assignment.leader_epoch > self.leader_epoch
-        if not newer_epoch and assignment.partition_epoch < self.partition_epoch:
+        newer_epoch = state.leader_epoch > self.leader_epoch
+        if not newer_epoch and state.partition_epoch < self.partition_epoch:
             return False
-        self._take(assignment)
-        self.isr = assignment.isr
+        self._take(state)
+        self.isr = state.isr
         self.pending_change = None
-        remote = [broker for broker in assignment.replicas if broker != self.local_id]
+        remote = [broker for broker in state.replicas if broker != self.local_id]
         kept = self.followers
         self.followers = {broker: kept.get(broker) or FollowerState(broker) for broker in remote}
         if newer_epoch:
             self.leader_epoch_start_offset = self.log.log_end_offset
-            self.log.assign_epoch(assignment.leader_epoch)
+            self.log.assign_epoch(state.leader_epoch)
             for broker in remote:
-                caught_up = now_ms if broker in assignment.isr else NEVER_MS
+                caught_up = now_ms if broker in state.isr else NEVER_MS
                 self.followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)
         self._advance_high_watermark(now_ms)
         if newer_epoch:
             self.tell_watchers(appended=True)
         return newer_epoch
 
-    def become_follower(self, assignment: Assignment) -> bool:
-        """Follow as `assignment` says; True when the leader epoch is new, so that fetching must begin anew."""
-        newer_epoch = assignment.leader_epoch > self.leader_epoch
-        if not newer_epoch and assignment.partition_epoch < self.partition_epoch:
+    def become_follower(self, state: LeaderAndIsrPartition) -> bool:
+        """Follow as `state` says; True when the leader epoch is new, so that fetching must begin anew."""
+        newer_epoch = state.leader_epoch > self.leader_epoch
+        if not newer_epoch and state.partition_epoch < self.partition_epoch:
             return False
-        self._take(assignment)
+        self._take(state)
         self.isr = ()
-        self.began_in_sync = self.local_id in assignment.isr
+        self.began_in_sync = self.local_id in state.isr
         self.pending_change = None
         self.followers = {}
         if newer_epoch:
@@ -247,14 +232,14 @@ class Partition:
         self.pending_change = None
         self._changed_hands()
 
-    def _take(self, assignment: Assignment) -> None:
-        self.leader = assignment.leader
-        self.leader_epoch = assignment.leader_epoch
-        self.partition_epoch = assignment.partition_epoch
-        self.controller_epoch = assignment.controller_epoch
-        self.replicas = assignment.replicas
-        self.adding_replicas = assignment.adding_replicas
-        self.removing_replicas = assignment.removing_replicas
+    def _take(self, state: LeaderAndIsrPartition) -> None:
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.controller_epoch = state.controller_epoch
+        self.replicas = state.replicas
+        self.adding_replicas = state.adding_replicas
+        self.removing_replicas = state.removing_replicas
 
     def _changed_hands(self) -> None:
         self._fail_ack_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -1,7 +1,7 @@
 """All replicas on this broker: takes the controller's orders, finds partitions for handlers, keeps ISRs and checkpoints up to date.
 
-The one owner of `partitions`. LeaderAndIsr and StopReplica are applied one after the other under a lock (spec-control-rpcs: replica state
-change lock), because creating logs needs topic configurations from ZooKeeper first.
+The one owner of `partitions`. LeaderAndIsr and StopReplica are applied one after the other under a lock (ReplicaManager's
+replicaStateChangeLock), because creating logs needs topic configurations from ZooKeeper first.
 """
 
 from __future__ import annotations
@@ -9,13 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.broker.action_queue import ActionQueue
 from kafkalite.broker.metadata_cache import MetadataCache
-from kafkalite.broker.partition import Assignment, IsrChange, Partition, Watcher
+from kafkalite.broker.partition import IsrChange, Partition, Watcher
 from kafkalite.clock import Clock
 from kafkalite.config.topic import TopicConfig
+from kafkalite.controller.control_requests import (
+    ANY_BROKER_EPOCH,
+    ControlRequest,
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    StopReplica,
+)
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 
@@ -24,9 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kafkalite.broker.replicas")
 state_change = logging.getLogger("kafkalite.state_change")
-
-STOP_BY_DELETION = -2
-"""The leader epoch in a StopReplica for a topic that is being deleted."""
 
 _CREATIONS_PER_TURN = 32
 """Logs created before the event loop serves others."""
@@ -109,31 +113,33 @@ class Replicas:
 
     # The controller's requests
 
-    def check_controller(self, controller_epoch: int, broker_epoch: int) -> None:
-        """Refuse a stale controller, and what was meant for an earlier life of this broker (spec-control-rpcs 0.4)."""
-        if broker_epoch != -1 and broker_epoch < self.broker_epoch:
-            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker epoch {broker_epoch}, this is {self.broker_epoch}")
-        if controller_epoch < self.controller_epoch:
+    def check_controller(self, request: ControlRequest) -> None:
+        """Refuse a stale controller, and what was meant for an earlier incarnation of this broker (KIP-380)."""
+        if request.broker_epoch != ANY_BROKER_EPOCH and request.broker_epoch < self.broker_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH, f"broker epoch {request.broker_epoch}, this is {self.broker_epoch}"
+            )
+        if request.controller_epoch < self.controller_epoch:
             raise KafkaError(
                 ErrorCode.STALE_CONTROLLER_EPOCH,
-                f"controller epoch {controller_epoch}, seen was {self.controller_epoch}",
+                f"controller epoch {request.controller_epoch}, seen was {self.controller_epoch}",
             )
-        self.controller_epoch = controller_epoch
+        self.controller_epoch = request.controller_epoch
 
-    async def apply_leader_and_isr(self, request: Any) -> dict[TopicPartition, ErrorCode]:
+    async def apply_leader_and_isr(self, request: LeaderAndIsr) -> dict[TopicPartition, ErrorCode]:
         """Become leader or follower of each partition named; the outcome of each."""
         async with self._lock:
-            self.check_controller(request.controller_epoch, request.broker_epoch)
+            self.check_controller(request)
             configs = await self._configs_for(request)
             outcome: dict[TopicPartition, ErrorCode] = {}
             leading: list[Partition] = []
             following: list[Partition] = []
-            for topic in request.topic_states:
-                for state in topic.partition_states:
-                    topic_partition = TopicPartition(topic.topic_name, state.partition_index)
+            for topic in request.topics:
+                for state in topic.partitions:
+                    topic_partition = state.topic_partition
                     created = topic_partition not in self.partitions
                     try:
-                        partition = self._take_role(topic_partition, topic.topic_id, state, configs[topic.topic_name])
+                        partition = self._take_role(topic.topic_id, state, configs[topic.name])
                         outcome[topic_partition] = ErrorCode.NONE
                         if partition is not None:
                             (leading if partition.is_leader else following).append(partition)
@@ -145,24 +151,23 @@ class Replicas:
             self.on_roles(leading, following)
             return outcome
 
-    async def _configs_for(self, request: Any) -> dict[str, TopicConfig]:
+    async def _configs_for(self, request: LeaderAndIsr) -> dict[str, TopicConfig]:
         configs = {}
-        for topic in request.topic_states:
+        for topic in request.topics:
             known = next(
                 (
                     partition.log.config
-                    for state in topic.partition_states
-                    if (partition := self.partitions.get(TopicPartition(topic.topic_name, state.partition_index)))
+                    for state in topic.partitions
+                    if (partition := self.partitions.get(state.topic_partition))
                 ),
                 None,
             )
-            configs[topic.topic_name] = known or await self._topic_config(topic.topic_name)
+            configs[topic.name] = known or await self._topic_config(topic.name)
         return configs
 
-    def _take_role(
-        self, topic_partition: TopicPartition, topic_id: bytes, state: Any, config: TopicConfig
-    ) -> Partition | None:
+    def _take_role(self, topic_id: bytes, state: LeaderAndIsrPartition, config: TopicConfig) -> Partition | None:
         """The partition when it changed hands, else None."""
+        topic_partition = state.topic_partition
         partition = self.partitions.get(topic_partition)
         if partition is None and self.logs.is_offline(topic_partition):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -176,12 +181,11 @@ class Replicas:
                 return None
         if self.broker_id not in state.replicas:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        assignment = _assignment(state)
         if partition is None:
-            partition = self._open(topic_partition, topic_id, config, assignment.is_new)
+            partition = self._open(topic_partition, topic_id, config, state.is_new)
         if topic_id != NO_TOPIC_ID:
             self.topic_ids[topic_id] = topic_partition.topic
-        return partition if self._change_role(partition, assignment, topic_id) else None
+        return partition if self._change_role(partition, state, topic_id) else None
 
     def _check_topic_id(self, partition: Partition, topic_id: bytes) -> None:
         if NO_TOPIC_ID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
@@ -216,14 +220,14 @@ class Replicas:
         self.partitions[topic_partition] = partition
         return partition
 
-    def _change_role(self, partition: Partition, assignment: Assignment, topic_id: bytes) -> bool:
+    def _change_role(self, partition: Partition, state: LeaderAndIsrPartition, topic_id: bytes) -> bool:
         topic_partition = partition.topic_partition
         followers = self.followers
-        if assignment.leader == self.broker_id:
+        if state.leader == self.broker_id:
             if followers is not None:
                 followers.stop([topic_partition])
-            changed = partition.become_leader(assignment, self.clock.monotonic_ms())
-        elif not self.metadata.is_alive(assignment.leader):
+            changed = partition.become_leader(state, self.clock.monotonic_ms())
+        elif not self.metadata.is_alive(state.leader):
             # The leader epoch is not taken over, so that the same LeaderAndIsr works once the leader is known.
             if followers is not None:
                 followers.stop([topic_partition])
@@ -231,7 +235,7 @@ class Replicas:
             if changed:
                 partition.resign()
         else:
-            changed = partition.become_follower(assignment)
+            changed = partition.become_follower(state)
             if changed and followers is not None:
                 followers.follow(partition, topic_id)
         state_change.info(
@@ -239,30 +243,28 @@ class Replicas:
             self.broker_id,
             topic_partition,
             "leader" if partition.is_leader else "follower",
-            assignment.leader,
-            ",".join(map(str, assignment.isr)),
-            assignment.leader_epoch,
-            assignment.controller_epoch,
+            state.leader,
+            ",".join(map(str, state.isr)),
+            state.leader_epoch,
+            state.controller_epoch,
         )
         return changed
 
-    async def stop_replicas(self, request: Any) -> dict[TopicPartition, ErrorCode]:
+    async def stop_replicas(self, request: StopReplica) -> dict[TopicPartition, ErrorCode]:
         """Stop, and where asked delete, each replica named; the outcome of each."""
         async with self._lock:
-            self.check_controller(request.controller_epoch, request.broker_epoch)
+            self.check_controller(request)
             outcome: dict[TopicPartition, ErrorCode] = {}
-            stopped: list[Partition] = []
-            for topic in request.topic_states:
-                for state in topic.partition_states:
-                    topic_partition = TopicPartition(topic.topic_name, state.partition_index)
-                    try:
-                        partition = self._stop(topic_partition, state.leader_epoch, state.delete_partition)
-                        outcome[topic_partition] = ErrorCode.NONE
-                        if partition is not None and state.delete_partition:
-                            stopped.append(partition)
-                    except KafkaError as problem:
-                        outcome[topic_partition] = problem.code
-            self.on_roles([], stopped)
+            deleted: list[Partition] = []
+            for topic_partition, wanted in request.partitions.items():
+                try:
+                    partition = self._stop(topic_partition, wanted.leader_epoch, wanted.delete)
+                    outcome[topic_partition] = ErrorCode.NONE
+                    if partition is not None and wanted.delete:
+                        deleted.append(partition)
+                except KafkaError as problem:
+                    outcome[topic_partition] = problem.code
+            self.on_roles([], deleted)
             return outcome
 
     def _stop(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Partition | None:
@@ -338,18 +340,3 @@ class Replicas:
             "under_replicated": sum(p.is_under_replicated for p in leading),
             "under_min_isr": sum(p.is_under_min_isr for p in leading),
         }
-
-
-def _assignment(state: Any) -> Assignment:
-    return Assignment(
-        controller_epoch=state.controller_epoch,
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        isr=tuple(state.isr),
-        replicas=tuple(state.replicas),
-        adding_replicas=tuple(state.adding_replicas),
-        removing_replicas=tuple(state.removing_replicas),
-        is_new=state.is_new,
-        leader_recovery_state=state.leader_recovery_state,
-    )

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from kafkalite.controller.request_batch import Command
+from kafkalite.controller.control_requests import ControlRequest
+from kafkalite.controller.wire import OutgoingRequest
 from kafkalite.errors import InvariantBroken
 from kafkalite.lifecycle import report, start_task
 from kafkalite.net.connection import Connection
@@ -34,8 +35,8 @@ class Channel(Protocol):
 
 
 OpenChannel: TypeAlias = Callable[[Endpoint], Channel]
-OnResponse: TypeAlias = Callable[[BrokerId, int, Command, Any], None]
-"""Called with broker id, broker epoch, the command and the response message."""
+OnResponse: TypeAlias = Callable[[BrokerId, int, ControlRequest, Any], None]
+"""Called with broker id, broker epoch, the request and the response message."""
 
 
 class ConnectionChannel:
@@ -75,7 +76,7 @@ class _Sender:
     endpoint: Endpoint
     channel: Channel
     broker_epoch: int
-    queue: asyncio.Queue[Command] = field(default_factory=asyncio.Queue)
+    queue: asyncio.Queue[OutgoingRequest] = field(default_factory=asyncio.Queue)
     task: asyncio.Task[None] | None = None
     retries: int = 0
 
@@ -112,12 +113,12 @@ class Channels:
                 sender.task.cancel()
             sender.channel.close()
 
-    def send(self, commands: Iterable[Command]) -> None:
-        """Queue each command; one for a broker that is not served is dropped."""
-        for command in commands:
-            sender = self._senders.get(command.broker_id)
+    def send(self, requests: Iterable[OutgoingRequest]) -> None:
+        """Queue each request; one for a broker that is not served is dropped."""
+        for request in requests:
+            sender = self._senders.get(request.broker_id)
             if sender is not None:
-                sender.queue.put_nowait(command)
+                sender.queue.put_nowait(request)
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait until every request was answered; False when some were not in time."""
@@ -142,20 +143,20 @@ class Channels:
 
     async def _send_forever(self, broker_id: BrokerId, sender: _Sender) -> None:
         while True:
-            command = await sender.queue.get()
-            response = await self._send_until_answered(broker_id, sender, command)
+            outgoing = await sender.queue.get()
+            response = await self._send_until_answered(broker_id, sender, outgoing)
             sender.queue.task_done()
             try:
-                self._on_response(broker_id, sender.broker_epoch, command, response)
+                self._on_response(broker_id, sender.broker_epoch, outgoing.request, response)
             except InvariantBroken:
                 raise
             except Exception as problem:  # the broker has the command, and must get those behind it
                 report(f"taking the response of broker {broker_id} failed", problem)
 
-    async def _send_until_answered(self, broker_id: BrokerId, sender: _Sender, command: Command) -> Any:
+    async def _send_until_answered(self, broker_id: BrokerId, sender: _Sender, outgoing: OutgoingRequest) -> Any:
         while True:
             try:
-                return await sender.channel.request(command.message, command.version)
+                return await sender.channel.request(outgoing.message, outgoing.version)
             except InvariantBroken:
                 raise
             except Exception as problem:  # whatever it is: a broker that missed a change would serve wrongly for ever

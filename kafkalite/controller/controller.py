@@ -25,15 +25,15 @@ from kafkalite.controller import events
 from kafkalite.controller.api import ControllerApi
 from kafkalite.controller.channels import Channels, OpenChannel
 from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.controller.control_requests import ControlRequest
 from kafkalite.controller.failover import take_over
 from kafkalite.controller.handlers import HANDLERS
 from kafkalite.controller.loop import NOT_THE_CONTROLLER, EventQueue, Tenure, TenureEnded, not_controller
-from kafkalite.controller.request_batch import Command
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.statistics import cluster_statistics
+from kafkalite.controller.wire import response_event
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.lifecycle import report
-from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import NO_BROKER, BrokerId
 from zk.controller_seat import ControllerMovedError, Seat, elect, read_controller
 from zk.session import Session
@@ -298,16 +298,12 @@ class Controller(ControllerApi):
         if not self._stopped:
             self._queue.put(events.Reelect())
 
-    def _response_received(self, broker_id: BrokerId, broker_epoch: int, command: Command, response: Any) -> None:
-        match command.message.API.key:
-            case ApiKey.LEADER_AND_ISR:
-                event = events.LeaderAndIsrResponseReceived(broker_id, broker_epoch, command.message, response)
-                self._queue.put(event)
-            case ApiKey.STOP_REPLICA:
-                self._queue.put(events.StopReplicaResponseReceived(broker_id, broker_epoch, command.message, response))
-            case _:
-                if response.error_code:
-                    logger.warning("broker %d refused UpdateMetadata with error %d", broker_id, response.error_code)
+    def _response_received(
+        self, broker_id: BrokerId, broker_epoch: int, request: ControlRequest, response: Any
+    ) -> None:
+        event = response_event(broker_id, broker_epoch, request, response)
+        if event is not None:
+            self._queue.put(event)
 
     def _later(self, delay_s: float, event: events.Event) -> None:
         """Queue an event after a while, unless this broker resigns before."""

@@ -6,9 +6,11 @@ was queued with it. Events say what to look at, not what was seen: their handler
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from kafkalite.controller.control_requests import StopReplica
 from kafkalite.controller.requests import AlterPartition
 from kafkalite.types import BrokerId, TopicPartition
 
@@ -122,22 +124,23 @@ class TopicUncleanLeaderElectionEnable:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrResponseReceived:
-    """`request` and `response` are messages; `broker_epoch` names the incarnation that answered."""
+    """`error` is that of the whole request, `errors` those of partitions; `broker_epoch` names the incarnation that answered."""
 
     broker_id: BrokerId
     broker_epoch: int
-    request: Any
-    response: Any
+    error: int
+    errors: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class StopReplicaResponseReceived:
-    """Likewise."""
+    """Likewise, to `request`."""
 
     broker_id: BrokerId
     broker_epoch: int
-    request: Any
-    response: Any
+    request: StopReplica
+    error: int
+    errors: Mapping[TopicPartition, int]
 
 
 # -- requests of brokers and clients

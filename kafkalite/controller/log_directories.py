@@ -7,6 +7,7 @@ learns from the KAFKA_STORAGE_ERRORs of the response which of them are gone.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.replica_failures import on_replicas_become_offline
@@ -40,7 +41,7 @@ def log_dir_event_notification(cluster: ClusterState) -> Steps[None]:
 
 
 def leader_and_isr_answered(
-    cluster: ClusterState, broker_id: BrokerId, errors: dict[TopicPartition, int]
+    cluster: ClusterState, broker_id: BrokerId, errors: Mapping[TopicPartition, int]
 ) -> Steps[None]:
     """A broker answered a LeaderAndIsr: a storage error means that the replica's directory is offline."""
     offline = cluster.offline_dir_replicas[broker_id]

@@ -21,6 +21,7 @@ from kafkalite.controller.channels import Channels
 from kafkalite.controller.cluster_state import ClusterState, RegisteredBroker
 from kafkalite.controller.topic_znodes import random_topic_id
 from kafkalite.controller.watches import event_of_watch
+from kafkalite.controller.wire import outgoing
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.histogram import Histogram
 from kafkalite.lifecycle import report
@@ -218,7 +219,7 @@ class Tenure:
             case steps.Exists(path):
                 return await self._store.exists(path, self._watch_fired) is not None
             case steps.Publish(commands):
-                self.channels.send(commands)
+                self.channels.send(outgoing(commands, self.cluster.settings.request_versions))
             case steps.Connect(broker):
                 self._connect(broker)
             case steps.Disconnect(broker_id):

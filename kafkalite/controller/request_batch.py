@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from kafkalite.controller.cluster_state import (
     ClusterState,
@@ -22,27 +21,29 @@ from kafkalite.controller.cluster_state import (
     RegisteredBroker,
     ReplicaStatus,
 )
-from kafkalite.protocol import messages
-from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
-
-LEADER_DURING_DELETE = -2
-"""As leader in UpdateMetadata: the topic is going, forget the partition."""
-
-EPOCH_DURING_DELETE = -2
-"""As leader epoch in StopReplica: delete whatever epoch you know."""
-
-NO_EPOCH = -1
-
-_SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+from kafkalite.controller.control_requests import (
+    EPOCH_DURING_DELETE,
+    NO_EPOCH,
+    ControlRequest,
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    LeaderAndIsrTopic,
+    LiveBroker,
+    PartitionMetadata,
+    StopReplica,
+    StopReplicaPartition,
+    UpdateMetadata,
+    UpdateMetadataTopic,
+)
+from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A request for one broker, in the version in which it is to be sent."""
+    """A request for one broker."""
 
     broker_id: BrokerId
-    message: Any
-    version: int
+    request: ControlRequest
 
 
 class RequestBatch:
@@ -87,17 +88,16 @@ class RequestBatch:
     # -- LeaderAndIsr
 
     def _leader_and_isr_commands(self) -> Iterable[Command]:
-        cluster, version = self._cluster, self._cluster.settings.request_versions.leader_and_isr
-        shape = messages.leader_and_isr_request
-        built: dict[tuple[TopicPartition, bool], Any] = {}
+        cluster = self._cluster
+        built: dict[tuple[TopicPartition, bool], LeaderAndIsrPartition] = {}
         for broker_id, wanted in self._leader_and_isr.items():
             broker = cluster.brokers.get(broker_id)
             if broker is None:
                 continue
-            topic_states = []
+            topics = []
             leaders: set[BrokerId] = set()
             for topic, partitions in _by_topic(wanted):
-                states = []
+                states: list[LeaderAndIsrPartition] = []
                 for partition in partitions:
                     state = cluster.find(partition)
                     if state is None or state.leadership is None:
@@ -105,105 +105,71 @@ class RequestBatch:
                     leaders.add(state.leadership.leader)
                     key = (partition, wanted[partition])
                     if key not in built:
-                        built[key] = _leader_and_isr_state(partition, state, state.leadership, is_new=key[1])
+                        built[key] = _leader_and_isr_partition(partition, state, state.leadership, is_new=key[1])
                     states.append(built[key])
                 if states:
-                    topic_states.append(
-                        shape.TopicState(topic_name=topic, topic_id=self._topic_id(topic), partition_states=states)
-                    )
-            message = shape.LeaderAndIsrRequest(
-                **self._head(broker), topic_states=topic_states, live_leaders=self._live_leaders(leaders)
-            )
-            yield Command(broker_id, message, version)
+                    topics.append(LeaderAndIsrTopic(topic, self._topic_id(topic), states))
+            yield Command(broker_id, LeaderAndIsr(*self._head(broker), topics, self._live_leaders(leaders)))
 
-    def _live_leaders(self, leaders: Iterable[BrokerId]) -> list[Any]:
+    def _live_leaders(self, leaders: Iterable[BrokerId]) -> dict[BrokerId, Endpoint]:
         listener = self._cluster.settings.control_listener
-        live = []
+        live = {}
         for leader in sorted(leaders):
             broker = self._cluster.brokers.get(leader)
             endpoint = None if broker is None else broker.endpoint(listener)
             if endpoint is not None:
-                live.append(
-                    messages.leader_and_isr_request.LiveLeader(
-                        broker_id=leader, host_name=endpoint.host, port=endpoint.port
-                    )
-                )
+                live[leader] = endpoint
         return live
 
     # -- UpdateMetadata
 
     def _update_metadata_commands(self) -> Iterable[Command]:
+        """All brokers are told the same; the same objects, so that they are made and written down once."""
         if not self._metadata_brokers:
             return
-        cluster, version = self._cluster, self._cluster.settings.request_versions.update_metadata
-        shape = messages.update_metadata_request
-        topic_states = [
-            shape.TopicState(topic_name=topic, topic_id=self._topic_id(topic), partition_states=states)
+        cluster = self._cluster
+        topics = [
+            told
             for topic, partitions in _by_topic(self._metadata)
-            if (states := [state for p in partitions if (state := self._metadata_state(p)) is not None])
+            if (told := self._topic_metadata(topic, partitions)).partitions or told.deleted
         ]
-        live_brokers = [_live_broker(broker) for _, broker in sorted(cluster.brokers.items())]
+        brokers = [
+            LiveBroker(broker.broker_id, {each.listener: each for each in broker.endpoints}, broker.rack)
+            for _, broker in sorted(cluster.brokers.items())
+        ]
         for broker_id in sorted(self._metadata_brokers):
             broker = cluster.brokers.get(broker_id)
             if broker is not None:
-                message = shape.UpdateMetadataRequest(
-                    **self._head(broker), topic_states=topic_states, live_brokers=live_brokers
-                )
-                yield Command(broker_id, message, version)
+                yield Command(broker_id, UpdateMetadata(*self._head(broker), topics, brokers))
 
-    def _metadata_state(self, partition: TopicPartition) -> Any | None:
-        """None for a partition that never had a leader: clients are not to know of it yet."""
+    def _topic_metadata(self, topic: str, partitions: Iterable[TopicPartition]) -> UpdateMetadataTopic:
+        """Without partitions that never had a leader: clients are not to know of them yet."""
         cluster = self._cluster
-        state = cluster.find(partition)
-        if state is None or state.leadership is None:
-            return None
-        leadership, replicas = state.leadership, state.assignment.replicas
-        going = cluster.is_queued_for_deletion(partition.topic)
-        return messages.update_metadata_request.PartitionState(
-            partition_index=partition.partition,
-            controller_epoch=leadership.controller_epoch,
-            leader=LEADER_DURING_DELETE if going else leadership.leader,
-            leader_epoch=0 if going else leadership.leader_epoch,
-            isr=list(leadership.isr),
-            zk_version=0 if going else leadership.partition_epoch,
-            replicas=list(replicas),
-            offline_replicas=cluster.offline_replicas(partition, replicas),
-        )
+        led = [
+            (partition, state.leadership, state.assignment.replicas)
+            for partition in partitions
+            if (state := cluster.find(partition)) is not None and state.leadership is not None
+        ]
+        if cluster.is_queued_for_deletion(topic):
+            return UpdateMetadataTopic(topic, self._topic_id(topic), {}, [partition.partition for partition, *_ in led])
+        known = {each[0].partition: _partition_metadata(cluster, *each) for each in led}
+        return UpdateMetadataTopic(topic, self._topic_id(topic), known)
 
     # -- StopReplica
 
     def _stop_replica_commands(self) -> Iterable[Command]:
-        version = self._cluster.settings.request_versions.stop_replica
         for broker_id, wanted in self._stop.items():
             broker = self._cluster.brokers.get(broker_id)
-            if broker is None:
-                continue
-            if version >= 3:
-                yield Command(broker_id, self._stop_replica(broker, wanted), version)
-                continue
-            for delete in (False, True):  # one flag for the whole request, so one request for each value
-                part = {partition: flag for partition, flag in wanted.items() if flag is delete}
-                if part:
-                    yield Command(broker_id, self._stop_replica(broker, part), version)
+            if broker is not None:
+                yield Command(broker_id, self._stop_replica(broker, wanted))
 
-    def _stop_replica(self, broker: RegisteredBroker, wanted: Mapping[TopicPartition, bool]) -> Any:
-        shape = messages.stop_replica_request
-        topic_states = [
-            shape.TopicState(
-                topic_name=topic,
-                partition_states=[
-                    shape.PartitionState(
-                        partition_index=partition.partition,
-                        leader_epoch=self._stop_epoch(partition),
-                        delete_partition=wanted[partition],
-                    )
-                    for partition in partitions
-                ],
-            )
-            for topic, partitions in _by_topic(wanted)
-        ]
-        return shape.StopReplicaRequest(
-            **self._head(broker), delete_partitions=any(wanted.values()), topic_states=topic_states
+    def _stop_replica(self, broker: RegisteredBroker, wanted: Mapping[TopicPartition, bool]) -> StopReplica:
+        return StopReplica(
+            *self._head(broker),
+            {
+                partition: StopReplicaPartition(self._stop_epoch(partition), wanted[partition])
+                for partition in sorted(wanted)
+            },
         )
 
     def _stop_epoch(self, partition: TopicPartition) -> int:
@@ -214,12 +180,8 @@ class RequestBatch:
 
     # -- shared parts
 
-    def _head(self, broker: RegisteredBroker) -> dict[str, Any]:
-        return {
-            "controller_id": self._cluster.controller_id,
-            "controller_epoch": self._cluster.epoch,
-            "broker_epoch": broker.epoch,
-        }
+    def _head(self, broker: RegisteredBroker) -> tuple[BrokerId, int, int]:
+        return self._cluster.controller_id, self._cluster.epoch, broker.epoch
 
     def _topic_id(self, name: str) -> bytes:
         topic = self._cluster.topics.get(name)
@@ -231,37 +193,34 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[
         yield topic, list(group)
 
 
-def _leader_and_isr_state(
+def _leader_and_isr_partition(
     partition: TopicPartition, state: PartitionContext, leadership: Leadership, *, is_new: bool
-) -> Any:
+) -> LeaderAndIsrPartition:
     assignment = state.assignment
-    return messages.leader_and_isr_request.PartitionState(
-        partition_index=partition.partition,
+    return LeaderAndIsrPartition(
+        partition,
         controller_epoch=leadership.controller_epoch,
         leader=leadership.leader,
         leader_epoch=leadership.leader_epoch,
-        isr=list(leadership.isr),
         partition_epoch=leadership.partition_epoch,
-        replicas=list(assignment.replicas),
-        adding_replicas=list(assignment.adding),
-        removing_replicas=list(assignment.removing),
+        isr=leadership.isr,
+        replicas=assignment.replicas,
+        adding_replicas=assignment.adding,
+        removing_replicas=assignment.removing,
         is_new=is_new,
-        leader_recovery_state=int(leadership.recovering),
+        recovering=leadership.recovering,
     )
 
 
-def _live_broker(broker: RegisteredBroker) -> Any:
-    shape = messages.update_metadata_request
-    return shape.LiveBroker(
-        id=broker.broker_id,
-        endpoints=[
-            shape.Endpoint(
-                port=endpoint.port,
-                host=endpoint.host,
-                listener=endpoint.listener,
-                security_protocol=_SECURITY_PROTOCOL_IDS[endpoint.security_protocol],
-            )
-            for endpoint in broker.endpoints
-        ],
-        rack=broker.rack,
+def _partition_metadata(
+    cluster: ClusterState, partition: TopicPartition, leadership: Leadership, replicas: tuple[BrokerId, ...]
+) -> PartitionMetadata:
+    return PartitionMetadata(
+        leader=leadership.leader,
+        leader_epoch=leadership.leader_epoch,
+        isr=list(leadership.isr),
+        replicas=list(replicas),
+        offline_replicas=cluster.offline_replicas(partition, replicas),
+        partition_epoch=leadership.partition_epoch,
+        controller_epoch=leadership.controller_epoch,
     )

@@ -9,7 +9,7 @@ next controller deletes once more, and a marker alone is dropped.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.partition_machine import move_in_memory
@@ -100,7 +100,7 @@ def fail_replica_deletion(cluster: ClusterState, replicas: Collection[PartitionA
     cluster.deletions.ineligible |= {replica.partition.topic for replica in failed}
 
 
-def replicas_deleted(cluster: ClusterState, broker_id: int, errors: dict[TopicPartition, int]) -> Steps[None]:
+def replicas_deleted(cluster: ClusterState, broker_id: int, errors: Mapping[TopicPartition, int]) -> Steps[None]:
     """A broker answered a StopReplica with delete."""
     answered = [
         (PartitionAndReplica(partition, broker_id), error)

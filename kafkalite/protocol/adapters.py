@@ -203,6 +203,10 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Names by the number that UpdateMetadata carries."""
 
 
+LEADER_DURING_DELETE = -2
+"""As leader in UpdateMetadata: the topic is being deleted, forget the partition."""
+
+
 def security_protocol_name(number: int) -> str:
     """The name that an UpdateMetadata means. ProtocolViolation when there is none of that number."""
     if not 0 <= number < len(SECURITY_PROTOCOLS):

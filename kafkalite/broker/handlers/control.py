@@ -6,23 +6,36 @@ controller sends a request again when the answer was lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.controller.cluster_state import Leadership
+from kafkalite.controller.control_requests import (
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    LeaderAndIsrTopic,
+    LiveBroker,
+    PartitionMetadata,
+    StopReplica,
+    StopReplicaPartition,
+    UpdateMetadata,
+    UpdateMetadataTopic,
+)
 from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.protocol.adapters import LEADER_DURING_DELETE, security_protocol_name
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import Endpoint, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.coordinators import Coordinators
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.replicas import Replicas
     from kafkalite.broker.traffic import Traffic
-    from kafkalite.types import BrokerId, TopicPartition
+    from kafkalite.types import BrokerId
 
 _BY_TOPIC_ID_FROM = 5
 _ALTER_BY_TOPIC_ID_FROM = 2
@@ -62,8 +75,8 @@ async def leader_and_isr(
 ) -> messages.leader_and_isr_response.LeaderAndIsrResponse:
     """Take roles; the outcome of each partition."""
     m = messages.leader_and_isr_response
-    outcome = await parts.replicas.apply_leader_and_isr(request)
-    errors: dict[str, list[Any]] = {}
+    outcome = await parts.replicas.apply_leader_and_isr(_leader_and_isr(request))
+    errors: dict[str, list[messages.leader_and_isr_response.PartitionError]] = {}
     for tp, code in outcome.items():
         error = m.PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
         errors.setdefault(tp.topic, []).append(error)
@@ -77,12 +90,48 @@ async def leader_and_isr(
     )
 
 
+def _leader_and_isr(request: messages.leader_and_isr_request.LeaderAndIsrRequest) -> LeaderAndIsr:
+    topics = [
+        LeaderAndIsrTopic(
+            topic.topic_name,
+            topic.topic_id,
+            [
+                LeaderAndIsrPartition(
+                    TopicPartition(topic.topic_name, state.partition_index),
+                    state.controller_epoch,
+                    state.leader,
+                    state.leader_epoch,
+                    state.partition_epoch,
+                    tuple(state.isr),
+                    tuple(state.replicas),
+                    tuple(state.adding_replicas),
+                    tuple(state.removing_replicas),
+                    state.is_new,
+                    state.leader_recovery_state == _RECOVERING,
+                )
+                for state in topic.partition_states
+            ],
+        )
+        for topic in request.topic_states
+    ]
+    return LeaderAndIsr(request.controller_id, request.controller_epoch, request.broker_epoch, topics)
+
+
 async def stop_replica(
     parts: Parts, request: messages.stop_replica_request.StopReplicaRequest, context: RequestContext
 ) -> messages.stop_replica_response.StopReplicaResponse:
     """Stop or delete replicas; the outcome of each."""
     m = messages.stop_replica_response
-    outcome = await parts.replicas.stop_replicas(request)
+    partitions = {
+        TopicPartition(topic.topic_name, state.partition_index): StopReplicaPartition(
+            state.leader_epoch, state.delete_partition
+        )
+        for topic in request.topic_states
+        for state in topic.partition_states
+    }
+    outcome = await parts.replicas.stop_replicas(
+        StopReplica(request.controller_id, request.controller_epoch, request.broker_epoch, partitions)
+    )
     return m.StopReplicaResponse(
         partition_errors=[
             m.PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
@@ -95,14 +144,53 @@ def update_metadata(
     parts: Parts, request: messages.update_metadata_request.UpdateMetadataRequest, context: RequestContext
 ) -> messages.update_metadata_response.UpdateMetadataResponse:
     """Replace what is known of brokers, merge what is known of partitions."""
-    parts.replicas.check_controller(request.controller_epoch, request.broker_epoch)
+    update = _update_metadata(request)
+    parts.replicas.check_controller(update)
     alive_before = parts.metadata.brokers.keys()
-    removed = parts.metadata.apply(request)
+    removed = parts.metadata.apply(update)
     parts.coordinators.forget_partitions(removed)
     parts.traffic.forget({each.topic for each in removed} - parts.metadata.topics.keys())
     if alive_before - parts.metadata.brokers.keys():
         parts.replicas.brokers_died()
     return messages.update_metadata_response.UpdateMetadataResponse()
+
+
+def _update_metadata(request: messages.update_metadata_request.UpdateMetadataRequest) -> UpdateMetadata:
+    topics = [
+        UpdateMetadataTopic(
+            topic.topic_name,
+            topic.topic_id,
+            {
+                state.partition_index: PartitionMetadata(
+                    state.leader,
+                    state.leader_epoch,
+                    state.isr,
+                    state.replicas,
+                    state.offline_replicas,
+                    state.zk_version,
+                    state.controller_epoch,
+                )
+                for state in topic.partition_states
+                if state.leader != LEADER_DURING_DELETE
+            },
+            [state.partition_index for state in topic.partition_states if state.leader == LEADER_DURING_DELETE],
+        )
+        for topic in request.topic_states
+    ]
+    brokers = [
+        LiveBroker(
+            broker.id,
+            {
+                each.listener: Endpoint(
+                    each.listener, each.host, each.port, security_protocol_name(each.security_protocol)
+                )
+                for each in broker.endpoints
+            },
+            broker.rack,
+        )
+        for broker in request.live_brokers
+    ]
+    return UpdateMetadata(request.controller_id, request.controller_epoch, request.broker_epoch, topics, brokers)
 
 
 async def controlled_shutdown(

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.metadata_cache import PartitionMetadata, TopicMetadata
+from kafkalite.broker.metadata_cache import TopicMetadata
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
+from kafkalite.controller.control_requests import PartitionMetadata
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey

@@ -34,7 +34,8 @@ from kafkalite.types import INTERNAL_TOPICS, topic_id_to_text
 
 if TYPE_CHECKING:
     from kafkalite.broker.app import Broker
-    from kafkalite.broker.metadata_cache import MetadataCache, PartitionMetadata
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.controller.control_requests import PartitionMetadata
 
 VERSION: Final = 1
 GROUPS_SHOWN: Final = 200

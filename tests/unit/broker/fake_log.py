@@ -6,8 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from kafkalite.broker.action_queue import ActionQueue
-from kafkalite.broker.partition import Assignment, Partition
+from kafkalite.broker.partition import Partition
 from kafkalite.config.topic import TopicConfig
+from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.storage.append_checks import AppendResult
 from kafkalite.storage.log_read import LogRead
 from kafkalite.storage.transaction_index import AbortedTransaction
@@ -90,9 +91,10 @@ def assignment(
     isr: tuple[BrokerId, ...] = (1, 2, 3),
     replicas: tuple[BrokerId, ...] = (1, 2, 3),
     partition_epoch: int = 0,
-) -> Assignment:
+) -> LeaderAndIsrPartition:
     """What LeaderAndIsr says."""
-    return Assignment(
+    return LeaderAndIsrPartition(
+        TP,
         controller_epoch=1,
         leader=leader,
         leader_epoch=leader_epoch,

@@ -1,4 +1,4 @@
-"""The controller's orders: LeaderAndIsr and StopReplica, partition by partition (spec-control-rpcs 0.4, 1.1, 2)."""
+"""The controller's orders: LeaderAndIsr and StopReplica, partition by partition, as Kafka's ReplicaManager takes them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.metadata_cache import Broker, MetadataCache, PartitionMetadata, TopicMetadata
+from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
 from kafkalite.broker.partition import IsrChange, Partition
-from kafkalite.broker.replicas import STOP_BY_DELETION, Replicas
+from kafkalite.broker.replicas import Replicas
 from kafkalite.config.topic import TopicConfig
+from kafkalite.controller.control_requests import (
+    EPOCH_DURING_DELETE,
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    LeaderAndIsrTopic,
+    LiveBroker,
+    PartitionMetadata,
+    StopReplica,
+    StopReplicaPartition,
+)
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 from tests.unit.broker.fake_log import TP, FakeLog
 
 ID, OTHER_ID = bytes(range(16)), b"another topic id"
-orders, stops = messages.leader_and_isr_request, messages.stop_replica_request
 
 
 class FakeLogs:
@@ -91,7 +99,7 @@ class Node:
 
     def __init__(self) -> None:
         self.logs, self.metadata, self.fetchers = FakeLogs(), MetadataCache(), FakeFetchers()
-        self.metadata.brokers = {each: Broker(each, {}) for each in (1, 2, 3)}
+        self.metadata.brokers = {each: LiveBroker(each, {}) for each in (1, 2, 3)}
         self.proposed: list[IsrChange] = []
         self.replicas = Replicas(
             1,
@@ -113,21 +121,27 @@ class Node:
 
     async def order(self, leader: int = 1, epoch: int = 0, topic_id: bytes = ID, **more: Any) -> ErrorCode:
         """LeaderAndIsr for the one partition."""
-        head = {name: more.pop(name) for name in ("controller_epoch", "broker_epoch") if name in more}
-        state = orders.PartitionState(
-            **{"leader": leader, "leader_epoch": epoch, "isr": [1, 2], "replicas": [1, 2, 3], "is_new": True, **more}
+        controller_epoch, broker_epoch = more.pop("controller_epoch", 1), more.pop("broker_epoch", -1)
+        state = LeaderAndIsrPartition(
+            TP,
+            **{
+                "controller_epoch": 0,
+                "leader": leader,
+                "leader_epoch": epoch,
+                "partition_epoch": 0,
+                "isr": (1, 2),
+                "replicas": (1, 2, 3),
+                "is_new": True,
+                **more,
+            },
         )
-        topic = orders.TopicState(topic_name="t", topic_id=topic_id, partition_states=[state])
-        outcome = await self.replicas.apply_leader_and_isr(
-            orders.LeaderAndIsrRequest(**{"controller_epoch": 1, **head}, topic_states=[topic])
-        )
-        return outcome[TP]
+        topic = LeaderAndIsrTopic("t", topic_id, [state])
+        request = LeaderAndIsr(3, controller_epoch, broker_epoch, [topic])
+        return (await self.replicas.apply_leader_and_isr(request))[TP]
 
     async def stop(self, epoch: int = -1, delete: bool = False) -> ErrorCode:
-        state = stops.PartitionState(leader_epoch=epoch, delete_partition=delete)
-        topic = stops.TopicState(topic_name="t", partition_states=[state])
-        outcome = await self.replicas.stop_replicas(stops.StopReplicaRequest(controller_epoch=1, topic_states=[topic]))
-        return outcome[TP]
+        request = StopReplica(3, 1, -1, {TP: StopReplicaPartition(epoch, delete)})
+        return (await self.replicas.stop_replicas(request))[TP]
 
 
 def on_node(act: Callable[[Node], Awaitable[None]]) -> Node:
@@ -155,7 +169,7 @@ def test_roles_are_taken_and_changed() -> None:
 def test_the_same_order_twice_changes_nothing() -> None:
     async def act(node: Node) -> None:
         await node.order(epoch=3)
-        assert await node.order(epoch=3, isr=[1]) == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert await node.order(epoch=3, isr=(1,)) == ErrorCode.STALE_CONTROLLER_EPOCH
         assert await node.order(epoch=2) == ErrorCode.STALE_CONTROLLER_EPOCH
         assert node.replicas.require(TP).isr == (1, 2)
 
@@ -191,7 +205,7 @@ def test_topic_ids() -> None:
 
 def test_orders_that_cannot_be_followed() -> None:
     async def act(node: Node) -> None:
-        assert await node.order(replicas=[2, 3]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await node.order(replicas=(2, 3)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         node.logs.offline_directories = ["d"]
         assert await node.order(is_new=False) == ErrorCode.KAFKA_STORAGE_ERROR
         assert TP not in node.replicas.partitions
@@ -206,7 +220,7 @@ def test_a_leader_that_is_not_alive_is_followed_once_it_is() -> None:
     async def act(node: Node) -> None:
         assert await node.order(leader=9, epoch=4) == ErrorCode.NONE
         assert (node.fetchers.followed, node.replicas.require(TP).leader_epoch) == ({}, -1)
-        node.metadata.brokers[9] = Broker(9, {})
+        node.metadata.brokers[9] = LiveBroker(9, {})
         assert await node.order(leader=9, epoch=4) == ErrorCode.NONE
         assert node.fetchers.followed == {TP: 9}
 
@@ -231,7 +245,7 @@ def test_stopping_and_deleting() -> None:
         assert await node.stop(epoch=5) == ErrorCode.NONE
         assert (node.fetchers.followed, node.logs.deleted) == ({}, [])
         assert TP in node.replicas.partitions
-        assert await node.stop(epoch=STOP_BY_DELETION, delete=True) == ErrorCode.NONE
+        assert await node.stop(epoch=EPOCH_DURING_DELETE, delete=True) == ErrorCode.NONE
         assert (node.replicas.partitions, node.logs.deleted) == ({}, [TP])
         assert node.replicas.topic_name(ID) is None
         assert await node.stop(delete=True) == ErrorCode.NONE, "a log that is not hosted is deleted all the same"
@@ -288,7 +302,7 @@ def test_who_watches_hears_of_a_partition_that_is_created_again() -> None:
         watch = Watch()
         await node.order()
         node.replicas.watch(TP, watch)
-        await node.stop(epoch=STOP_BY_DELETION, delete=True)
+        await node.stop(epoch=EPOCH_DURING_DELETE, delete=True)
         assert watch.told == 1
         await node.order(epoch=0, topic_id=OTHER_ID)
         before = watch.told

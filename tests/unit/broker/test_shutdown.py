@@ -8,6 +8,7 @@ from typing import Any
 
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.shutdown import controlled_shutdown
+from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata, UpdateMetadata, UpdateMetadataTopic
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation.virtual_time import run
@@ -40,14 +41,10 @@ class Cluster:
 
     def publish(self, alive: set[int], isr: list[int], leader: int = 1) -> None:
         self.alive, self.isr = alive, isr
-        m = messages.update_metadata_request
-        state = m.PartitionState(
-            topic_name="t", partition_index=0, leader=leader, leader_epoch=0, isr=isr, replicas=[1, 2]
-        )
-        brokers = [m.LiveBroker(id=number) for number in sorted(alive)]
-        topics = [m.TopicState(topic_name="t", topic_id=bytes(15) + b"\1", partition_states=[state])]
-        request = m.UpdateMetadataRequest(controller_id=3, live_brokers=brokers, topic_states=topics)
-        self.metadata.apply(request)
+        known = PartitionMetadata(leader, 0, isr, [1, 2], [], 0, 1)
+        topics = [UpdateMetadataTopic("t", bytes(15) + b"\1", {0: known})]
+        brokers = [LiveBroker(number, {}) for number in sorted(alive)]
+        self.metadata.apply(UpdateMetadata(3, 1, -1, topics, brokers))
 
     async def request(self, request: Any, deadline_s: float, *, max_version: int) -> Any:
         self.asked_s.append(asyncio.get_running_loop().time())

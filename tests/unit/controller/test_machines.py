@@ -16,9 +16,9 @@ from kafkalite.controller.cluster_state import (
     RegisteredBroker,
     ReplicaStatus,
 )
+from kafkalite.controller.control_requests import LeaderAndIsr
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.steps import Publish, Read, Write
-from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import Endpoint, TopicPartition
 from zk import paths
 from zk.store import BadVersionError, Stat
@@ -107,10 +107,7 @@ def test_an_election_that_meets_another_version_reads_and_decides_again() -> Non
     assert isinstance(third, Write)
     told = procedure.send([_stat(10)])
     assert isinstance(told, Publish)
-    assert [command.broker_id for command in told.commands if command.message.API.key == ApiKey.LEADER_AND_ISR] == [
-        1,
-        2,
-    ]
+    assert [command.broker_id for command in told.commands if isinstance(command.request, LeaderAndIsr)] == [1, 2]
     with pytest.raises(StopIteration) as finished:
         procedure.send(None)
     assert finished.value.value == {}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import ClusterState, Leadership, RegisteredBroker, ReplicaStatus
-from kafkalite.controller.request_batch import Command, RequestBatch
+from kafkalite.controller.control_requests import (
+    EPOCH_DURING_DELETE,
+    LeaderAndIsr,
+    StopReplica,
+    UpdateMetadata,
+)
+from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.settings import ControllerSettings
+from kafkalite.controller.wire import OutgoingRequest, outgoing
 from kafkalite.protocol import codec
-from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.types import Endpoint, TopicPartition
 
@@ -32,8 +36,8 @@ def _cluster(version: str = "3.9") -> ClusterState:
     return cluster
 
 
-def _by_broker(commands: Iterable[Command], key: ApiKey) -> dict[int, object]:
-    return {command.broker_id: command.message for command in commands if command.message.API.key == key}
+def _outgoing(batch: RequestBatch, cluster: ClusterState) -> list[OutgoingRequest]:
+    return outgoing(batch.commands(), cluster.settings.request_versions)
 
 
 def test_order_and_recipients() -> None:
@@ -41,18 +45,19 @@ def test_order_and_recipients() -> None:
     batch.stop_replica(2, T1, delete=False)
     batch.leader_and_isr((1, 2, 9), T0)
     commands = batch.commands()
-    assert [(c.broker_id, ApiKey(c.message.API.key).name) for c in commands] == [
-        (1, "LEADER_AND_ISR"),
-        (2, "LEADER_AND_ISR"),
-        (1, "UPDATE_METADATA"),
-        (2, "UPDATE_METADATA"),
-        (3, "UPDATE_METADATA"),
-        (2, "STOP_REPLICA"),
+    assert [(c.broker_id, type(c.request)) for c in commands] == [
+        (1, LeaderAndIsr),
+        (2, LeaderAndIsr),
+        (1, UpdateMetadata),
+        (2, UpdateMetadata),
+        (3, UpdateMetadata),
+        (2, StopReplica),
     ]
-    assert [c.message.broker_epoch for c in commands[:2]] == [101, 102]
-    (leader,) = commands[0].message.live_leaders
-    assert (leader.broker_id, leader.host_name) == (1, "host1")
-    state = commands[0].message.topic_states[0].partition_states[0]
+    assert [c.request.broker_epoch for c in commands[:2]] == [101, 102]
+    first = commands[0].request
+    assert isinstance(first, LeaderAndIsr)
+    assert {leader: endpoint.host for leader, endpoint in first.live_leaders.items()} == {1: "host1"}
+    state = first.topics[0].partitions[0]
     assert (state.controller_epoch, state.leader_epoch, state.partition_epoch) == (4, 7, 11)
 
 
@@ -62,8 +67,9 @@ def test_a_replica_that_starts_is_new_on_its_own_broker_only() -> None:
     batch = RequestBatch(cluster)
     batch.leader_and_isr((1, 2), T0)
     states = {
-        broker: message.topic_states[0].partition_states[0].is_new  # type: ignore[attr-defined]
-        for broker, message in _by_broker(batch.commands(), ApiKey.LEADER_AND_ISR).items()
+        command.broker_id: command.request.topics[0].partitions[0].is_new
+        for command in batch.commands()
+        if isinstance(command.request, LeaderAndIsr)
     }
     assert states == {1: False, 2: True}
 
@@ -73,10 +79,10 @@ def test_metadata_leaves_out_partitions_without_a_leader_and_names_offline_repli
     cluster.set_assignment(T0, ReplicaAssignment((1, 9)))
     batch = RequestBatch(cluster)
     batch.update_metadata((T0, T1))
-    message = batch.commands()[0].message
-    (state,) = message.topic_states[0].partition_states
-    assert (state.partition_index, state.offline_replicas) == (0, [9])
-    assert [broker.id for broker in message.live_brokers] == [1, 2, 3]
+    update = batch.commands()[0].request
+    assert isinstance(update, UpdateMetadata)
+    assert {index: known.offline_replicas for index, known in update.topics[0].partitions.items()} == {0: [9]}
+    assert [broker.broker_id for broker in update.brokers] == [1, 2, 3]
 
 
 def test_a_topic_that_is_being_deleted() -> None:
@@ -85,28 +91,42 @@ def test_a_topic_that_is_being_deleted() -> None:
     batch = RequestBatch(cluster)
     batch.update_metadata((T0,))
     batch.stop_replica(1, T0, delete=True)
-    commands = batch.commands()
-    state = commands[0].message.topic_states[0].partition_states[0]
-    assert (state.leader, state.leader_epoch, state.zk_version) == (-2, 0, 0)
-    assert commands[-1].message.topic_states[0].partition_states[0].leader_epoch == -2
+    update, *_, stop = [command.request for command in batch.commands()]
+    assert isinstance(update, UpdateMetadata) and isinstance(stop, StopReplica)
+    assert (update.topics[0].partitions, update.topics[0].deleted) == ({}, [0])
+    assert stop.partitions[T0].leader_epoch == EPOCH_DURING_DELETE
 
 
 def test_old_stop_requests_are_split_by_their_one_flag() -> None:
-    batch = RequestBatch(_cluster("2.3"))
+    cluster = _cluster("2.3")
+    batch = RequestBatch(cluster)
     batch.stop_replica(1, T0, delete=True)
     batch.stop_replica(1, T1, delete=False)
-    commands = batch.commands()
-    assert [command.message.delete_partitions for command in commands] == [False, True]
+    sent = _outgoing(batch, cluster)
+    assert [(each.message.delete_partitions, list(each.request.partitions)) for each in sent] == [
+        (False, [T1]),
+        (True, [T0]),
+    ]
+
+
+def test_what_brokers_share_is_written_down_once() -> None:
+    cluster = _cluster()
+    batch = RequestBatch(cluster)
+    batch.leader_and_isr((1, 2), T0)
+    one, two, update, other, _ = [each.message for each in _outgoing(batch, cluster)]
+    assert one.topic_states[0].partition_states[0] is two.topic_states[0].partition_states[0]
+    assert update.topic_states is other.topic_states
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.2", "2.4-IV0", "2.4", "2.6", "2.8", "3.2", "3.9"])
 def test_every_version_can_be_written_and_read(version: str) -> None:
-    batch = RequestBatch(_cluster(version))
+    cluster = _cluster(version)
+    batch = RequestBatch(cluster)
     batch.leader_and_isr((1, 2), T0, is_new=True)
     batch.stop_replica(3, T1, delete=True)
-    for command in batch.commands():
-        body = b"".join(bytes(part) for part in codec.encode_request(command.message, command.version))
-        read = codec.decode_request(command.message.API.key, command.version, body, 0)
+    for each in _outgoing(batch, cluster):
+        body = b"".join(bytes(part) for part in codec.encode_request(each.message, each.version))
+        read = codec.decode_request(each.message.API.key, each.version, body, 0)
         assert (read.controller_id, read.controller_epoch) == (1, 5)
 
 

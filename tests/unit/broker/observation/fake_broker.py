@@ -6,10 +6,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from kafkalite.broker.broker_state import BrokerState
-from kafkalite.broker.metadata_cache import Broker as LiveBroker
-from kafkalite.broker.metadata_cache import MetadataCache, PartitionMetadata, TopicMetadata
+from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
 from kafkalite.broker.traffic import Traffic
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
 from kafkalite.coordinators.group.group import Group
 from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.coordinators.group.settings import GroupSettings
