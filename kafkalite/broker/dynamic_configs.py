@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
 from kafkalite.config.dynamic import BrokerSources
-from kafkalite.config.keys import InvalidValue
-from kafkalite.config.topic import TopicConfig
+from kafkalite.config.keys import Effect, InvalidValue
+from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.lifecycle import report
 from zk import paths
@@ -32,6 +32,7 @@ class DynamicConfigs:
     def __init__(self, store: Store, config: LiveConfig) -> None:
         self._store, self._config = store, config
         self.sources = BrokerSources(static=config.current.originals)
+        self._warned: set[str] = set()
 
     @property
     def topic_defaults(self) -> TopicConfig:
@@ -116,11 +117,20 @@ class DynamicConfigs:
     async def topic(self, topic: str) -> TopicConfig:
         """A topic's configuration: its overrides over this broker's defaults. Bad overrides are logged and left out."""
         overrides = await self.read(paths.topic_config(topic))
+        self._warn(topic, overrides)
         try:
             return TopicConfig.from_overrides(self.topic_defaults, overrides)
         except (KafkaError, InvalidValue) as problem:
             logger.error("topic %s: %s; its defaults are used", topic, problem)
             return self.topic_defaults
+
+    def _warn(self, topic: str, overrides: Iterable[str]) -> None:
+        """Say of each key without effect once that a topic has it."""
+        for name in overrides:
+            key = TOPIC_KEYS.get(name)
+            if key is not None and key.effect is Effect.NONE and name not in self._warned:
+                self._warned.add(name)
+                logger.warning("topic %s: %s has no effect: %s", topic, name, key.reason)
 
     async def all_topics(self) -> dict[str, TopicConfig]:
         """The configuration of every topic: logs must not be judged by the defaults until the controller names them."""

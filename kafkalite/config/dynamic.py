@@ -33,13 +33,6 @@ __all__ = [
 _PER_BROKER_ONLY: Final = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
 """Dynamic keys that make no sense for all brokers at once."""
 
-_OF_LISTENERS: Final = _PER_BROKER_ONLY | {
-    "inter.broker.listener.name",
-    "security.inter.broker.protocol",
-    "control.plane.listener.name",
-}
-"""Keys that must agree with each other."""
-
 _LISTED_WHEN_SET: Final = frozenset(
     {
         "leader.replication.throttled.rate",
@@ -186,25 +179,16 @@ def _check_together(sources: BrokerSources, overrides: Mapping[str, str], *, per
     before = sources if per_broker else inherited
     after = replace(sources, per_broker=overrides) if per_broker else replace(inherited, cluster_default=overrides)
     try:
-        _check_listeners(after)
         for name, complain in _RESIZED.items():
             complain(name, int(_effective(before, name)), int(_effective(after, name)))
         after.topic_defaults()
-    except (InvalidValue, KafkaError) as problem:
+        BrokerConfig.from_properties({"zookeeper.connect": "any"} | after.effective())
+    except (InvalidValue, KafkaError, ConfigError) as problem:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Invalid value org.apache.kafka.common.config.ConfigException: {problem} "
             "for configuration Invalid dynamic configuration",
         ) from problem
-
-
-def _check_listeners(sources: BrokerSources) -> None:
-    """Raise KafkaError for listeners that contradict each other, in the file and what replaces it."""
-    texts = {name: text for name, text in sources.effective().items() if name in _OF_LISTENERS}
-    try:
-        BrokerConfig.from_properties({"zookeeper.connect": "any"}, texts)
-    except ConfigError as problem:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, str(problem)) from problem
 
 
 def _effective(sources: BrokerSources, name: str) -> Any:

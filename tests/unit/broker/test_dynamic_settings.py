@@ -6,6 +6,7 @@ A dynamic setting without an entry in the tables below fails `test_every_dynamic
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from pathlib import Path
 from random import Random
@@ -407,6 +408,22 @@ def test_topics_inherit_what_is_altered(tmp_path: Path) -> None:
     stage(tmp_path, act, virtual_time.run)
 
 
+def test_what_has_no_effect_is_taken_and_warned_about_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def act(scene: Scene) -> None:
+        await scene.alter({"num.io.threads": "9"})
+        await scene.alter({"num.io.threads": "10", "max.connections": "9"})
+        await scene.configs.change("topics/t", lambda _: {"preallocate": "true"}, lambda _: None, validate_only=False)
+        for _ in range(2):
+            assert (await scene.configs.topic("t")).preallocate
+
+    with caplog.at_level(logging.WARNING):
+        stage(tmp_path, act, virtual_time.run)
+    assert [record.getMessage() for record in caplog.records if "has no effect" in record.getMessage()] == [
+        "dynamic broker configuration: num.io.threads has no effect: one event loop serves all connections and requests",
+        "topic t: preallocate has no effect: segments grow as they are written",
+    ]
+
+
 def test_what_is_not_dynamic_is_refused_and_does_not_act_where_somebody_wrote_it_past_a_broker(tmp_path: Path) -> None:
     async def act(scene: Scene) -> None:
         for name, key in BROKER_KEYS.items():
@@ -427,6 +444,8 @@ def test_what_is_not_dynamic_is_refused_and_does_not_act_where_somebody_wrote_it
         {"listeners": "B://127.0.0.1:0", "listener.security.protocol.map": "B:PLAINTEXT"},
         {"advertised.listeners": "B://elsewhere:9"},
         {"max.connections.per.ip.overrides": "10.0.0.1"},
+        {"max.connections.per.ip": "0"},
+        {"log.cleaner.dedupe.buffer.size": "1000000"},
     ],
 )
 def test_settings_that_contradict_the_others_are_refused(overrides: dict[str, str], tmp_path: Path) -> None:
