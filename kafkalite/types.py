@@ -13,6 +13,14 @@ from typing import NamedTuple, TypeAlias
 BrokerId: TypeAlias = int
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+ROOM_BYTES = 32
+"""More than compiled readers of records look beyond the end of what they were given: two varints of ten bytes."""
+
+
+class RoomyBytes(bytearray):
+    """Memory whose last ROOM_BYTES nobody has a view of, so that compiled code that reads beyond the end of a view stays within it."""
+
+
 NO_BROKER = -1
 """Stands for "no leader" and "no controller"."""
 

@@ -20,7 +20,7 @@ import uvloop
 from kafkalite.broker.app import Broker
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.protocol.compiled_check import preload
+from kafkalite.protocol.compiled_records import preload
 from kafkalite.storage.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
 from zk.kazoo_store import KazooStore

@@ -1,7 +1,7 @@
-"""Records between Python objects and batches, through aiokafka's compiled codec.
+"""Records between Python objects and batches.
 
-The compiled code packs and unpacks single records, 0.2 to 0.7 µs each. What is around them (header, CRC-32C, compression) is
-`kafkalite.protocol.records`', which has the layout.
+Compiled code (`kafkalite.protocol.compiled_records`) packs and unpacks single records, 0.2 to 0.7 µs each. What is around them (header,
+CRC-32C, compression) is `kafkalite.protocol.records`', which has the layout.
 """
 
 from __future__ import annotations
@@ -11,21 +11,18 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any
 
-from aiokafka.errors import CorruptRecordException  # type: ignore[import-untyped]
-from aiokafka.record.default_records import (  # type: ignore[import-untyped]
-    DefaultRecordBatch,
-    DefaultRecordBatchBuilder,
-)
-
 from kafkalite.client.errors import ClientError, RecordDeserializationError, error_of
 from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecord, Header
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol.compiled_records import builder, decode, unreadable
 from kafkalite.protocol.compression import compress
-from kafkalite.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader, assemble_batch, records_of
+from kafkalite.protocol.records import HEADER_SIZE, BatchHeader, assemble_batch, records_of
 from kafkalite.types import Buffer, TopicPartition
 
-UNREADABLE = (CorruptRecordException, ValueError, IndexError)
+UNREADABLE: tuple[type[Exception], ...] = unreadable()
 """What decoders raise for bytes that are no records."""
+
+_UNREADABLE_BATCH: tuple[type[Exception], ...] = (KafkaError, *UNREADABLE)
 
 _NO_HEADERS: tuple[Header, ...] = ()
 """Shared by all records without headers: a list for each is an object more to make, and for the garbage collector to follow."""
@@ -52,15 +49,7 @@ class BatchWriter:
     __slots__ = ("_builder", "add_record", "record_count", "size_bytes")
 
     def __init__(self, target_bytes: int) -> None:
-        self._builder: Any = DefaultRecordBatchBuilder(
-            magic=2,
-            compression_type=0,
-            is_transactional=0,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-            batch_size=target_bytes,
-        )
+        self._builder: Any = builder(target_bytes)
         self.add_record: Callable[..., Any] = self._builder.append
         self.record_count = 0
         self.size_bytes = HEADER_SIZE
@@ -134,13 +123,13 @@ class RecordReader:
         self._problem: Exception | None = None
         self.remaining = header.records_count
         try:
-            records = chain(DefaultRecordBatch(plain_batch(data, header)))  # whose iterator cannot be asked for twice
+            records = decode(data, header)
             for record in records if from_offset > header.base_offset else ():
                 if record.offset >= from_offset:
                     records = chain((record,), records)
                     break
                 self.remaining -= 1
-        except (KafkaError, *UNREADABLE) as problem:
+        except _UNREADABLE_BATCH as problem:
             raise self._unreadable(problem) from problem
         self._records: Iterator[Any] = records
 
@@ -261,7 +250,7 @@ class BatchRecords:
         """Makes what goes wrong in reading a ClientError that names the batch, as `RecordReader.read`."""
         try:
             yield
-        except (KafkaError, *UNREADABLE) as problem:
+        except _UNREADABLE_BATCH as problem:
             where = f"{self.topic_partition}: batch at offset {self.header.base_offset}"
             raise _unreadable(where, problem) from problem
 
@@ -270,13 +259,6 @@ def _unreadable(where: str, problem: Exception) -> ClientError:
     if isinstance(problem, KafkaError):
         return error_of(problem.code, where, problem.message)
     return ClientError(ErrorCode.CORRUPT_MESSAGE, f"{where} cannot be read: {problem}")
-
-
-def plain_batch(data: Buffer, header: BatchHeader) -> Any:
-    """The batch at `header`, decompressed. KafkaError when that fails."""
-    if not header.codec:
-        return memoryview(data)[header.position : header.end]
-    return reassembled(header, records_of(data, header), attributes=header.attributes & ~CODEC_MASK)
 
 
 def read_records(

@@ -14,7 +14,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kafkalite.errors import ErrorCode, ProtocolViolation
-from kafkalite.net.frames import LENGTH, FrameReader, ReceiveBuffers, request_frame, response_body_position
+from kafkalite.net.frames import (
+    LENGTH,
+    FrameReader,
+    ReceiveBuffers,
+    owned_copy,
+    request_frame,
+    response_body_position,
+)
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 
@@ -185,7 +192,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             for frame, owned in self._frames.received(nbytes):
-                self._answer(frame if owned else memoryview(bytes(frame)))
+                self._answer(frame if owned else owned_copy(frame))
             if self._frames.violation:
                 raise ProtocolViolation(self._frames.violation)
         except ProtocolViolation as problem:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol.apis import Api, request_header_version, response_header_version
 from kafkalite.protocol.compiler import read_uvarint
-from kafkalite.types import Buffer
+from kafkalite.types import ROOM_BYTES, Buffer, RoomyBytes
 
 LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
@@ -19,6 +19,7 @@ _SHORT = struct.Struct(">h")
 RECEIVE_BYTES = 256 * 1024
 """Size of the buffer into which all connections of a loop receive."""
 _FIRST_ROOM_BYTES = 256 * 1024
+_ROOM = bytes(ROOM_BYTES)
 _POOL_BYTES = 6 * 1024 * 1024
 _GROWTH = 4
 """Each copy of a growing frame is paid for by three times as many new bytes."""
@@ -131,24 +132,28 @@ class ReceiveBuffers:
     def __init__(self, receive_bytes: int = RECEIVE_BYTES, pool_bytes: int = _POOL_BYTES) -> None:
         self.shared = memoryview(bytearray(receive_bytes))
         self._pool_bytes = pool_bytes
-        self._kept: list[bytearray] = []
+        self._kept: list[RoomyBytes] = []
 
     @property
     def kept_bytes(self) -> int:
         """Memory of the large buffers that are kept, lent or not."""
-        return sum(map(len, self._kept))
+        return sum(len(each) - ROOM_BYTES for each in self._kept)
 
     def borrow(self, size: int, most: int) -> memoryview:
-        """A buffer of at least `size` bytes, and more only as far as memory is there already, up to `most`; its contents are anything."""
-        free = [each for each in self._kept if len(each) >= size and _is_free(each)]
+        """A buffer of at least `size` bytes, and more only as far as memory is there already, up to `most`.
+
+        Its contents are anything, as is the room behind it (see `RoomyBytes`).
+        """
+        free = [each for each in self._kept if len(each) - ROOM_BYTES >= size and _is_free(each)]
         if free:
-            return memoryview(max(free, key=len))[:most]
-        made = bytearray(size)
+            found = max(free, key=len)
+            return memoryview(found)[: min(most, len(found) - ROOM_BYTES)]
+        made = RoomyBytes(size + ROOM_BYTES)
         if size <= self._pool_bytes // 2:
             self._kept.append(made)
             while self.kept_bytes > self._pool_bytes:
                 del self._kept[0]
-        return memoryview(made)
+        return memoryview(made)[:size]
 
 
 def _is_free(buffer: bytearray) -> bool:
@@ -157,6 +162,13 @@ def _is_free(buffer: bytearray) -> bool:
     except BufferError:
         return False
     return True
+
+
+def owned_copy(frame: memoryview) -> memoryview:
+    """The frame in memory of its own, with room behind it as a borrowed buffer has."""
+    copy = RoomyBytes(frame)
+    copy += _ROOM
+    return memoryview(copy)[: len(frame)]
 
 
 class FrameReader:

@@ -4,7 +4,7 @@ A batch's CRC only says that the bytes arrived as the producer made them. A brok
 passes a buggy producer's mistake on to every consumer, who then stops there for ever. So, as in Kafka, each record's
 lengths must add up, offset deltas must be 0, 1, 2 and so on, and compacted topics need keys.
 
-In Python a loop over records costs about 0.7 microseconds each, which would bound a producer of small records. But
+In Python the walk over records (`record_walk`) costs about 0.7 microseconds each, which would bound a producer of small records. But
 records written together mostly have one shape: the same total size, the same lengths of key, value and headers. Their
 structural bytes (length prefixes, varints) then lie at a fixed distance from each other, so that a strided slice gathers
 one structural byte of all records in a run, and one comparison in C checks it for thousands of records:
@@ -13,9 +13,10 @@ one structural byte of all records in a run, and one comparison in C checks it f
 2. The run goes on as long as all structural bytes repeat; offset deltas must equal the expected varints, which is
    one comparison per varint byte with a table made once.
 3. Runs shorter than `_WORTH_A_RUN` mean irregular data: the next records are read one by one, in growing portions, before
-   a run is tried again. So the price for irregular records is one loop, never a quadratic search.
+   a run is tried again. So the price for irregular records is one walk, never a quadratic search.
 
-The loop alone decides what is refused: a run that does not check out is read again record by record.
+Irregular records are first shown to compiled code (`compiled_records`), which is faster than the walk and never refuses: the walk alone
+decides that, and a run that does not check out is read again record by record.
 """
 
 from __future__ import annotations
@@ -23,20 +24,18 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compiled_check import check_compiled
-from kafkalite.protocol.records import read_varint
+from kafkalite.protocol.compiled_records import check_compiled
+from kafkalite.protocol.record_walk import record_at
+from kafkalite.protocol.varint import read_varint
 
 _WORTH_A_RUN: Final = 32
 _FIRST_WINDOW: Final = 32
 _PROBE: Final = 64
-_WORTH_COMPILED: Final = 48
-"""Fewer irregular records are checked as fast by the loop as a copy of them is made."""
+_WORTH_COMPILED: Final = 8
+"""Fewer irregular records are checked as fast by the walk as a copy of them is made."""
 
 _WINDOW_GROWTH: Final = 8
 _LARGEST_PORTION: Final = 1024
-_NULL_LENGTH: Final = 1
-"""Zig-zag form of -1, the length of a null key or value, which takes one byte."""
-
 _DELTA_LIMITS: Final = (1 << 6, 1 << 13, 1 << 20)
 """Offset deltas from these on take one more varint byte; runs never cross such a border."""
 
@@ -78,7 +77,7 @@ def check_records(data: bytes | bytearray, count: int, *, keys_required: bool) -
 
     Raises KafkaError INVALID_RECORD, as InvalidRecords when records lack the keys that are required.
     """
-    if count >= _WORTH_COMPILED and not _is_regular(data, count, keys_required):
+    if count >= _WORTH_COMPILED and (count < _WORTH_A_RUN or not _is_regular(data, count, keys_required)):
         checked = check_compiled(data, count)
         if checked is not None and (checked.all_have_keys or not keys_required):
             return TimestampDeltas(checked.smallest, checked.largest)
@@ -87,6 +86,9 @@ def check_records(data: bytes | bytearray, count: int, *, keys_required: bool) -
     position = index = 0
     portion = 1
     try:
+        if count < _WORTH_A_RUN:
+            position, smallest, largest = _check_each(data, 0, 0, count, keyless if keys_required else None)
+            index = count
         while index < count:
             run = _regular_run(data, position, index, count, keys_required)
             if run is not None:
@@ -125,89 +127,22 @@ def _is_regular(data: bytes | bytearray, count: int, keys_required: bool) -> boo
 def _check_each(
     data: bytes | bytearray, position: int, index: int, stop: int, keyless: list[int] | None
 ) -> tuple[int, int, int]:
-    """Check the records from number `index` to before `stop`; varints of one and two bytes are read in line.
+    """Check the records from number `index` to before `stop` one by one.
 
     Returns the position behind them and the smallest and largest timestamp delta.
     """
-    limit = len(data)
     smallest, largest = 1 << 63, -(1 << 63)
     for number in range(index, stop):
-        raw = data[position]
-        position += 1
-        if raw > 0x7F:
-            more = data[position]
-            if more > 0x7F:
-                length, position = read_varint(data, position - 1)
-                raw = 2 * length if length >= 0 else 1
-            else:
-                raw += (more << 7) - 0x80
-                position += 1
-        end = position + (raw >> 1)
-        if raw & 1 or end > limit:
-            raise ValueError(f"record {number} is longer than the {limit - position} bytes left, or negative")
-        raw = data[position + 1]
-        position += 2
-        if raw > 0x7F:
-            delta, position = read_varint(data, position - 1)
-        else:
-            delta = (raw >> 1) ^ -(raw & 1)
+        delta, offset_delta, key, _, _, _, _, _, position = record_at(data, position)
+        if offset_delta != number:
+            raise ValueError(f"record {number} has the offset delta {offset_delta}")
         if delta < smallest:
             smallest = delta
         if delta > largest:
             largest = delta
-        raw = data[position]
-        position += 1
-        if raw > 0x7F:
-            more = data[position]
-            if more > 0x7F:
-                delta, position = read_varint(data, position - 1)
-                raw = 2 * delta
-            else:
-                raw += (more << 7) - 0x80
-                position += 1
-        if raw != 2 * number:
-            raise ValueError(f"record {number} has another offset delta")
-        raw = data[position]
-        position += 1
-        if raw > 0x7F:
-            length, position = read_varint(data, position - 1)
-            raw = 2 * length if length >= 0 else _NULL_LENGTH
-        if not raw & 1:
-            position += raw >> 1
-        elif keyless is not None:
+        if key < 0 and keyless is not None:
             keyless.append(number)
-        raw = data[position]
-        position += 1
-        if raw > 0x7F:
-            more = data[position]
-            if more > 0x7F:
-                length, position = read_varint(data, position - 1)
-                raw = 2 * length if length >= 0 else _NULL_LENGTH
-            else:
-                raw += (more << 7) - 0x80
-                position += 1
-        if not raw & 1:
-            position += raw >> 1
-        position = position + 1 if not data[position] else _skip_headers(data, position, end)
-        if position != end:
-            raise ValueError(f"the parts of record {number} end {position - end:+d} bytes from its end")
     return position, smallest, largest
-
-
-def _skip_headers(data: bytes | bytearray, position: int, end: int) -> int:
-    count, position = read_varint(data, position)
-    if not 0 <= count <= end - position:
-        raise ValueError(f"{count} headers")
-    for _ in range(count):
-        length, position = read_varint(data, position)
-        if length < 0:
-            raise ValueError("a header without a key")
-        position += length
-        length, position = read_varint(data, position)
-        position += max(length, 0)
-        if position > end:
-            raise ValueError("a header longer than its record")
-    return position
 
 
 def _regular_run(
@@ -306,33 +241,20 @@ def _offset_tables(width: int, stop: int) -> list[bytes]:
 
 def _shape_of(data: bytes | bytearray, position: int) -> _Shape:
     """The shape of the record at `position`. Raises IndexError or ValueError when it cannot be read."""
-    length, at = read_varint(data, position)
-    end = at + length
-    if length < 0 or end > len(data):
-        raise ValueError(f"a record of {length} bytes where {len(data) - at} are left")
-    fixed = list(range(at - position))
-    _, timestamp_end = read_varint(data, at + 1)
-    timestamp = range(at + 1 - position, timestamp_end - position)
-    _, at = read_varint(data, timestamp_end)
-    offset = range(timestamp.stop, at - position)
-
-    def skip_content() -> None:
-        nonlocal at
-        start = at
-        size, at = read_varint(data, at)
-        fixed.extend(range(start - position, at - position))
-        at += max(size, 0)
-
-    has_key = data[at] != _NULL_LENGTH
-    skip_content()
-    skip_content()
-    start = at
-    headers, at = read_varint(data, at)
-    fixed.extend(range(start - position, at - position))
-    if not 0 <= headers <= end - at:
-        raise ValueError(f"{headers} headers")
-    for _ in range(2 * headers):
-        skip_content()
-    if at != end:
-        raise ValueError(f"the parts of a record end {at - end:+d} bytes from its end")
-    return _Shape(end - position, tuple(fixed), timestamp, offset, has_key)
+    _, _, key, key_end, value, value_end, count, headers, end = record_at(data, position)
+    start = read_varint(data, position)[1]
+    timestamp_end = read_varint(data, start + 1)[1]
+    offset_end = read_varint(data, timestamp_end)[1]
+    fixed = [
+        *range(start - position),
+        *range(offset_end - position, (key if key >= 0 else key_end) - position),
+        *range(key_end - position, (value if value >= 0 else value_end) - position),
+        *range(value_end - position, (headers if count else end) - position),
+    ]
+    at = headers
+    for _ in range(2 * count):
+        size, content = read_varint(data, at)
+        fixed += range(at - position, content - position)
+        at = content + max(size, 0)
+    timestamp = range(start + 1 - position, timestamp_end - position)
+    return _Shape(end - position, tuple(fixed), timestamp, range(timestamp.stop, offset_end - position), key >= 0)

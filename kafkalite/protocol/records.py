@@ -12,8 +12,9 @@ A batch is a header of 61 bytes and its records; the records are one compressed 
     record:  length varint; attributes i8; timestampDelta varlong; offsetDelta varint; key length varint (-1 null), key;
              value length varint (-1 null), value; header count varint; headers: key length, key, value length, value
 
-Varints are zig-zag. Base offset and leader epoch lie before what the CRC covers, so a leader sets them in place; whoever
-changes anything from the attributes on must write a new CRC. Batch length counts the bytes after its own field.
+Varints are zig-zag; `record_walk` finds the parts of a record. Base offset and leader epoch lie before what the CRC covers, so a
+leader sets them in place; whoever changes anything from the attributes on must write a new CRC. Batch length counts the bytes
+after its own field.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from crc32c import crc32c
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, compress, decompress
+from kafkalite.protocol.record_walk import headers_at, record_at
+from kafkalite.protocol.varint import write_varint
 from kafkalite.types import Buffer
 
 HEADER_SIZE: Final = 61
@@ -233,24 +236,24 @@ def decode_records(buffer: Buffer, header: BatchHeader) -> list[Record]:
 def iter_records(buffer: Buffer, header: BatchHeader) -> Iterator[Record]:
     """The records of a batch one by one. Raises KafkaError INVALID_RECORD where they cannot be read."""
     data = bytes(records_of(buffer, header))
-    position = 0
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.uses_log_append_time else None
+    position = 0
     for number in range(header.records_count):
         try:
-            length, position = read_varint(data, position)
-            end = position + length
-            timestamp_delta, at = read_varint(data, position + 1)
-            offset_delta, at = read_varint(data, at)
-            key, at = _read_bytes(data, at)
-            value, at = _read_bytes(data, at)
-            headers, at = _read_headers(data, at)
-        except (IndexError, UnicodeDecodeError, ValueError) as problem:
+            delta, offset_delta, key, key_end, value, value_end, count, headers, position = record_at(data, position)
+            decoded = tuple(
+                [RecordHeader(name.decode(), content) for name, content in headers_at(data, headers, count)]
+            )
+        except (IndexError, ValueError) as problem:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"record {number} cannot be read: {problem}") from None
-        if at != end:
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"record {number} has {at - position} bytes, not {length}")
-        position = end
-        timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
-        yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
+        yield Record(
+            base_offset + offset_delta,
+            base_timestamp + delta if append_time is None else append_time,
+            data[key:key_end] if key >= 0 else None,
+            data[value:value_end] if value >= 0 else None,
+            decoded,
+        )
 
 
 def read_marker(buffer: Buffer, header: BatchHeader) -> Marker | None:
@@ -404,61 +407,9 @@ def encode_record(
     return bytes(encoded + body)
 
 
-def write_varint(output: bytearray, number: int) -> None:
-    """Append `number` as a zig-zag varint; numbers of 64 bits are the same thing longer."""
-    rest = number << 1 if number >= 0 else (-number << 1) - 1
-    while rest > 0x7F:
-        output.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    output.append(rest)
-
-
-def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
-    """A zig-zag varint of up to 64 bits and the position behind it.
-
-    Raises IndexError at the end of `data`, ValueError when it takes more than ten bytes.
-    """
-    raw = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), position
-        shift += 7
-        if shift > 63:
-            raise ValueError("a varint of more than ten bytes")
-
-
 def _write_bytes(output: bytearray, content: bytes | None) -> None:
     if content is None:
         output.append(1)
     else:
         write_varint(output, len(content))
         output += content
-
-
-def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(data, position)
-    if length < 0:
-        return None, position
-    end = position + length
-    if end > len(data):
-        raise ValueError(f"{length} bytes where {len(data) - position} are left")
-    return data[position:end], end
-
-
-def _read_headers(data: bytes, position: int) -> tuple[tuple[RecordHeader, ...], int]:
-    count, position = read_varint(data, position)
-    if not count:
-        return (), position
-    if not 0 < count <= len(data) - position:
-        raise ValueError(f"{count} headers")
-    headers = []
-    for _ in range(count):
-        name, position = _read_bytes(data, position)
-        if name is None:
-            raise ValueError("a header without a key")
-        value, position = _read_bytes(data, position)
-        headers.append(RecordHeader(name.decode(), value))
-    return tuple(headers), position

@@ -6,44 +6,25 @@ Only a new delete horizon, which takes the place of the base timestamp (KIP-534)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import compress as selected
-from typing import Final, Protocol
+from itertools import pairwise
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compiled_check import compiled_decoder
+from kafkalite.protocol.compiled_records import DecodedRecord, decode_plain, find_starts, unreadable
 from kafkalite.protocol.compression import compress
+from kafkalite.protocol.record_walk import record_at
 from kafkalite.protocol.records import (
     CODEC_MASK,
     DELETE_HORIZON,
-    HEADER_SIZE,
     NO_TIMESTAMP,
     BatchHeader,
     Record,
     assemble_batch,
-    read_varint,
     records_of,
-    write_varint,
 )
+from kafkalite.protocol.varint import read_varint, write_varint
 from kafkalite.types import Buffer
-
-_ATTRIBUTES: Final = slice(21, 23)
-
-
-class DecodedRecord(Protocol):
-    """A record as far as a decision about it needs; `timestamp` in ms."""
-
-    @property
-    def offset(self) -> int: ...
-
-    @property
-    def timestamp(self) -> int: ...
-
-    @property
-    def key(self) -> bytes | None: ...
-
-    @property
-    def value(self) -> bytes | None: ...
 
 
 class OpenBatch:
@@ -52,7 +33,6 @@ class OpenBatch:
     def __init__(self, buffer: Buffer, header: BatchHeader) -> None:
         self.header = header
         self.plain = bytes(records_of(buffer, header))
-        self._head = bytes(memoryview(buffer)[header.position : header.position + HEADER_SIZE])
 
     def keys(self) -> tuple[list[bytes | None], list[int]]:
         """Keys and offsets of the records."""
@@ -61,23 +41,23 @@ class OpenBatch:
 
     def records(self) -> Sequence[DecodedRecord]:
         """The records with their offsets and timestamps. Raises KafkaError INVALID_RECORD."""
-        header = self.header
-        attributes = (header.attributes & ~CODEC_MASK).to_bytes(2, "big", signed=True)
-        plain_batch = b"".join(
-            (self._head[: _ATTRIBUTES.start], attributes, self._head[_ATTRIBUTES.stop :], self.plain)
-        )
-        record_batch, corrupt = compiled_decoder()
         try:
-            records: list[DecodedRecord] = list(record_batch(plain_batch))
-            return records
-        except (corrupt, ValueError, IndexError):
-            # Names of headers that are no UTF-8 are none of our business; anything else is refused by the exact reader.
-            return list(_without_header_names(self.plain, header))
+            return list(decode_plain(self.plain, self.header))
+        except unreadable():
+            # Names of headers that are no UTF-8 are none of our business; anything else is refused by the walk.
+            return list(_walked(self.plain, self.header))
+
+    def _encoded(self, stays: Sequence[bool]) -> list[bytes]:
+        plain = self.plain
+        bounds: list[int] = []
+        find_starts(plain, 0, len(plain), len(stays), bounds)
+        bounds.append(len(plain))
+        return [plain[start:end] for start, end in selected(pairwise(bounds), stays)]
 
     def rewritten(self, stays: Sequence[bool], max_timestamp: int, horizon_ms: int | None) -> bytearray:
         """The batch with the records that stay, and with a new delete horizon unless that is None; nothing else changes."""
         header = self.header
-        parts: Iterable[bytes] = selected(_encoded_records(self.plain, len(stays)), stays)
+        parts = [self.plain] if horizon_ms is None and all(stays) else self._encoded(stays)
         base_timestamp, attributes = header.base_timestamp, header.attributes
         if horizon_ms is not None:
             shift = base_timestamp - horizon_ms
@@ -116,27 +96,6 @@ def emptied(header: BatchHeader) -> bytearray:
     )
 
 
-def _encoded_records(data: bytes, count: int) -> list[bytes]:
-    """The records as they lie in `data`, by their lengths alone."""
-    parts = []
-    position = 0
-    for _ in range(count):
-        start = position
-        raw = data[position]
-        position += 1
-        if raw > 0x7F:
-            more = data[position]
-            if more > 0x7F:
-                length, position = read_varint(data, position - 1)
-                raw = 2 * length
-            else:
-                raw += (more << 7) - 0x80
-                position += 1
-        position += raw >> 1
-        parts.append(data[start:position])
-    return parts
-
-
 def _with_shifted_timestamp(record: bytes, shift_ms: int) -> bytes:
     _, start = read_varint(record, 0)
     delta, rest = read_varint(record, start + 1)
@@ -148,19 +107,17 @@ def _with_shifted_timestamp(record: bytes, shift_ms: int) -> bytes:
     return bytes(encoded + body)
 
 
-def _without_header_names(plain: bytes, header: BatchHeader) -> Iterable[Record]:
+def _walked(plain: bytes, header: BatchHeader) -> Iterator[Record]:
     """The records of plain data with their headers' bytes left alone. Raises KafkaError INVALID_RECORD."""
+    position = 0
     try:
-        for number, encoded in enumerate(_encoded_records(plain, header.records_count)):
-            _, at = read_varint(encoded, 0)
-            delta, at = read_varint(encoded, at + 1)
-            offset_delta, at = read_varint(encoded, at)
-            key_size, at = read_varint(encoded, at)
-            key = encoded[at : at + key_size] if key_size >= 0 else None
-            value_size, at = read_varint(encoded, at + max(key_size, 0))
-            if len(encoded) < at + max(value_size, 0) or (key is not None and len(key) != key_size):
-                raise ValueError(f"record {number} is cut")
-            time = header.max_timestamp if header.uses_log_append_time else header.base_timestamp + delta
-            yield Record(header.base_offset + offset_delta, time, key, b"" if value_size >= 0 else None)
+        for _ in range(header.records_count):
+            delta, offset_delta, key, key_end, value, value_end, _, _, position = record_at(plain, position)
+            yield Record(
+                header.base_offset + offset_delta,
+                header.max_timestamp if header.uses_log_append_time else header.base_timestamp + delta,
+                plain[key:key_end] if key >= 0 else None,
+                plain[value:value_end] if value >= 0 else None,
+            )
     except (IndexError, ValueError) as problem:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"records cannot be read: {problem}") from None

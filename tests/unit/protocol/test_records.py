@@ -24,12 +24,11 @@ from kafkalite.protocol.records import (
     has_valid_crc,
     iter_batches,
     read_marker,
-    read_varint,
     recompress,
     set_max_timestamp_in_place,
     set_offset_and_epoch_in_place,
-    write_varint,
 )
+from kafkalite.protocol.varint import read_varint, write_varint
 
 contents = st.none() | st.binary(max_size=40)
 new_records = st.lists(
