@@ -341,6 +341,14 @@ class Broker:
     def groups(self) -> CoordinatorRuntime[GroupMachine]:
         return self.coordinators.groups
 
+    @property
+    def left_to_stop(self) -> str:
+        """What a stop still has to do; the text changes as long as it comes along."""
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            leaders = sum(len(partition.replicas) > 1 for partition in self.replicas.leading())
+            return f"{leaders} leaders to hand over"
+        return f"{self.logs.left_to_close} logs to close"
+
     # Ports for the parts
 
     def _find_controller(self) -> tuple[BrokerId, Endpoint] | None:

@@ -1,6 +1,8 @@
 """A broker as a process: event loop, logging, signals, exit code.
 
 Prints `[KafkaServer id=N] started` on stdout when the broker serves and knows the cluster; testcontainers and scripts wait for that line.
+While it stops it prints `[KafkaServer id=N] stopping: 212 leaders to hand over`, again in each second in which that changed, so that
+whoever stops it can wait for as long as there is progress.
 SIGTERM and SIGINT are a clean stop; SIGUSR1 writes what all tasks are doing to the log. Exit code 0 after a clean stop, 1 when the
 broker could not start or had to give up; the last line on stderr says why.
 """
@@ -27,6 +29,8 @@ from zk.kazoo_store import KazooStore
 from zk.session import Session
 
 logger = logging.getLogger("kafkalite.broker.process")
+
+_PROGRESS_S = 1.0
 
 
 def run(config: BrokerConfig, log_level: str = "INFO") -> int:
@@ -70,11 +74,13 @@ async def _serve(config: BrokerConfig) -> int:
         loop.run_in_executor(None, preload)
         await stopping.wait()
         logger.info("stopping")
+        telling = loop.create_task(_tell_progress(broker))
         try:
             await broker.stop()
         except Exception as problem:
             logger.exception("the broker could not stop cleanly")
             reasons.append(f"it could not stop cleanly: {problem!r}")
+        telling.cancel()
         logger.info("stopped")
     stop_asked.cancel()
     if reasons:
@@ -86,6 +92,15 @@ async def _serve(config: BrokerConfig) -> int:
 async def _start(broker: Broker, store: KazooStore, timeout_s: float) -> None:
     await store.start(timeout_s)
     await broker.start()
+
+
+async def _tell_progress(broker: Broker) -> None:
+    told = ""
+    while True:
+        if (left := broker.left_to_stop) != told:
+            told = left
+            print(f"[KafkaServer id={broker.broker_id}] stopping: {left}", flush=True)
+        await asyncio.sleep(_PROGRESS_S)
 
 
 def _handle_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:

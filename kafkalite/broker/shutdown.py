@@ -25,18 +25,23 @@ logger = logging.getLogger("kafkalite.broker.shutdown")
 async def controlled_shutdown(broker: Broker) -> bool:
     """True when no partition with other replicas is led here any more.
 
-    Leaders that cannot be moved yet are tried again whenever brokers come or go or an ISR changes, for as long as Kafka would: retries
-    times backoff.
+    Leaders that cannot be moved yet are tried again whenever brokers come or go or an ISR changes, for as long as Kafka would (retries
+    times backoff) after the last of them moved.
     """
     config, metadata, broker_id = broker.config, broker.metadata, broker.broker_id
     loop = asyncio.get_running_loop()
     backoff_s = config.controlled_shutdown_retry_backoff_ms / 1000
     give_up_s = loop.time() + config.controlled_shutdown_max_retries * backoff_s
+    fewest = leaders_left(metadata, broker_id)
     while any(other != broker_id for other in metadata.brokers):
         seen = prospects(metadata, broker_id)
+        if (left := leaders_left(metadata, broker_id)) < fewest:
+            fewest, give_up_s = left, loop.time() + config.controlled_shutdown_max_retries * backoff_s
         try:
             remaining = await _ask(broker, backoff_s)
         except TimeoutError:
+            if leaders_left(metadata, broker_id) < fewest:  # the controller is slow, but at it
+                continue
             logger.warning("controlled shutdown: no controller can be asked")
             return False
         if remaining is not None:
@@ -53,6 +58,15 @@ async def controlled_shutdown(broker: Broker) -> bool:
         # Every try makes the controller publish metadata, so a change of anything at all would make this a storm.
         await metadata.wait_until(lambda seen=seen: prospects(metadata, broker_id) != seen, min(left_s, backoff_s))  # type: ignore[misc]
     return False
+
+
+def leaders_left(metadata: MetadataCache, broker_id: BrokerId) -> int:
+    """How many partitions with other replicas the broker leads, as far as metadata knows."""
+    return sum(
+        partition.leader == broker_id and len(partition.replicas) > 1
+        for topic in metadata.topics.values()
+        for partition in topic.partitions.values()
+    )
 
 
 def prospects(metadata: MetadataCache, broker_id: BrokerId) -> Hashable:

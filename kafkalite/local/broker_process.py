@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,10 @@ BROKER_COMMAND: Final = (sys.executable, "-m", "kafkalite", "broker", "--config"
 """Runs a broker when the path of its properties file is appended."""
 
 POLL_S: Final = 0.02
+STUCK_AFTER_S: Final = 40.0
+"""A broker that stops and says nothing new for so long is given up: more than it waits for followers that do not catch up."""
+
+_LOOK_S: Final = 0.2
 
 
 class BrokerDied(Exception):
@@ -136,16 +141,30 @@ class BrokerProcess:
         except TimeoutError as problem:
             raise TimeoutError(f"{problem}\n{self.log_tail()}") from None
 
-    def stop(self, timeout_s: float = 40) -> int:
-        """Clean stop (SIGTERM): the broker hands over its leaderships first. The exit status; TimeoutError."""
+    def stop(self, stuck_after_s: float = STUCK_AFTER_S, tell: Callable[[str], None] = lambda line: None) -> int:
+        """Clean stop (SIGTERM): the broker hands over its leaderships first. The exit status.
+
+        A broker that stops says what is left to do, which `tell` hears, and it is waited for as long as that changes. TimeoutError when
+        it has not changed for `stuck_after_s`.
+        """
         process = self._process
         if process is None:
             return 0
+        printed = self.log_path.stat().st_size
         self.ask_to_stop()
-        try:
-            return process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(f"broker {self.id} did not stop within {timeout_s:g} s\n{self.log_tail()}") from None
+        left, changed_s = "", time.monotonic()
+        while True:
+            try:
+                return process.wait(_LOOK_S)
+            except subprocess.TimeoutExpired:
+                pass
+            now_left = self._left_to_stop(printed)
+            if now_left != left:
+                left, changed_s = now_left, time.monotonic()
+                tell(f"broker {self.id}: {left}")
+            elif time.monotonic() - changed_s > stuck_after_s:
+                what = f"its stop made no progress for {stuck_after_s:g} s" + (f" ({left})" if left else "")
+                raise TimeoutError(f"broker {self.id}: {what}\n{self.log_tail()}")
 
     def ask_to_stop(self) -> None:
         """SIGTERM, without waiting; a paused broker is resumed so that it can obey."""
@@ -181,10 +200,15 @@ class BrokerProcess:
         if self._reserved is not None:
             self._reserved.release()
 
-    def _output(self) -> bytes:
-        """What the broker printed since its latest start."""
+    def _left_to_stop(self, printed: int) -> str:
+        """What the broker said last, behind that many bytes of its log, is left to do; empty when it said nothing."""
+        found = re.findall(rb"^\[KafkaServer id=%d\] stopping: (.*)\n" % self.id, self._output(printed), re.MULTILINE)
+        return found[-1].decode() if found else ""
+
+    def _output(self, begin: int | None = None) -> bytes:
+        """What the broker printed since its latest start, or behind that many bytes of its log."""
         with self.log_path.open("rb") as log:
-            log.seek(self._log_start)
+            log.seek(self._log_start if begin is None else begin)
             return log.read()
 
     def _signal(self, number: signal.Signals) -> None:

@@ -25,8 +25,7 @@ import asyncio
 import atexit
 import shutil
 import tempfile
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,9 +44,6 @@ ZOOKEEPER_PORT_OFFSET: Final = 100
 
 HTTP_PORT_OFFSET: Final = 200
 """With a base port, the ports of the status pages begin this far behind it."""
-
-_STOP_TIMEOUT_S: Final = 10.0
-"""For all brokers together; who does not obey is killed then."""
 
 
 class LocalCluster(AskedThroughZooKeeper):
@@ -169,13 +165,14 @@ class LocalCluster(AskedThroughZooKeeper):
         self._side_ports.append(port)
         return port.number
 
-    def close(self) -> dict[int, int | None]:
-        """Stop every broker (cleanly where it obeys in time), then ZooKeeper; remove a temporary directory.
+    def close(self, tell: Callable[[str], None] = lambda line: None) -> dict[int, int | None]:
+        """Stop every broker, then ZooKeeper; remove a temporary directory.
 
+        A broker is waited for as long as its stop makes progress, which `tell` hears, and killed when there was none for `STUCK_AFTER_S`.
         Returns the brokers that ran and did not stop cleanly, with their exit statuses; None for those that had to be killed.
         """
         atexit.unregister(self.close)
-        unclean = self._stop_brokers()
+        unclean = self._stop_brokers(tell)
         for broker in self.brokers.values():
             broker.close()
         if self.ensemble is not None:
@@ -191,24 +188,36 @@ class LocalCluster(AskedThroughZooKeeper):
             shutil.rmtree(self.directory, ignore_errors=True)
         return unclean
 
-    def _stop_brokers(self) -> dict[int, int | None]:
+    def _stop_brokers(self, tell: Callable[[str], None]) -> dict[int, int | None]:
         """One after the other and the controller last: each can hand over what it leads, and the seat moves at most once.
 
-        All at once, every broker would try to give its partitions to brokers that are on their way out themselves.
+        All at once, every broker would try to give its partitions to brokers that are on their way out themselves. Without ZooKeeper
+        nothing can be handed over, and they need not wait for each other.
         """
-        deadline_s = time.monotonic() + _STOP_TIMEOUT_S
         running = [broker for broker in self.brokers.values() if broker.running]
         controller = asyncio.run(find_controller(running)) if len(running) > 1 else NO_BROKER
         unclean: dict[int, int | None] = {}
+        if not self._has_quorum():
+            for broker in running:
+                broker.ask_to_stop()
         for broker in sorted(running, key=lambda broker: broker.id == controller):
             try:
-                status = broker.stop(max(0.0, deadline_s - time.monotonic()))
-            except TimeoutError:
-                unclean[broker.id] = None  # `close` kills it
+                status = broker.stop(tell=tell)
+            except TimeoutError as problem:
+                tell(f"{str(problem).splitlines()[0]}; it is killed")
+                unclean[broker.id] = None
+                broker.kill()
             else:
                 if status != 0:
                     unclean[broker.id] = status
         return unclean
+
+    def _has_quorum(self) -> bool:
+        """Can ZooKeeper serve, as far as this cluster has a say in it?"""
+        if self.ensemble is None:
+            return self._given_connect is not None
+        serving = sum(member.running and not member.paused for member in self.ensemble.members)
+        return 2 * serving > len(self.ensemble.members)
 
     @property
     def zookeeper_connect(self) -> str:

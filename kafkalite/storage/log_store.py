@@ -80,6 +80,8 @@ class LogStore:
         self._disk = disk
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.future = FutureLogs(self)
+        self._closed: list[TopicPartition] = []
+        """By `close`; appended to by its threads."""
         self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
         """Where logs are to be made that do not exist yet (AlterReplicaLogDirs)."""
         self._offline: set[TopicPartition] = set()
@@ -419,6 +421,11 @@ class LogStore:
                     directory.failure(problem)
         self._release()
 
+    @property
+    def left_to_close(self) -> int:
+        """How many logs `close` has not closed yet."""
+        return len(self._logs) + len(self.future.logs) - len(self._closed)
+
     def _close_logs(self, directory: LogDirectory) -> bool:
         """Close the logs of one directory; False when one of them could not be."""
         in_good_order = True
@@ -429,6 +436,7 @@ class LogStore:
                 except KafkaError as problem:
                     logger.warning("%s was not closed in good order: %s", log.topic_partition, problem)
                     in_good_order = False
+                self._closed.append(log.topic_partition)
         return in_good_order
 
     def _directory_failed(self, directory: LogDirectory) -> None:

@@ -98,7 +98,7 @@ def up(
     except (BrokerDied, TimeoutError, EnsembleError, MissingRequirementError, OSError) as problem:
         fail(str(problem))
     finally:
-        unclean = running.close()
+        unclean = running.close(note)
     if unclean:
         fail(f"brokers that did not stop cleanly, with their exit statuses: {unclean}")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafkalite.broker import process
+from kafkalite.config.broker import BrokerConfig
 from kafkalite.errors import ensure
 from kafkalite.lifecycle import UnexpectedErrors
 
@@ -28,6 +28,7 @@ class FakeBroker:
 
     stop_fails = False
     broker_id = 7
+    left_to_stop = "nothing"
 
     def __init__(self, config: Any, session: Any, disk: Any, clock: Any, rng: Any, fatal: Any, run_pass: Any) -> None:
         self.errors = UnexpectedErrors(fatal)
@@ -40,22 +41,38 @@ class FakeBroker:
             raise ZeroDivisionError("a bug")
 
 
-@pytest.mark.parametrize("stop_fails", [False, True])
-def test_a_broken_invariant_in_a_callback_left_the_broker_running(
-    stop_fails: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Of a broker whose parts are stand-ins."""
     monkeypatch.setattr(process, "Broker", FakeBroker)
     monkeypatch.setattr(process, "KazooStore", FakeStore)
     monkeypatch.setattr(process, "preload", lambda: None)
     monkeypatch.setattr(process, "_handle_signals", lambda loop, stop: None)
     monkeypatch.setattr(process.gc, "freeze", lambda: None)
+    return BrokerConfig.from_properties({"zookeeper.connect": "localhost:1", "log.dirs": "/nowhere"})
+
+
+@pytest.mark.parametrize("stop_fails", [False, True])
+def test_a_broken_invariant_in_a_callback_left_the_broker_running(
+    stop_fails: bool, config: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(FakeBroker, "stop_fails", stop_fails)
-    config: Any = SimpleNamespace(
-        zookeeper_connect="",
-        zookeeper_session_timeout_ms=1000,
-        zookeeper_max_in_flight_requests=1,
-        zookeeper_connection_timeout_ms=1000,
-    )
     assert process.run(config) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("kafkalite broker: invariant broken: the high watermark went back (Exception in callback")
+
+
+def test_a_stop_says_what_is_left_as_often_as_it_changes(
+    config: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def stop(self: FakeBroker) -> None:
+        for left in (3, 3, 1):
+            self.left_to_stop = f"{left} leaders to hand over"
+            await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(FakeBroker, "stop", stop)
+    monkeypatch.setattr(process, "_PROGRESS_S", 0.01)
+    process.run(config)
+    told = [line for line in capsys.readouterr().out.splitlines() if "stopping" in line]
+    wanted = [f"[KafkaServer id=7] stopping: {left} leaders to hand over" for left in (3, 1)]
+    assert told[-2:] == wanted

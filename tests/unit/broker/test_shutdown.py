@@ -113,3 +113,20 @@ def test_without_a_controller_it_stops() -> None:
     cluster = Cluster({1, 2, 3}, [1, 2])
     cluster.is_away = True
     assert stop(cluster) == (False, 0.0)
+
+
+def test_a_controller_that_is_slow_but_at_it_is_waited_for() -> None:
+    """The request timed out while leaders were being moved, and the broker stopped with the others still its own."""
+    cluster = Cluster({1, 2, 3}, [1, 2])
+    ask = cluster.request
+
+    async def slow(request: Any, deadline_s: float, *, max_version: int) -> Any:
+        if not cluster.asked_s:
+            cluster.asked_s.append(0.0)
+            await asyncio.sleep(5)
+            cluster.publish({1, 2, 3}, [1, 2], leader=2)
+            raise TimeoutError
+        return await ask(request, deadline_s, max_version=max_version)
+
+    cluster.request = slow  # type: ignore[method-assign]
+    assert stop(cluster) == (True, 5.0)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from kafkalite.local import broker_process
 from kafkalite.local.broker_process import BrokerDied, BrokerProcess
 from kafkalite.local.cluster import LocalCluster
 
@@ -20,6 +23,21 @@ print("[KafkaServer id=7] started", flush=True)
 signal.pause()
 """
 STUBBORN = OBEDIENT.replace("lambda *_: sys.exit(0)", "signal.SIG_IGN")
+SLOW = """\
+import signal, sys
+left = 6
+def go_on(*_):
+    global left
+    if left == 0:
+        sys.exit(0)
+    print(f"[KafkaServer id=7] stopping: {left} leaders to hand over", flush=True)
+    left -= 1
+signal.signal(signal.SIGTERM, go_on)
+signal.signal(signal.SIGUSR1, go_on)
+print("[KafkaServer id=7] started", flush=True)
+while True:
+    signal.pause()
+"""
 DYING = "import sys; print('no such directory'); sys.exit(3)"
 SILENT = "import signal; signal.pause()"
 
@@ -81,10 +99,60 @@ def test_a_broker_that_does_not_get_ready_is_told(make: Maker) -> None:
         make(SILENT).wait_started(0.1)
 
 
+class Clock:
+    """Stands for the module's `time`: each look at it, a tenth of the patience with a broker has passed."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.sleep = time.sleep
+
+    def monotonic(self) -> float:
+        self.now_s += broker_process.STUCK_AFTER_S / 10
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(broker_process, "time", clock)
+    return clock
+
+
+def test_a_broker_that_stopped_slowly_was_killed_before_it_had_handed_over(make: Maker, clock: Clock) -> None:
+    """It takes far longer than what is allowed to a broker that makes no progress."""
+    broker, told = make(SLOW), list[str]()
+    broker.wait_started(1e6)
+
+    def tell(line: str) -> None:
+        told.append(line)
+        clock.now_s += 0.5 * broker_process.STUCK_AFTER_S
+        os.kill(broker.pid, signal.SIGUSR1)
+
+    began_s = clock.now_s
+    assert broker.stop(tell=tell) == 0
+    assert clock.now_s - began_s > 3 * broker_process.STUCK_AFTER_S
+    assert told == [f"broker 7: {left} leaders to hand over" for left in range(6, 0, -1)]
+
+
+def test_a_broker_that_is_stuck_is_killed_and_said_to_be(tmp_path: Path, clock: Clock) -> None:
+    told: list[str] = []
+    cluster = LocalCluster(
+        brokers=0, zookeeper_connect="127.0.0.1:1", directory=tmp_path, command=command(SLOW), start_timeout_s=1e6
+    )
+    cluster.start()
+    broker = cluster.add_broker(7)
+    assert cluster.close(told.append) == {7: None}
+    assert broker.exit_status == -signal.SIGKILL
+    assert told == [
+        "broker 7: 6 leaders to hand over",
+        "broker 7: its stop made no progress for 40 s (6 leaders to hand over); it is killed",
+    ]
+
+
 def test_a_stubborn_broker_is_told_and_killed(make: Maker) -> None:
     broker = make(STUBBORN)
     broker.wait_started(20)
-    with pytest.raises(TimeoutError, match="did not stop"):
+    with pytest.raises(TimeoutError, match=r"broker 7: its stop made no progress for 0\.1 s\n"):
         broker.stop(0.1)
     broker.kill()
     assert broker.exit_status == -signal.SIGKILL
