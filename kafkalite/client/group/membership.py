@@ -4,6 +4,8 @@ The life of a member (KIP-62, KIP-345, KIP-394, KIP-429):
 
     out → joining → [leading →] syncing → stable → joining again when the group rebalances
 
+and from everywhere out again, when the group went on without it (`PREDECESSORS`).
+
 Two callers drive it. One carries out steps, one at a time: `next_step(now_ms)` says what is to be done, and the caller reports back by
 the method that the step names. The other sends heartbeats: `next_heartbeat(now_ms)`. Both go on while the program is busy.
 
@@ -18,23 +20,26 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
-from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.client.group.assignors import Assignor
 from kafkalite.client.group.consumer_protocol import (
     NO_GENERATION,
-    PROTOCOL_TYPE,
-    Assignment,
     Subscription,
     decode_assignment,
     decode_subscription,
-    encode_assignment,
-    encode_subscription,
 )
+from kafkalite.client.group.heartbeat import Heartbeat
+from kafkalite.client.group.membership_requests import (
+    MembershipSettings,
+    heartbeat,
+    join_group,
+    leave_group,
+    sync_group,
+)
+from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send, Step
 from kafkalite.errors import ErrorCode, ensure
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -52,72 +57,14 @@ class MemberState(Enum):
     STABLE = "stable"
 
 
-@dataclass(frozen=True, slots=True)
-class MembershipSettings:
-    """The part of the consumer's options that rules membership; `max_poll_interval_ms` is also the rebalance timeout."""
+PREDECESSORS: Final = {
+    MemberState.OUT: set(MemberState),
+    MemberState.JOINING: {MemberState.OUT, MemberState.STABLE},
+    MemberState.LEADING: {MemberState.JOINING},
+    MemberState.SYNCING: {MemberState.JOINING, MemberState.LEADING},
+    MemberState.STABLE: {MemberState.SYNCING},
+}
 
-    group_id: str
-    assignors: Sequence[Assignor]
-    group_instance_id: str | None
-    session_timeout_ms: int
-    heartbeat_interval_ms: int
-    max_poll_interval_ms: int
-    retry_backoff_ms: float
-    request_timeout_ms: int
-
-    @classmethod
-    def of(cls, options: ConsumerOptions) -> MembershipSettings:
-        """Of a consumer that has a group. ValueError for assignors that there are not."""
-        ensure(options.group_id is not None, "membership needs a group_id")
-        return cls(
-            str(options.group_id),
-            options.assignors(),
-            options.group_instance_id,
-            options.session_timeout_ms,
-            options.heartbeat_interval_ms,
-            options.max_poll_interval_ms,
-            options.retry_backoff_ms,
-            options.request_timeout_ms,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send `message` to the coordinator; report by `answered` or `unanswered`."""
-
-    message: Any
-    timeout_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Lead:
-    """Find the number of partitions of `topics`; report by `lead`."""
-
-    topics: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Revoke:
-    """Stop reading `partitions` after committing; report by `revoked`."""
-
-    partitions: tuple[TopicPartition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Lose:
-    """`partitions` belong to somebody else by now, nothing can be committed; report by `lost`."""
-
-    partitions: tuple[TopicPartition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Assign:
-    """Begin to read `added`, beside what is owned already; nothing to report."""
-
-    added: tuple[TopicPartition, ...]
-
-
-Step = Send | Lead | Revoke | Lose | Assign
 
 _COORDINATOR_GONE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 _GENERATION_GONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
@@ -126,7 +73,7 @@ _JOIN_MARGIN_MS = 5_000
 
 
 class Membership:
-    """See the module. `member_id` and `generation` are what the coordinator gave.
+    """See the module. `member_id` and `generation` are what the coordinator gave. Its fields are for others to read: it alone writes them.
 
     `tenures` has the partitions that are read now, each with the assignment that brought it: whoever gave a partition up, or lost it,
     and has it again, has another tenure. The mapping is never changed, only replaced, so it can be kept as a picture of a moment.
@@ -143,7 +90,7 @@ class Membership:
         self.tenures: Mapping[TopicPartition, int] = {}
         self.is_leader = False
         self.group_topics: frozenset[str] = frozenset()
-        self.coordinator_lost = False
+        self._coordinator_lost = False
         self.failure: ClientError | None = None
         self.stalled = False
         self.rejoins = 0
@@ -159,17 +106,23 @@ class Membership:
         self._members: dict[str, Subscription] = {}
         self._assignments: dict[str, list[TopicPartition]] = {}
         self._not_before_ms = 0.0
-        self._last_poll_ms = 0.0
-        self._heartbeat_in_flight = False
-        self._next_heartbeat_ms = 0.0
-        self._session_ends_ms = 0.0
+        self._heartbeat = Heartbeat(
+            settings.heartbeat_interval_ms,
+            settings.session_timeout_ms,
+            settings.max_poll_interval_ms,
+            settings.retry_backoff_ms,
+        )
+
+    def _move_to(self, state: MemberState) -> None:
+        ensure(self.state in PREDECESSORS[state], f"a member cannot go from {self.state.value} to {state.value}")
+        self.state = state
 
     # what the program wants
 
     def subscribe(self, topics: Sequence[str], now_ms: float) -> None:
         """Be a member that reads `topics`; none: give up everything and leave."""
         if not self.topics:
-            self._last_poll_ms = now_ms
+            self._heartbeat.polled(now_ms)
         if set(topics) != set(self.topics):
             self.topics = tuple(topics)
             self.rejoin("the subscription changed")
@@ -180,7 +133,7 @@ class Membership:
 
     def polled(self, now_ms: float) -> None:
         """The program asked for records: it is alive, for `max_poll_interval_ms` from now."""
-        self._last_poll_ms = now_ms
+        self._heartbeat.polled(now_ms)
         if self.stalled:
             self.stalled = False
             self.rejoin("the program polls again")
@@ -227,9 +180,8 @@ class Membership:
         if self.state is MemberState.LEADING:
             return self._reported(Lead(self.group_topics))
         if self.state is MemberState.SYNCING:
-            return self._sent(
-                self._sync_request(), self.settings.request_timeout_ms + self.settings.max_poll_interval_ms
-            )
+            request = sync_group(self.settings, self.member_id, self.generation, self.protocol_name, self._assignments)
+            return self._sent(request, self.settings.request_timeout_ms + self.settings.max_poll_interval_ms)
         return None
 
     def next_event_ms(self) -> float:
@@ -265,7 +217,7 @@ class Membership:
             if gone:
                 self._to_revoke = gone
                 return self._reported(Revoke(gone))
-        self.state = MemberState.JOINING
+        self._move_to(MemberState.JOINING)
         timeout_ms = max(self.settings.request_timeout_ms, self.settings.max_poll_interval_ms + _JOIN_MARGIN_MS)
         message = self._join_request()
         self._rejoin_reason = None
@@ -295,7 +247,7 @@ class Membership:
         assignor = self._assignor(self.protocol_name)
         counts = {topic: count for topic, count in partition_counts.items() if topic in self.group_topics and count}
         self._assignments = assignor.assign(counts, self._members)
-        self.state = MemberState.SYNCING
+        self._move_to(MemberState.SYNCING)
 
     def answered(self, response: Any, now_ms: float) -> None:
         """The answer to the request of the last `Send`."""
@@ -312,23 +264,16 @@ class Membership:
         self._waits_for_report = False
         self._coordinator_gone(now_ms)
 
+    def refused(self, problem: ClientError, now_ms: float) -> None:
+        """The request of the last `Send` cannot be sent, now or later: the membership ends with `problem`."""
+        self.failure = problem
+        self.unanswered(now_ms)
+
     # joining
 
     def _join_request(self) -> Any:
-        m = messages.join_group_request
-        return m.JoinGroupRequest(
-            group_id=self.settings.group_id,
-            session_timeout_ms=self.settings.session_timeout_ms,
-            rebalance_timeout_ms=self.settings.max_poll_interval_ms,
-            member_id=self.member_id,
-            group_instance_id=self.settings.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=[
-                m.JoinGroupRequestProtocol(name=each.name, metadata=encode_subscription(self._subscription(each)))
-                for each in self.settings.assignors
-            ],
-            reason=self._rejoin_reason,
-        )
+        subscriptions = {each.name: self._subscription(each) for each in self.settings.assignors}
+        return join_group(self.settings, self.member_id, subscriptions, self._rejoin_reason)
 
     def _subscription(self, assignor: Assignor) -> Subscription:
         user_data = assignor.user_data(self._last_assignment, self._last_generation)
@@ -338,10 +283,10 @@ class Membership:
         if self.state is not MemberState.JOINING or request.member_id != self.member_id:
             return
         code = response.error_code
-        self.state = MemberState.OUT
         if code == ErrorCode.NONE:
             self._enter_generation(response, now_ms)
             return
+        self._move_to(MemberState.OUT)
         self.rejoin(f"joining failed: {_name(code)}")
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -357,11 +302,11 @@ class Membership:
         self.protocol_name = response.protocol_name
         self.is_leader = response.leader == response.member_id
         self._prepared = False
-        self._heard(now_ms)
+        self._heartbeat.heard(now_ms)
         self._assignments, self._members = {}, {}
-        self.state = MemberState.SYNCING
         if not self.is_leader:
             self.group_topics = frozenset(self.topics)
+            self._move_to(MemberState.SYNCING)
             return
         try:
             self._members = {
@@ -371,8 +316,7 @@ class Membership:
             self._fail(ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"a member's subscription: {problem}"))
             return
         self.group_topics = frozenset(topic for each in self._members.values() for topic in each.topics)
-        if not response.skip_assignment:
-            self.state = MemberState.LEADING
+        self._move_to(MemberState.SYNCING if response.skip_assignment else MemberState.LEADING)
 
     def _assignor(self, name: str | None) -> Assignor:
         found = next((each for each in self.settings.assignors if each.name == name), None)
@@ -380,21 +324,6 @@ class Membership:
         return found  # type: ignore[return-value]
 
     # syncing
-
-    def _sync_request(self) -> Any:
-        m = messages.sync_group_request
-        return m.SyncGroupRequest(
-            group_id=self.settings.group_id,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self.settings.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=self.protocol_name,
-            assignments=[
-                m.SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(Assignment(tuple(given))))
-                for member, given in self._assignments.items()
-            ],
-        )
 
     def _synced(self, request: Any, response: Any, now_ms: float) -> None:
         present = (self.generation, self.member_id)
@@ -404,7 +333,7 @@ class Membership:
         if code == ErrorCode.NONE:
             self._take_assignment(response.assignment, now_ms)
             return
-        self.state = MemberState.OUT
+        self._move_to(MemberState.OUT)
         self.rejoin(f"synchronizing failed: {_name(code)}")
         if code in _GENERATION_GONE:
             self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
@@ -417,9 +346,9 @@ class Membership:
         except ValueError as problem:
             self._fail(ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the assignment cannot be read: {problem}"))
             return
-        self.state = MemberState.STABLE
+        self._move_to(MemberState.STABLE)
         self.rejoins += 1
-        self._heard(now_ms)
+        self._heartbeat.heard(now_ms)
         self._last_assignment, self._last_generation = given, self.generation
         owned, new = set(self.owned), set(given)
         self._to_revoke = tuple(each for each in self.owned if each not in new)
@@ -431,62 +360,49 @@ class Membership:
 
     def next_heartbeat(self, now_ms: float) -> Any:
         """The Heartbeat that is due, a LeaveGroup when the program did not poll for too long, or None."""
-        if self._heartbeat_in_flight or not self.is_member or self.failure is not None or self.stalled:
+        if self._heartbeat.in_flight or not self.is_member or self.failure is not None or self.stalled:
             return None
-        if now_ms - self._last_poll_ms > self.settings.max_poll_interval_ms:
+        if self._heartbeat.poll_expired(now_ms):
             return self._stall()
         if self.state not in (MemberState.STABLE, MemberState.LEADING, MemberState.SYNCING):
             return None
-        if now_ms >= self._session_ends_ms:
-            self.coordinator_lost = True
-            self._session_ends_ms = now_ms + self.settings.session_timeout_ms
-        if now_ms < self._next_heartbeat_ms:
+        if self._heartbeat.session_expired(now_ms):
+            self._coordinator_lost = True
+        if not self._heartbeat.begin(now_ms):
             return None
-        self._heartbeat_in_flight = True
-        return messages.heartbeat_request.HeartbeatRequest(
-            group_id=self.settings.group_id,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self.settings.group_instance_id,
-        )
+        return heartbeat(self.settings, self.member_id, self.generation)
 
     def next_heartbeat_ms(self) -> float:
         """When to ask `next_heartbeat` again."""
-        return min(self._next_heartbeat_ms, self._last_poll_ms + self.settings.max_poll_interval_ms + 1)
+        return self._heartbeat.next_event_ms()
 
     def heartbeat_answered(self, request: Any, response: Any, now_ms: float) -> None:
         """The answer to a message of `next_heartbeat`; None for one that got none."""
         if not isinstance(request, messages.heartbeat_request.HeartbeatRequest):
             return
-        self._heartbeat_in_flight = False
+        self._heartbeat.ended(now_ms, answered=response is not None)
         if response is None:
-            self.coordinator_lost = True
-            self._next_heartbeat_ms = now_ms + self.settings.retry_backoff_ms
+            self._coordinator_lost = True
             return
-        self._next_heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
         if (request.generation_id, request.member_id) != (self.generation, self.member_id):
             return
         code = response.error_code
         if code == ErrorCode.NONE:
-            self._heard(now_ms)
+            self._heartbeat.heard(now_ms)
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
-            self._heard(now_ms)
+            self._heartbeat.heard(now_ms)
             if self.state is MemberState.STABLE:
                 self.rejoin("the group rebalances")
         elif code in _GENERATION_GONE:
             self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
             self.rejoin(f"heartbeat failed: {_name(code)}")
         elif code in _COORDINATOR_GONE:
-            self.coordinator_lost = True
-            self._next_heartbeat_ms = now_ms + self.settings.retry_backoff_ms
+            self._coordinator_lost = True
+            self._heartbeat.retry_soon(now_ms)
         elif code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self._next_heartbeat_ms = now_ms + self.settings.retry_backoff_ms
+            self._heartbeat.retry_soon(now_ms)
         else:
             self._refused(code, "heartbeat", now_ms)
-
-    def _heard(self, now_ms: float) -> None:
-        self._next_heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
-        self._session_ends_ms = now_ms + self.settings.session_timeout_ms
 
     def _stall(self) -> Any:
         message = self.leave_request("the program did not poll within max_poll_interval_ms")
@@ -498,11 +414,14 @@ class Membership:
         """The LeaveGroup of this member; None for static members, whose place is kept for them (KIP-345), and non-members."""
         if self.settings.group_instance_id is not None or self.member_id == NO_MEMBER:
             return None
-        m = messages.leave_group_request
-        member = m.MemberIdentity(member_id=self.member_id, reason=reason)
-        return m.LeaveGroupRequest(group_id=self.settings.group_id, members=[member])
+        return leave_group(self.settings, self.member_id, reason)
 
     # what goes wrong
+
+    def take_coordinator_loss(self) -> bool:
+        """Must the coordinator be found anew before the next request? Whoever asks does it."""
+        lost, self._coordinator_lost = self._coordinator_lost, False
+        return lost
 
     def commit_refused(self, code: int, generation: int, member_id: str) -> None:
         """A commit was answered with an error of membership."""
@@ -526,9 +445,9 @@ class Membership:
             self._fail(error_of(code, f"group {self.settings.group_id}, {doing}"))
 
     def _coordinator_gone(self, now_ms: float) -> None:
-        self.coordinator_lost = True
+        self._coordinator_lost = True
         if self.state is MemberState.JOINING:
-            self.state = MemberState.OUT
+            self._move_to(MemberState.OUT)
         self._wait(now_ms)
 
     def _wait(self, now_ms: float) -> None:
@@ -540,7 +459,7 @@ class Membership:
         self._reset(forget_member)
 
     def _reset(self, forget_member: bool) -> None:
-        self.state = MemberState.OUT
+        self._move_to(MemberState.OUT)
         self.generation = NO_GENERATION
         self.is_leader = False
         self._prepared = False

@@ -37,9 +37,14 @@ class GroupOffsets:
     """See the module. `membership` is None for a consumer whose partitions were assigned by hand."""
 
     def __init__(
-        self, cluster: ClusterClient, link: CoordinatorLink, request_timeout_s: float, isolation_level: int
+        self,
+        cluster: ClusterClient,
+        link: CoordinatorLink,
+        request_timeout_s: float,
+        isolation_level: int,
+        membership: Membership | None = None,
     ) -> None:
-        self.membership: Membership | None = None
+        self.membership = membership
         self._cluster = cluster
         self._link = link
         self._request_timeout_s = request_timeout_s

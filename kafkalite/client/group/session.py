@@ -24,16 +24,9 @@ from kafkalite.client.consumer.fetch_buffer import FetchBuffer
 from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.errors import ClientClosedError, ClientError
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
-from kafkalite.client.group.membership import (
-    Assign,
-    Lead,
-    Lose,
-    Membership,
-    MembershipSettings,
-    Revoke,
-    Send,
-    Step,
-)
+from kafkalite.client.group.membership import Membership
+from kafkalite.client.group.membership_requests import MembershipSettings
+from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send, Step
 from kafkalite.client.group.offsets import GroupOffsets
 from kafkalite.client.records import OffsetAndMetadata
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
@@ -80,8 +73,7 @@ class GroupSession:
         self._consumed = consumed
         self._on_change = on_change
         self._link = CoordinatorLink(cluster, membership.settings.group_id)
-        self._offsets = GroupOffsets(cluster, self._link, self._request_timeout_s, options.isolation)
-        self._offsets.membership = self.membership
+        self._offsets = GroupOffsets(cluster, self._link, self._request_timeout_s, options.isolation, membership)
         self._listener: Any = None
         self._pattern: re.Pattern[str] | None = None
         self._subscribed = False
@@ -308,16 +300,15 @@ class GroupSession:
             raise
         except (OSError, ClientError) as problem:
             if isinstance(problem, ClientError) and not problem.retriable:
-                self.membership.failure = problem
+                self.membership.refused(problem, self._now_ms())
             else:
                 log.info("group %s: %s", self._link.group_id, problem)
-            self.membership.unanswered(self._now_ms())
+                self.membership.unanswered(self._now_ms())
         else:
             self.membership.answered(response, self._now_ms())
 
     def _follow_coordinator(self) -> None:
-        if self.membership.coordinator_lost:
-            self.membership.coordinator_lost = False
+        if self.membership.take_coordinator_loss():
             self._link.forget()
 
     async def _lead(self, topics: frozenset[str]) -> None:

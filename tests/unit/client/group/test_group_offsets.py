@@ -100,9 +100,8 @@ def cluster() -> Cluster:
 
 @pytest.fixture
 def offsets(coordinator: Coordinator, cluster: Cluster) -> GroupOffsets:
-    made = GroupOffsets(cast(ClusterClient, cluster), cast(CoordinatorLink, coordinator), 1.0, 0)
-    made.membership = cast(Membership, Member())
-    return made
+    member = cast(Membership, Member())
+    return GroupOffsets(cast(ClusterClient, cluster), cast(CoordinatorLink, coordinator), 1.0, 0, member)
 
 
 def at(offset: int) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafkalite.client.consumer.options import ConsumerOptions
+from kafkalite.client.errors import ClientError
 from kafkalite.client.group.consumer_protocol import (
     Assignment,
     Subscription,
@@ -15,17 +16,10 @@ from kafkalite.client.group.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from kafkalite.client.group.membership import (
-    Assign,
-    Lead,
-    Lose,
-    Membership,
-    MembershipSettings,
-    MemberState,
-    Revoke,
-    Send,
-)
-from kafkalite.errors import ErrorCode
+from kafkalite.client.group.membership import PREDECESSORS, Membership, MemberState
+from kafkalite.client.group.membership_requests import MembershipSettings
+from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send
+from kafkalite.errors import ErrorCode, InvariantBroken
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
 
@@ -199,11 +193,11 @@ def test_the_coordinator_is_looked_for_again(code: ErrorCode) -> None:
     target = member()
     sent(target)
     target.answered(JOIN(error_code=code), 0)
-    assert target.coordinator_lost and target.next_step(50) is None
+    assert target.take_coordinator_loss() and target.next_step(50) is None
     assert target.next_event_ms() == 100
     sent(target, 100)
     target.unanswered(100)
-    assert target.coordinator_lost
+    assert target.take_coordinator_loss()
     sent(target, 200)
 
 
@@ -212,7 +206,7 @@ def test_a_silent_coordinator_is_given_up_after_the_session() -> None:
     assigned(target, T0)
     beat = target.next_heartbeat(3_000)
     target.heartbeat_answered(beat, None, 9_000)
-    assert target.coordinator_lost and target.next_heartbeat(9_050) is None
+    assert target.take_coordinator_loss() and target.next_heartbeat(9_050) is None
     assert target.next_heartbeat(9_100) is not None
 
 
@@ -253,3 +247,26 @@ def test_answers_of_another_life_change_nothing() -> None:
     target.answered(JOIN(generation_id=7, member_id="m1", leader="x", protocol_name="cooperative-sticky"), 0)
     assert target.state is MemberState.OUT and target.generation == -1
     assert target.next_step(0) == Lose((T0,))
+
+
+def test_states_follow_the_table() -> None:
+    """A member that is out cannot be stable at once; whatever it was, it can always be out."""
+    target = member()
+    with pytest.raises(InvariantBroken, match="from out to stable"):
+        target._move_to(MemberState.STABLE)
+    assert target.state is MemberState.OUT and PREDECESSORS[MemberState.OUT] == set(MemberState)
+    assert set(PREDECESSORS) == set(MemberState)
+
+
+def test_a_request_that_cannot_be_sent_ends_the_membership() -> None:
+    target = member()
+    sent(target)
+    target.refused(ClientError(ErrorCode.UNSUPPORTED_VERSION, "JoinGroup"), 0)
+    assert target.failure is not None and target.state is MemberState.OUT and target.next_step(10_000) is None
+
+
+def test_the_loss_of_the_coordinator_is_told_once() -> None:
+    target = member()
+    sent(target)
+    target.unanswered(0)
+    assert target.take_coordinator_loss() and not target.take_coordinator_loss()

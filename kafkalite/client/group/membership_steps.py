@@ -1,0 +1,47 @@
+"""What a membership asks its caller to do: one step at a time, each reported back by the method that it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalite.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send `message` to the coordinator; report by `answered` or `unanswered`."""
+
+    message: Any
+    timeout_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Find the number of partitions of `topics`; report by `lead`."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Stop reading `partitions` after committing; report by `revoked`."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """`partitions` belong to somebody else by now, nothing can be committed; report by `lost`."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Begin to read `added`, beside what is owned already; nothing to report."""
+
+    added: tuple[TopicPartition, ...]
+
+
+Step = Send | Lead | Revoke | Lose | Assign
