@@ -1,0 +1,81 @@
+"""The bugs, each a text of one file that becomes another one. tests/unit/test_broken_builds.py holds them to the present source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+class BrokenBuild(NamedTuple):
+    """In `file`, `right` stands once; `wrong` takes its place."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+
+
+BUILDS: Final = (
+    BrokenBuild(
+        "acks=all is acknowledged before replication",
+        "kafkalite/broker/handlers/produce.py",
+        "if partition.high_watermark < required or len(partition.maximal_isr) < partition.effective_min_isr:",
+        "if partition.high_watermark > required:",
+    ),
+    BrokenBuild(
+        "the leader epoch that a caller knows is ignored",
+        "kafkalite/broker/partition.py",
+        "if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:",
+        "if current_leader_epoch < -1:",
+    ),
+    BrokenBuild(
+        "a follower does not truncate what its leader does not have",
+        "kafkalite/broker/leader_fetcher.py",
+        "self._truncate(following, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)",
+        "following.failures = 0",
+    ),
+    BrokenBuild(
+        "the ISR expands before the follower has what is committed",
+        "kafkalite/broker/partition.py",
+        "or follower.log_end_offset < max(self.log.high_watermark, self.leader_epoch_start_offset)",
+        "or follower.log_end_offset < 0",
+    ),
+    BrokenBuild(
+        "the high watermark is forgotten on restart",
+        "kafkalite/broker/replicas.py",
+        "max(log.log_start_offset, min(self.logs.read_high_watermark(topic_partition), log.log_end_offset))",
+        "log.log_start_offset",
+    ),
+    BrokenBuild(
+        "offsets are committed before their records are",
+        "kafkalite/coordinators/runtime.py",
+        "shard.log.when_committed(entry.end_offset, lambda code: self._settle(shard, entry, code))",
+        "self._settle(shard, entry, ErrorCode.NONE)",
+    ),
+    BrokenBuild(
+        "compaction loses a tombstone before its delete horizon",
+        "kafkalite/storage/compaction.py",
+        "return horizon is None or now_ms < horizon",
+        "return horizon is not None and now_ms < horizon",
+    ),
+    BrokenBuild(
+        "the time index is off by one entry",
+        "kafkalite/storage/time_index.py",
+        "return self._read(low - 1) if low else TimeEntry(NO_TIMESTAMP, self.base_offset)",
+        "return self._read(min(low, self.count - 1)) if low else TimeEntry(NO_TIMESTAMP, self.base_offset)",
+    ),
+    BrokenBuild(
+        "a setting that nobody reads",
+        "kafkalite/config/broker_keys.py",
+        "    log_cleaner_threads: int = ",
+        '    log_cleaner_rooms: int = _int(1, "Rooms that the cleaner cleans.")\n    log_cleaner_threads: int = ',
+    ),
+    BrokenBuild(
+        "a handler forgets the shape of its failure",
+        "kafkalite/broker/handlers/list_offsets.py",
+        "Permission(Operation.DESCRIBE, ResourceType.TOPIC), failure=_failed",
+        "Permission(Operation.DESCRIBE, ResourceType.TOPIC)",
+    ),
+)
