@@ -22,8 +22,8 @@ from kafkalite.storage.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
 from kafkalite.storage.log_store import LogStore
 from kafkalite.storage.throttle import Throttle
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
-from tests import virtual_time
 from tests.unit.storage.cleaner_settings import Settings, part_of
 from tests.unit.storage.logs import DAY_MS, NOW_MS, append, batch
 from tests.unit.storage.test_cleaning import config_of, contents, put, seal
