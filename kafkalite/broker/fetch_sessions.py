@@ -7,7 +7,8 @@ a fetch of a thousand idle partitions looks at none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import random
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,18 @@ class FetchSession:
         return [TopicPartition(names[topic.topic_id], index) for topic in known for index in topic.partitions]
 
 
+def random_session_ids(rng: random.Random) -> Callable[[Container[int]], int]:
+    """Chooses ids that are not taken, as `FetchSessionCache` wants them."""
+
+    def choose(taken: Container[int]) -> int:
+        session_id = 0
+        while session_id == 0 or session_id in taken:
+            session_id = rng.randrange(1, 1 << 31)
+        return session_id
+
+    return choose
+
+
 class FetchSessionCache:
     """All sessions of a broker: at most `slots` (max.incremental.fetch.session.cache.slots).
 
@@ -102,7 +115,7 @@ class FetchSessionCache:
     def __init__(
         self,
         slots: int,
-        choose_id: Callable[[Any], int],
+        choose_id: Callable[[Container[int]], int],
         watch: Callable[[TopicPartition, FetchSession], None],
         unwatch: Callable[[TopicPartition, FetchSession], None],
     ) -> None:

@@ -8,14 +8,58 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from kafkalite.broker.controller_channel import ControllerChannel
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from kafkalite.types import BrokerId
+from zk.producer_ids import allocate_block
+from zk.store import Store
 
 _PREFETCH_AT = 0.9
 
 
-class ProducerIds:
-    """See the module. `allocate()` gives (first id, number of ids) of a fresh block."""
+Allocate: TypeAlias = Callable[[], Awaitable[tuple[int, int]]]
+"""Gives (first id, number of ids) of a fresh block."""
 
-    def __init__(self, allocate: Callable[[], Awaitable[tuple[int, int]]]) -> None:
+
+def blocks_from_zookeeper(broker_id: BrokerId, store: Store) -> Allocate:
+    """Blocks that the broker takes itself."""
+
+    async def allocate() -> tuple[int, int]:
+        block = await allocate_block(store, broker_id)
+        return block.first_producer_id, block.last_producer_id - block.first_producer_id + 1
+
+    return allocate
+
+
+def blocks_from_controller(
+    broker_id: BrokerId, broker_epoch: Callable[[], int], channel: ControllerChannel, timeout_s: Callable[[], float]
+) -> Allocate:
+    """Blocks that the controller gives (AllocateProducerIds, KIP-730). KafkaError COORDINATOR_LOAD_IN_PROGRESS when it does not."""
+
+    async def allocate() -> tuple[int, int]:
+        request = messages.allocate_producer_ids_request.AllocateProducerIdsRequest(
+            broker_id=broker_id, broker_epoch=broker_epoch()
+        )
+        try:
+            reply = await channel.request(request, asyncio.get_running_loop().time() + timeout_s())
+        except TimeoutError as problem:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {problem}") from None
+        if reply.error_code:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {ErrorCode(reply.error_code).name}"
+            )
+        return reply.producer_id_start, reply.producer_id_len
+
+    return allocate
+
+
+class ProducerIds:
+    """See the module."""
+
+    def __init__(self, allocate: Allocate) -> None:
         self._allocate = allocate
         self._next, self._end, self._prefetch_from = 0, 0, 0
         self._coming: asyncio.Task[tuple[int, int]] | None = None

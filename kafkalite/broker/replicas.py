@@ -60,6 +60,8 @@ class Replicas:
         lag_max_ms: float,
         topic_config: Callable[[str], Awaitable[TopicConfig]],
         propose_isr: Callable[[Partition, IsrChange], None],
+        followers: Followers,
+        on_roles: Callable[[list[Partition], list[Partition]], None],
     ) -> None:
         self.broker_id = broker_id
         self.logs = logs
@@ -68,7 +70,7 @@ class Replicas:
         self.lag_max_ms = lag_max_ms
         self._topic_config = topic_config
         self.propose_isr = propose_isr
-        self.followers: Followers | None = None
+        self.followers = followers
         self.partitions: dict[TopicPartition, Partition] = {}
         self.topic_ids: dict[bytes, str] = {}
         self._watchers: dict[TopicPartition, dict[Watcher, None]] = {}
@@ -77,7 +79,7 @@ class Replicas:
         self.broker_epoch = -1
         self.has_roles = False
         """Whether a LeaderAndIsr was ever applied: before, no high watermark may be written to disk."""
-        self.on_roles: Callable[[list[Partition], list[Partition]], None] = lambda leading, following: None
+        self.on_roles = on_roles
         self._actions = ActionQueue()
         self._lock = asyncio.Lock()
 
@@ -224,19 +226,17 @@ class Replicas:
         topic_partition = partition.topic_partition
         followers = self.followers
         if state.leader == self.broker_id:
-            if followers is not None:
-                followers.stop([topic_partition])
+            followers.stop([topic_partition])
             changed = partition.become_leader(state, self.clock.monotonic_ms())
         elif not self.metadata.is_alive(state.leader):
             # The leader epoch is not taken over, so that the same LeaderAndIsr works once the leader is known.
-            if followers is not None:
-                followers.stop([topic_partition])
+            followers.stop([topic_partition])
             changed = partition.is_leader
             if changed:
                 partition.resign()
         else:
             changed = partition.become_follower(state)
-            if changed and followers is not None:
+            if changed:
                 followers.follow(partition, topic_id)
         state_change.info(
             "broker=%d partition=%s role=%s leader=%d isr=%s leader_epoch=%d controller_epoch=%d reason=LeaderAndIsr",
@@ -273,8 +273,7 @@ class Replicas:
         partition = self.partitions.get(topic_partition)
         if partition is not None and leader_epoch >= 0 and leader_epoch < partition.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
-        if self.followers is not None:
-            self.followers.stop([topic_partition])
+        self.followers.stop([topic_partition])
         if delete:
             if partition is not None:
                 self._drop(topic_partition)
@@ -290,8 +289,7 @@ class Replicas:
     def directory_failed(self) -> list[TopicPartition]:
         """Drop the partitions whose directory is offline; they answer KAFKA_STORAGE_ERROR from now on."""
         gone = [tp for tp in self.partitions if self.logs.is_offline(tp)]
-        if self.followers is not None:
-            self.followers.stop(gone)
+        self.followers.stop(gone)
         dropped = [self.partitions[topic_partition] for topic_partition in gone]
         for topic_partition in gone:
             self._drop(topic_partition)

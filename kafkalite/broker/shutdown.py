@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.errors import ErrorCode
@@ -17,18 +17,43 @@ from kafkalite.protocol import messages
 from kafkalite.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
+    from kafkalite.broker.controller_channel import ControllerChannel
+    from kafkalite.broker.replicas import Replicas
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.protocol.inter_broker import InterBrokerVersions
 
 logger = logging.getLogger("kafkalite.broker.shutdown")
 
 
-async def controlled_shutdown(broker: Broker) -> bool:
+class Parts(Protocol):
+    """What a controlled shutdown uses of the broker."""
+
+    @property
+    def broker_id(self) -> BrokerId: ...
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def versions(self) -> InterBrokerVersions: ...
+
+    @property
+    def controller_channel(self) -> ControllerChannel: ...
+
+
+async def controlled_shutdown(parts: Parts) -> bool:
     """True when no partition with other replicas is led here any more.
 
     Leaders that cannot be moved yet are tried again whenever brokers come or go or an ISR changes, for as long as Kafka would (retries
     times backoff) after the last of them moved.
     """
-    config, metadata, broker_id = broker.config, broker.metadata, broker.broker_id
+    config, metadata, broker_id = parts.config, parts.metadata, parts.broker_id
     loop = asyncio.get_running_loop()
     backoff_s = config.controlled_shutdown_retry_backoff_ms / 1000
     give_up_s = loop.time() + config.controlled_shutdown_max_retries * backoff_s
@@ -38,7 +63,7 @@ async def controlled_shutdown(broker: Broker) -> bool:
         if (left := leaders_left(metadata, broker_id)) < fewest:
             fewest, give_up_s = left, loop.time() + config.controlled_shutdown_max_retries * backoff_s
         try:
-            remaining = await _ask(broker, backoff_s)
+            remaining = await _ask(parts, backoff_s)
         except TimeoutError:
             if leaders_left(metadata, broker_id) < fewest:  # the controller is slow, but at it
                 continue
@@ -89,15 +114,13 @@ def has_heirs(metadata: MetadataCache, partitions: Collection[TopicPartition], b
     return False
 
 
-async def _ask(broker: Broker, timeout_s: float) -> list[TopicPartition] | None:
+async def _ask(parts: Parts, timeout_s: float) -> list[TopicPartition] | None:
     """The partitions that are still led here; None when the controller refuses to tell. TimeoutError without a controller."""
     request = messages.controlled_shutdown_request.ControlledShutdownRequest(
-        broker_id=broker.broker_id, broker_epoch=broker.replicas.broker_epoch
+        broker_id=parts.broker_id, broker_epoch=parts.replicas.broker_epoch
     )
     deadline_s = asyncio.get_running_loop().time() + timeout_s
-    reply = await broker.controller_channel.request(
-        request, deadline_s, max_version=broker.versions.controlled_shutdown
-    )
+    reply = await parts.controller_channel.request(request, deadline_s, max_version=parts.versions.controlled_shutdown)
     if reply.error_code:
         logger.warning("controlled shutdown is refused: %s", ErrorCode(reply.error_code).name)
         return None

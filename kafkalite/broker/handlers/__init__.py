@@ -42,10 +42,10 @@ from kafkalite.broker.handlers import (
 )
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
     from kafkalite.broker.served_api import ServedApi
+    from kafkalite.broker.wiring import BrokerParts
 
-SERVED: Final[tuple[ServedApi[Broker], ...]] = (
+SERVED: Final[tuple[ServedApi[BrokerParts], ...]] = (
     *produce.APIS,
     *fetch.APIS,
     *list_offsets.APIS,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkalite import __version__
-from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.observation import (
     controller_metrics,
     group_metrics,
@@ -18,26 +17,29 @@ from kafkalite.broker.observation.exposition import Family, Sample, counter, gau
 from zk.store import SessionState
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
     from kafkalite.broker.observation.groups import ClusterGroups
     from kafkalite.broker.observation.loop_lag import LoopLag
+    from kafkalite.broker.observation.observed import Observed
     from kafkalite.broker.observation.session_counts import SessionCounts
 
 
-def all_families(broker: Broker, loop_lag: LoopLag, sessions: SessionCounts, groups: ClusterGroups) -> Iterator[Family]:
+def all_families(
+    broker: Observed, loop_lag: LoopLag, sessions: SessionCounts, groups: ClusterGroups | None
+) -> Iterator[Family]:
     """Everything; while the broker starts, what is known by then."""
     yield from _broker(broker, loop_lag)
     yield from _session(broker, sessions)
     yield from process_metrics.families()
-    if broker.state < BrokerState.RUNNING:
+    serving = broker.serving
+    if serving is None or groups is None:
         return
-    yield from request_metrics.families(broker)
-    yield from topic_metrics.families(broker)
-    yield from controller_metrics.families(broker)
+    yield from request_metrics.families(serving)
+    yield from topic_metrics.families(serving.parts)
+    yield from controller_metrics.families(serving.parts)
     yield from group_metrics.families(groups.coordinated, broker.config.kafkalite_metrics_max_groups)
 
 
-def _broker(broker: Broker, loop_lag: LoopLag) -> Iterator[Family]:
+def _broker(broker: Observed, loop_lag: LoopLag) -> Iterator[Family]:
     labels = label_text(version=__version__, broker_id=broker.broker_id, cluster_id=broker.cluster_id)
     yield Family("kafkalite_info", "gauge", "The broker's version and identity.", (Sample(labels, 1),))
     yield gauge(
@@ -59,7 +61,7 @@ def _broker(broker: Broker, loop_lag: LoopLag) -> Iterator[Family]:
     )
 
 
-def _session(broker: Broker, sessions: SessionCounts) -> Iterator[Family]:
+def _session(broker: Observed, sessions: SessionCounts) -> Iterator[Family]:
     now = broker.store.state
     yield Family(
         "kafkalite_zookeeper_session_state",

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from kafkalite.broker.observation.exposition import Family, Sample, gauge, histogram_samples, label_text
-
-if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
 
 _CLUSTER: Final = {
     "active_broker_count": ("brokers", "Live brokers.", "activebrokercount"),
@@ -37,9 +34,22 @@ _CLUSTER: Final = {
 _OLD: Final = "kafka_controller_kafkacontroller_"
 
 
-def families(broker: Broker) -> Iterator[Family]:
+class Controller(Protocol):
+    """The controller as metrics see it."""
+
+    def statistics(self) -> dict[str, Any]: ...
+
+
+class Parts(Protocol):
+    """What the metrics of the controller are made from."""
+
+    @property
+    def controller(self) -> Controller: ...
+
+
+def families(parts: Parts) -> Iterator[Family]:
     """As Kafka has it, a controller that is not active counts nothing: sums over all brokers are right."""
-    statistics = broker.controller.statistics()
+    statistics = parts.controller.statistics()
     yield gauge(
         "kafkalite_controller_active",
         "1 on the broker that is the controller.",

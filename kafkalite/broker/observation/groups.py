@@ -11,14 +11,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kafkalite.broker.observation.peers import CoordinatedGroup, Peers
 from kafkalite.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.replicas import Replicas
+    from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinators.group.group import Group
+    from kafkalite.coordinators.group.machine import GroupMachine
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
+    from kafkalite.lifecycle import Jobs
 
 logger = logging.getLogger("kafkalite.broker.observation")
 
@@ -96,11 +101,33 @@ def add_lags(
         lag.add(committed, end_of(topic_partition))
 
 
+class Parts(Protocol):
+    """What groups and their lag are found in."""
+
+    @property
+    def broker_id(self) -> BrokerId: ...
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
+
+
 class ClusterGroups:
     """See the module. At most `kafkalite.metrics.max.groups` groups of each other broker are asked for."""
 
-    def __init__(self, broker: Broker, peers: Peers) -> None:
-        self._broker, self._peers = broker, peers
+    def __init__(self, parts: Parts, peers: Peers) -> None:
+        self._parts, self._peers = parts, peers
         self.coordinated: list[GroupView] = []
         """Of this broker, as `look` found them."""
         self._elsewhere: dict[BrokerId, list[GroupView]] = {}
@@ -117,7 +144,7 @@ class ClusterGroups:
 
     async def look(self, *, everywhere: bool) -> None:
         """Find out what this broker's memory has; ends, and groups elsewhere, that others know are asked for beside, for the next look."""
-        machines = list(self._broker.coordinators.groups.loaded_machines())
+        machines = list(self._parts.groups.loaded_machines())
         groups = [group for machine in machines for group in machine.groups.values()]
         coordinated: list[GroupView] = []
         looked_at = 0
@@ -132,7 +159,7 @@ class ClusterGroups:
             loop = asyncio.get_running_loop()
             if loop.time() - self._asked_s >= _ASK_AGAIN_S:
                 self._asked_s = loop.time()
-                self._asking = self._broker.jobs.spawn(self._ask(everywhere), "groups of other brokers")
+                self._asking = self._parts.jobs.spawn(self._ask(everywhere), "groups of other brokers")
                 self._asking.add_done_callback(self._asked)
 
     async def settled(self) -> None:
@@ -155,10 +182,10 @@ class ClusterGroups:
             if begin:
                 await asyncio.sleep(0)
             add_lags(topics, offsets[begin : begin + _PORTION], self._end_of)
-        return GroupView(group.group_id, str(group.state), self._broker.broker_id, len(group.members), topics)
+        return GroupView(group.group_id, str(group.state), self._parts.broker_id, len(group.members), topics)
 
     def _end_of(self, topic_partition: TopicPartition) -> int | None:
-        partition = self._broker.replicas.partitions.get(topic_partition)
+        partition = self._parts.replicas.partitions.get(topic_partition)
         if partition is not None:
             return partition.high_watermark
         self._unknown_ends.add(topic_partition)
@@ -168,7 +195,7 @@ class ClusterGroups:
 
     async def _ask(self, everywhere: bool) -> None:
         if everywhere:
-            alive = [broker for broker in self._broker.metadata.brokers if broker != self._broker.broker_id]
+            alive = [broker for broker in self._parts.metadata.brokers if broker != self._parts.broker_id]
             for gone in self._elsewhere.keys() - set(alive):
                 del self._elsewhere[gone]
             told = await asyncio.gather(*(self._groups_at(broker) for broker in alive))
@@ -186,7 +213,7 @@ class ClusterGroups:
 
     async def _groups_at(self, broker: BrokerId) -> Sequence[CoordinatedGroup] | None:
         try:
-            groups = await self._peers.groups(broker, self._broker.config.kafkalite_metrics_max_groups)
+            groups = await self._peers.groups(broker, self._parts.config.kafkalite_metrics_max_groups)
         except (OSError, ValueError) as problem:  # not there, or too old for what is asked
             logger.debug("broker %d does not tell of its groups: %s", broker, problem)
             return None
@@ -199,8 +226,8 @@ class ClusterGroups:
         wanted, self._unknown_ends = self._unknown_ends, set()
         by_leader: dict[BrokerId, list[TopicPartition]] = {}
         for topic_partition in wanted:
-            known = self._broker.metadata.partition(topic_partition)
-            if known is not None and self._broker.metadata.is_alive(known.leader):
+            known = self._parts.metadata.partition(topic_partition)
+            if known is not None and self._parts.metadata.is_alive(known.leader):
                 by_leader.setdefault(known.leader, []).append(topic_partition)
         ends = await asyncio.gather(*(self._ends_at(leader, asked) for leader, asked in by_leader.items()))
         known_before = {each: end for each, end in self._remote_ends.items() if each in wanted}

@@ -13,10 +13,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.observation.groups import ClusterGroups
 from kafkalite.broker.observation.status import (
     VERSION,
@@ -28,7 +27,7 @@ from kafkalite.broker.observation.status import (
 )
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
+    from kafkalite.broker.observation.observed import Observed
 
 logger = logging.getLogger("kafkalite.broker.observation")
 
@@ -53,9 +52,9 @@ class TooManyStreams(Exception):
 
 
 class LiveStatus:
-    """See the module."""
+    """See the module. `groups()` is None until the broker serves."""
 
-    def __init__(self, broker: Broker, groups: ClusterGroups) -> None:
+    def __init__(self, broker: Observed, groups: Callable[[], ClusterGroups | None]) -> None:
         self._broker, self._groups = broker, groups
         self._streams: set[Stream] = set()
         self._following: asyncio.Task[None] | None = None
@@ -96,13 +95,14 @@ class LiveStatus:
         """The document of `status`; if `settled`, with what other brokers are asked for, else with what they said before."""
         broker = self._broker
         document = {"version": VERSION, "time_ms": broker.clock.now_ms(), **broker_facts(broker)}
-        if broker.state >= BrokerState.RUNNING:
+        groups = self._groups()
+        if groups is not None:
             version = broker.metadata.version
-            await self._groups.look(everywhere=True)
+            await groups.look(everywhere=True)
             if settled:
-                await self._groups.settled()
+                await groups.settled()
             facts, partitions = await cluster_facts(broker.metadata)
-            document |= {**facts, **group_facts(self._groups.everywhere)}
+            document |= {**facts, **group_facts(groups.everywhere)}
             if self._following is None:
                 self._metadata_version, self._partitions = version, partitions
         return document
@@ -128,7 +128,8 @@ class LiveStatus:
                 self._end(queue)
             self._known.clear()
             self._partitions = {}
-            self._groups.rest()
+            if (groups := self._groups()) is not None:
+                groups.rest()
 
     def _is_outdated(self) -> bool:
         return self._broker.metadata.version != self._metadata_version
@@ -145,10 +146,11 @@ class LiveStatus:
         return {**self._news(facts), **({"topics": topics} if topics else {})}
 
     async def _slow_changes(self) -> dict[str, Any]:
-        if self._broker.state < BrokerState.RUNNING:
+        groups = self._groups()
+        if groups is None:
             return {}
-        await self._groups.look(everywhere=True)
-        return self._news({"traffic": broker_facts(self._broker)["traffic"], **group_facts(self._groups.everywhere)})
+        await groups.look(everywhere=True)
+        return self._news({"traffic": broker_facts(self._broker)["traffic"], **group_facts(groups.everywhere)})
 
     def _news(self, facts: dict[str, Any]) -> dict[str, Any]:
         """What of this was not told yet."""

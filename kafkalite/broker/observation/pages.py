@@ -17,7 +17,6 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.observation import exposition
 from kafkalite.broker.observation.broker_metrics import all_families
 from kafkalite.broker.observation.groups import ClusterGroups
@@ -32,7 +31,7 @@ from kafkalite.net.connection import Connection
 from kafkalite.types import BrokerId
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
+    from kafkalite.broker.observation.observed import Observed
 
 JSON: Final = "application/json"
 FILES: Final = {
@@ -46,12 +45,12 @@ FILES: Final = {
 class Observation:
     """What one broker tells over HTTP, from `start` to `close`."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Observed) -> None:
         self._broker = broker
         self._loop_lag = LoopLag()
         self._sessions = SessionCounts(broker.store)
-        self._groups = ClusterGroups(broker, Peers(self._connect))
-        self._live = LiveStatus(broker, self._groups)
+        self._groups: ClusterGroups | None = None
+        self._live = LiveStatus(broker, self._cluster_groups)
         pages: dict[str, Page] = {path: partial(_file, *file) for path, file in FILES.items()}
         pages |= {
             "/metrics": self._metrics,
@@ -70,12 +69,21 @@ class Observation:
     async def close(self) -> None:
         self._loop_lag.stop()
         await self.server.close()
-        self._groups.rest()
+        if self._groups is not None:
+            self._groups.rest()
+
+    def _cluster_groups(self) -> ClusterGroups | None:
+        """None until the broker serves."""
+        serving = self._broker.serving
+        if self._groups is None and serving is not None:
+            self._groups = ClusterGroups(serving.parts, Peers(self._connect))
+        return self._groups
 
     async def _metrics(self) -> Answer:
-        if self._broker.state >= BrokerState.RUNNING:
-            await self._groups.look(everywhere=False)
-        families = all_families(self._broker, self._loop_lag, self._sessions, self._groups)
+        groups = self._cluster_groups()
+        if groups is not None:
+            await groups.look(everywhere=False)
+        families = all_families(self._broker, self._loop_lag, self._sessions, groups)
         return Response(await exposition.page(families), exposition.CONTENT_TYPE)
 
     async def _health(self) -> Answer:

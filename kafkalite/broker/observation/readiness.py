@@ -8,19 +8,20 @@ from kafkalite.broker.broker_state import BrokerState
 from zk.store import SessionState
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
+    from kafkalite.broker.observation.observed import Observed
 
 
-def conditions(broker: Broker) -> dict[str, bool]:
+def conditions(broker: Observed) -> dict[str, bool]:
     """What must hold, by name: the broker serves, is registered under a session that is connected, and knows a live controller."""
-    is_running = broker.state is BrokerState.RUNNING
+    serving, is_running = broker.serving, broker.state is BrokerState.RUNNING
+    is_registered = serving is not None and serving.parts.replicas.broker_epoch >= 0
     return {
         "running": is_running,
-        "registered": is_running and broker.replicas.broker_epoch >= 0 and broker.broker_id in broker.metadata.brokers,
+        "registered": is_running and is_registered and broker.broker_id in broker.metadata.brokers,
         "zookeeper_connected": broker.store.state is SessionState.CONNECTED,
         "controller_known": broker.metadata.controller_id in broker.metadata.brokers,
     }
 
 
-def is_ready(broker: Broker) -> bool:
+def is_ready(broker: Observed) -> bool:
     return all(conditions(broker).values())

@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.broker.observation.exposition import Family, Sample, counter, histogram_samples, label_text
 from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
+    from kafkalite.broker.server import Server
 
 
-def latencies(broker: Broker) -> Iterator[tuple[str, Histogram]]:
+class Latencies(Protocol):
+    """How long requests took: see `Dispatcher`."""
+
+    @property
+    def latencies(self) -> Mapping[int, Histogram]: ...
+
+    @property
+    def follower_fetches(self) -> Histogram: ...
+
+
+class Serving(Protocol):
+    """What these metrics are made from."""
+
+    @property
+    def dispatcher(self) -> Latencies: ...
+
+    @property
+    def server(self) -> Server: ...
+
+
+def latencies(dispatcher: Latencies) -> Iterator[tuple[str, Histogram]]:
     """By the names that Kafka's request metrics have; only requests that came."""
-    dispatcher = broker.dispatcher
     for key, histogram in dispatcher.latencies.items():
         name = "FetchConsumer" if key == ApiKey.FETCH else _camel_case(APIS[ApiKey(key)].name)
         if histogram.count:
@@ -25,11 +44,11 @@ def latencies(broker: Broker) -> Iterator[tuple[str, Histogram]]:
         yield "FetchFollower", dispatcher.follower_fetches
 
 
-def families(broker: Broker) -> Iterator[Family]:
+def families(serving: Serving) -> Iterator[Family]:
     """Latency by API; connections by listener."""
     durations: list[Sample] = []
     counts: list[Sample] = []
-    for name, histogram in latencies(broker):
+    for name, histogram in latencies(serving.dispatcher):
         labels = label_text(request=name)
         durations += histogram_samples(histogram, labels)
         counts.append(Sample(labels, histogram.count))
@@ -46,7 +65,7 @@ def families(broker: Broker) -> Iterator[Family]:
         "From the turn of a request to its answer, what it waits for included.",
         durations,
     )
-    server = broker.server
+    server = serving.server
     connections = Counter(dict.fromkeys(server.bound_ports, 0))
     connections.update(each.listener for each in server.connections)
     in_progress = sum(each.in_progress for each in server.connections)

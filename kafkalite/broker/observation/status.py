@@ -27,14 +27,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite import __version__
-from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.observation.groups import GroupView
 from kafkalite.broker.observation.readiness import is_ready
 from kafkalite.types import INTERNAL_TOPICS, topic_id_to_text
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
     from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.observation.observed import Observed
+    from kafkalite.broker.traffic import Traffic
     from kafkalite.controller.control_requests import PartitionMetadata
 
 VERSION: Final = 1
@@ -46,33 +46,34 @@ Partitions = dict[str, dict[int, "PartitionMetadata"]]
 """By topic and number. The metadata cache replaces an entry when it changes, so that comparing objects finds changes."""
 
 
-def broker_facts(broker: Broker) -> dict[str, Any]:
+def broker_facts(broker: Observed) -> dict[str, Any]:
     """What is about this broker alone, and changes slowly."""
-    if broker.state < BrokerState.RUNNING:
+    serving = broker.serving
+    if serving is None:
         return {"broker": _self(broker), "cluster_id": broker.cluster_id}
     return {
         "broker": _self(broker),
         "cluster_id": broker.cluster_id,
         "zookeeper": {"session": broker.store.state.value},
         "controller": {"id": broker.metadata.controller_id, "epoch": broker.metadata.controller_epoch},
-        "traffic": _traffic(broker),
+        "traffic": _traffic(serving.parts.traffic),
     }
 
 
-def _self(broker: Broker) -> dict[str, Any]:
-    is_running = broker.state >= BrokerState.RUNNING
+def _self(broker: Observed) -> dict[str, Any]:
+    serving = broker.serving
     return {
         "id": broker.broker_id,
         "state": broker.state.name.lower(),
         "ready": is_ready(broker),
-        "epoch": broker.replicas.broker_epoch if is_running else -1,
+        "epoch": serving.parts.replicas.broker_epoch if serving is not None else -1,
         "kafkalite_version": __version__,
     }
 
 
-def _traffic(broker: Broker) -> dict[str, int]:
+def _traffic(traffic: Traffic) -> dict[str, int]:
     totals = dict.fromkeys(("bytes_in", "bytes_out", "records_in", "records_out"), 0)
-    for counts in broker.traffic.topics.values():
+    for counts in traffic.topics.values():
         for name in totals:
             totals[name] += getattr(counts, name)
     return totals

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, label_text
 
 if TYPE_CHECKING:
-    from kafkalite.broker.app import Broker
+    from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
     from kafkalite.broker.partition import Partition
-    from kafkalite.broker.traffic import TopicTraffic
+    from kafkalite.broker.replica_fetchers import ReplicaFetchers
+    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.traffic import TopicTraffic, Traffic
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.storage.cleaner import LogCleaner
+    from kafkalite.storage.log_store import LogStore
     from kafkalite.storage.partition_log import PartitionLog
 
 _TRAFFIC: Final = (
@@ -28,15 +33,40 @@ _OF_LOGS: Final = (
 )
 
 
-def families(broker: Broker) -> Iterator[Family]:
+class Parts(Protocol):
+    """What these metrics are made from."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    @property
+    def fetchers(self) -> ReplicaFetchers: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def isr_changes(self) -> AlterPartitionSender | ZooKeeperIsrWriter: ...
+
+    @property
+    def logs(self) -> LogStore: ...
+
+    @property
+    def cleaner(self) -> LogCleaner: ...
+
+
+def families(parts: Parts) -> Iterator[Family]:
     """Traffic, then the state of the replicas here, then their logs."""
-    yield from _traffic(broker)
-    yield from _replicas(broker)
-    yield from _logs(broker)
+    yield from _traffic(parts)
+    yield from _replicas(parts)
+    yield from _logs(parts)
 
 
-def _traffic(broker: Broker) -> Iterator[Family]:
-    topics = sorted(broker.traffic.topics.items())[: broker.config.kafkalite_metrics_max_partitions]
+def _traffic(parts: Parts) -> Iterator[Family]:
+    topics = sorted(parts.traffic.topics.items())[: parts.config.kafkalite_metrics_max_partitions]
     for attribute, help, old in _TRAFFIC:
         yield Family(
             f"kafkalite_topic_{attribute}_total",
@@ -48,13 +78,13 @@ def _traffic(broker: Broker) -> Iterator[Family]:
     yield counter(
         "kafkalite_replication_bytes_in_total",
         "Bytes of records that this broker fetched as a follower.",
-        broker.fetchers.bytes_in,
+        parts.fetchers.bytes_in,
         "kafka_server_brokertopicmetrics_replicationbytesin_total",
     )
     yield counter(
         "kafkalite_replication_bytes_out_total",
         "Bytes of records that followers were sent.",
-        broker.traffic.replication_bytes_out,
+        parts.traffic.replication_bytes_out,
         "kafka_server_brokertopicmetrics_replicationbytesout_total",
     )
 
@@ -64,8 +94,8 @@ def _of_topics(topics: Sequence[tuple[str, TopicTraffic]], attribute: str) -> It
         yield Sample(label_text(topic=topic), getattr(counts, attribute))
 
 
-def _replicas(broker: Broker) -> Iterator[Family]:
-    statistics = broker.replicas.statistics()
+def _replicas(parts: Parts) -> Iterator[Family]:
+    statistics = parts.replicas.statistics()
     for name, key, help, old in (
         ("kafkalite_partitions", "partitions", "Replicas on this broker.", "partitioncount"),
         ("kafkalite_leaders", "leaders", "Partitions that this broker leads.", "leadercount"),
@@ -86,9 +116,9 @@ def _replicas(broker: Broker) -> Iterator[Family]:
     yield gauge(
         "kafkalite_follower_lag_max_records",
         "Offsets by which the slowest follower is behind, of all led partitions.",
-        max((_lag(each) for each in broker.replicas.leading()), default=0),
+        max((_lag(each) for each in parts.replicas.leading()), default=0),
     )
-    changes = broker.isr_changes
+    changes = parts.isr_changes
     old = "kafka_server_replicamanager_"
     yield counter("kafkalite_isr_shrinks_total", "Replicas left an ISR.", changes.shrinks, f"{old}isrshrinks_total")
     yield counter("kafkalite_isr_expands_total", "Replicas joined an ISR.", changes.expands, f"{old}isrexpands_total")
@@ -99,9 +129,9 @@ def _lag(partition: Partition) -> int:
     return max((end - max(each.log_end_offset, 0) for each in partition.followers.values()), default=0)
 
 
-def _logs(broker: Broker) -> Iterator[Family]:
-    logs = sorted(broker.logs.all_logs(), key=lambda log: log.topic_partition)
-    told = logs[: broker.config.kafkalite_metrics_max_partitions]
+def _logs(parts: Parts) -> Iterator[Family]:
+    logs = sorted(parts.logs.all_logs(), key=lambda log: log.topic_partition)
+    told = logs[: parts.config.kafkalite_metrics_max_partitions]
     for name, attribute, help, old in _OF_LOGS:
         yield Family(
             name,
@@ -110,7 +140,7 @@ def _logs(broker: Broker) -> Iterator[Family]:
             _of_logs(told, attribute),
             f"kafka_log_log_{old}",
         )
-    sizes = {each.path: 0 for each in broker.logs.online_directories}
+    sizes = {each.path: 0 for each in parts.logs.online_directories}
     for log in logs:
         path = log.log_directory.path
         sizes[path] = sizes.get(path, 0) + log.size_bytes
@@ -120,7 +150,7 @@ def _logs(broker: Broker) -> Iterator[Family]:
         "Size of all logs in a directory.",
         [Sample(label_text(directory=path), size) for path, size in sorted(sizes.items())],
     )
-    uncleanable = broker.cleaner.uncleanable
+    uncleanable = parts.cleaner.uncleanable
     left_out = Counter(log.log_directory.path for log in logs if log.topic_partition in uncleanable)
     yield Family(
         "kafkalite_uncleanable_partitions",
@@ -132,7 +162,7 @@ def _logs(broker: Broker) -> Iterator[Family]:
     yield gauge(
         "kafkalite_offline_log_directories",
         "Directories that failed.",
-        len(broker.logs.offline_directories),
+        len(parts.logs.offline_directories),
         "kafka_log_logmanager_offlinelogdirectorycount",
     )
     yield gauge(

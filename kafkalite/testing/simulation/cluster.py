@@ -209,7 +209,8 @@ class SimulatedCluster:
     def controller_id(self) -> BrokerId | None:
         """The broker that has the seat now."""
         for each in self.running():
-            if each.app is not None and each.app.controller.is_active:
+            serving = each.app.serving if each.app is not None else None
+            if serving is not None and serving.parts.controller.is_active:
                 return each.broker_id
         return None
 

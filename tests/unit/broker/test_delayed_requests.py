@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kafkalite.broker.delayed_fetch import DelayedFetch
 from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.fetching import FetchLimits
+from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.partition import NeverFetched, Partition
 from kafkalite.errors import ErrorCode, InvariantBroken
 from kafkalite.net.frames import request_frame, response_body_position
@@ -41,7 +43,9 @@ def answer_of(key: ApiKey, request: Any, version: int, begin: Callable[[], async
     """(the decoded answer to a request whose handler gives `begin()`'s future, the errors that were reported)."""
 
     async def scenario() -> tuple[Any, Any]:
-        dispatcher = Dispatcher("the broker", {key: lambda *_: begin()})  # type: ignore[arg-type, dict-item]
+        dispatcher = Dispatcher(
+            None, [replace(each, handle=lambda *_: begin()) for each in SERVED if each.api.key == key]
+        )  # type: ignore[arg-type]
         frame = b"".join(request_frame(APIS[key], version, 7, "me", codec.encode_request(request, version)))
         with virtual_time.expected_errors() as seen:
             reply = await dispatcher.handle(memoryview(frame)[4:], "a connection")  # type: ignore[arg-type, misc]

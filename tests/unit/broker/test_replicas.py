@@ -101,6 +101,7 @@ class Node:
         self.logs, self.metadata, self.fetchers = FakeLogs(), MetadataCache(), FakeFetchers()
         self.metadata.brokers = {each: LiveBroker(each, {}) for each in (1, 2, 3)}
         self.proposed: list[IsrChange] = []
+        self.roles: list[tuple[list[TopicPartition], list[TopicPartition]]] = []
         self.replicas = Replicas(
             1,
             self.logs,  # type: ignore[arg-type]
@@ -109,11 +110,10 @@ class Node:
             30_000,
             self._config,
             lambda partition, change: self.proposed.append(change),
-        )
-        self.replicas.followers = self.fetchers
-        self.roles: list[tuple[list[TopicPartition], list[TopicPartition]]] = []
-        self.replicas.on_roles = lambda leading, following: self.roles.append(
-            ([p.topic_partition for p in leading], [p.topic_partition for p in following])
+            self.fetchers,
+            lambda leading, following: self.roles.append(
+                ([p.topic_partition for p in leading], [p.topic_partition for p in following])
+            ),
         )
 
     async def _config(self, topic: str) -> TopicConfig:

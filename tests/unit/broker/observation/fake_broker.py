@@ -49,9 +49,14 @@ class FakeBroker:
         self.clock = SimpleNamespace(now_ms=lambda: 1000, monotonic_ms=lambda: 0.0)
         self.replicas = SimpleNamespace(broker_epoch=7, partitions={})
         self._machine = SimpleNamespace(groups={})
-        self.coordinators = SimpleNamespace(groups=SimpleNamespace(loaded_machines=lambda: iter([self._machine])))
+        self.groups = SimpleNamespace(loaded_machines=lambda: iter([self._machine]))
         self.set_alive(*(alive or (1, 2, 3)))
         self.metadata.controller_id, self.metadata.controller_epoch = 2, 5
+
+    @property
+    def serving(self) -> SimpleNamespace | None:
+        """What a running broker serves with: its parts are this object."""
+        return SimpleNamespace(parts=self) if self.state >= BrokerState.RUNNING else None
 
     def set_alive(self, *alive: int) -> None:
         self.metadata.brokers = {

@@ -20,7 +20,6 @@ from kafkalite.broker.observation import (
     topic_metrics,
 )
 from kafkalite.broker.observation.exposition import Family
-from kafkalite.broker.observation.groups import ClusterGroups
 from kafkalite.broker.observation.loop_lag import LoopLag
 from kafkalite.broker.observation.readiness import conditions
 from kafkalite.broker.observation.session_counts import SessionCounts
@@ -28,7 +27,6 @@ from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 from tests.unit.broker.observation.fake_broker import FakeBroker
-from tests.unit.broker.observation.test_groups import FakePeers
 from zk.store import SessionState
 
 LOADED_S = time.time()
@@ -161,8 +159,7 @@ def test_a_broker_that_starts_has_few_metrics() -> None:
     broker.state = BrokerState.RECOVERY
     sessions = SessionCounts(broker.store)
     broker.store.enter(SessionState.SUSPENDED)
-    groups = ClusterGroups(broker, FakePeers())  # type: ignore[arg-type]
-    found = read(broker_metrics.all_families(broker, LoopLag(), sessions, groups))
+    found = read(broker_metrics.all_families(broker, LoopLag(), sessions, None))
     assert found["kafkalite_broker_state", ()] == 2
     assert found["kafkalite_zookeeper_session_state", ("suspended",)] == 1
     assert found["kafkalite_zookeeper_session_state", ("connected",)] == 0

@@ -1,0 +1,217 @@
+"""The parts of a broker, complete: made in one step once its id is known and its logs are open.
+
+`EarlyParts` is what a broker has from the beginning, when it still recovers its logs; `BrokerParts` is all that its handlers, metrics and
+status pages may look at, and nothing is added to it later. Parts that need each other find each other by closures in `wire`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Never
+
+from kafkalite.broker.config_updates import ConfigUpdates
+from kafkalite.broker.controller_channel import ControllerChannel
+from kafkalite.broker.coordinators import Coordinators
+from kafkalite.broker.dynamic_configs import ConfigChanges, DynamicConfigs
+from kafkalite.broker.fetch_sessions import FetchSessionCache, random_session_ids
+from kafkalite.broker.fetching import PartitionReader
+from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
+from kafkalite.broker.leader_fetcher import FetcherContext
+from kafkalite.broker.log_dir_moves import LogDirMoves
+from kafkalite.broker.metadata_cache import MetadataCache
+from kafkalite.broker.producer_ids import ProducerIds, blocks_from_controller, blocks_from_zookeeper
+from kafkalite.broker.quotas import ClientQuotas
+from kafkalite.broker.rates import replication_rates
+from kafkalite.broker.replica_fetchers import ReplicaFetchers
+from kafkalite.broker.replica_selection import selector
+from kafkalite.broker.replicas import Replicas
+from kafkalite.broker.topic_creation import TopicCreation
+from kafkalite.broker.traffic import Traffic
+from kafkalite.clock import Clock
+from kafkalite.controller.channels import tcp_channels
+from kafkalite.controller.controller import Controller
+from kafkalite.lifecycle import Jobs
+from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
+from kafkalite.storage.cleaner import LogCleaner
+from kafkalite.storage.log_store import LogStore
+from kafkalite.types import BrokerId, Endpoint
+from zk.broker_registrar import BrokerRegistrar
+from zk.session import Session
+from zk.store import Store
+
+if TYPE_CHECKING:
+    from kafkalite.broker.served_api import ServedApi
+    from kafkalite.config.broker import BrokerConfig, LiveConfig
+    from kafkalite.coordinators.group.machine import GroupMachine
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
+
+_STALE_MARGIN_S = 5.0
+"""Added to two session timeouts: how long the znode of a killed predecessor may be in the way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyParts:
+    """See the module. `fatal(reason)` is called when the broker cannot go on."""
+
+    live_config: LiveConfig
+    session: Session
+    clock: Clock
+    rng: random.Random
+    fatal: Callable[[str], None]
+    jobs: Jobs
+    protocol_version: ProtocolVersion
+    metadata: MetadataCache
+    quotas: ClientQuotas
+    logs: LogStore
+    cleaner: LogCleaner
+    dynamic_configs: DynamicConfigs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerParts:
+    """See the module."""
+
+    broker_id: BrokerId
+    cluster_id: str
+    served: Sequence[ServedApi[Never]]
+    live_config: LiveConfig
+    clock: Clock
+    rng: random.Random
+    store: Store
+    jobs: Jobs
+    versions: InterBrokerVersions
+    metadata: MetadataCache
+    quotas: ClientQuotas
+    traffic: Traffic
+    logs: LogStore
+    cleaner: LogCleaner
+    dynamic_configs: DynamicConfigs
+    config_changes: ConfigChanges
+    controller: Controller
+    controller_channel: ControllerChannel
+    topic_creation: TopicCreation
+    producer_ids: ProducerIds
+    isr_changes: AlterPartitionSender | ZooKeeperIsrWriter
+    replicas: Replicas
+    fetchers: ReplicaFetchers
+    log_dir_moves: LogDirMoves
+    coordinators: Coordinators
+    fetch_sessions: FetchSessionCache
+    partition_reader: PartitionReader
+    registrar: BrokerRegistrar
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings as they are now."""
+        return self.live_config.current
+
+    @property
+    def groups(self) -> CoordinatorRuntime[GroupMachine]:
+        return self.coordinators.groups
+
+
+def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequence[ServedApi[Never]]) -> BrokerParts:
+    """The complete parts of a broker; nothing runs yet."""
+    live, clock, metadata, jobs, logs = early.live_config, early.clock, early.metadata, early.jobs, early.logs
+    config, versions, store = live.current, early.protocol_version.requests, early.session.store
+    leader_rate, follower_rate = replication_rates(live)
+
+    def broker_epoch() -> int:
+        return replicas.broker_epoch
+
+    def find_controller() -> tuple[BrokerId, Endpoint] | None:
+        controller_id = controller.active_controller_id
+        if controller_id < 0:
+            controller_id = metadata.controller_id
+        endpoint = metadata.endpoint(controller_id, live.current.inter_broker_listener_name)
+        return (controller_id, endpoint) if endpoint is not None else None
+
+    controller = Controller(
+        store,
+        broker_id,
+        live,
+        clock,
+        early.rng,
+        tcp_channels(str(broker_id), config.controller_socket_timeout_ms),
+        session=early.session,
+        on_fatal=lambda problem: early.fatal(f"the controller stopped: {problem}"),
+    )
+    channel = ControllerChannel(broker_id, find_controller, config.controller_socket_timeout_ms / 1000)
+    isr_changes: AlterPartitionSender | ZooKeeperIsrWriter
+    if early.protocol_version.alters_partitions:
+        isr_changes = AlterPartitionSender(broker_id, broker_epoch, channel, clock.monotonic_ms)
+    else:
+        isr_changes = ZooKeeperIsrWriter(broker_id, store, clock.monotonic_ms)
+    fetchers = ReplicaFetchers(
+        FetcherContext(
+            broker_id,
+            broker_epoch,
+            live,
+            versions,
+            lambda leader: metadata.endpoint(leader, config.inter_broker_listener_name),
+            clock.monotonic_ms,
+            clock.now_ms,
+            follower_rate,
+        )
+    )
+    coordinators = Coordinators(live, metadata, clock, jobs.spawn, early.fatal)
+    replicas = Replicas(
+        broker_id,
+        logs,
+        metadata,
+        clock,
+        config.replica_lag_time_max_ms,
+        early.dynamic_configs.topic,
+        isr_changes.propose,
+        fetchers,
+        coordinators.take_roles,
+    )
+    updates = ConfigUpdates(broker_id, early.dynamic_configs, replicas, early.quotas, controller.topic_config_changed)
+    if early.protocol_version.allocates_producer_ids:
+        blocks = blocks_from_controller(
+            broker_id, broker_epoch, channel, lambda: live.current.request_timeout_ms / 1000
+        )
+    else:
+        blocks = blocks_from_zookeeper(broker_id, store)
+    return BrokerParts(
+        broker_id=broker_id,
+        cluster_id=cluster_id,
+        served=served,
+        live_config=live,
+        clock=clock,
+        rng=early.rng,
+        store=store,
+        jobs=jobs,
+        versions=versions,
+        metadata=metadata,
+        quotas=early.quotas,
+        traffic=Traffic(),
+        logs=logs,
+        cleaner=early.cleaner,
+        dynamic_configs=early.dynamic_configs,
+        config_changes=ConfigChanges(store, clock, updates.take),
+        controller=controller,
+        controller_channel=channel,
+        topic_creation=TopicCreation(live, metadata, channel, store),
+        producer_ids=ProducerIds(blocks),
+        isr_changes=isr_changes,
+        replicas=replicas,
+        fetchers=fetchers,
+        log_dir_moves=LogDirMoves(replicas, logs, jobs, live),
+        coordinators=coordinators,
+        fetch_sessions=FetchSessionCache(
+            config.max_incremental_fetch_session_cache_slots,
+            random_session_ids(early.rng),
+            replicas.watch,
+            replicas.unwatch,
+        ),
+        partition_reader=PartitionReader(
+            replicas,
+            isr_changes.propose,
+            leader_rate,
+            selector(config.replica_selector_class, metadata, broker_id),
+        ),
+        registrar=BrokerRegistrar(store, broker_id, 2 * config.zookeeper_session_timeout_ms / 1000 + _STALE_MARGIN_S),
+    )
