@@ -11,8 +11,11 @@ truncation reaches both (`PartitionLog.future`), and its leader epochs are repla
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from random import Random
+from typing import Protocol
 
+from kafkalite.clock import Clock
 from kafkalite.errors import InvariantBroken
 from kafkalite.storage.log_directory import LogDirectory
 from kafkalite.storage.log_files import FUTURE_DIRECTORY, suffixed_directory
@@ -20,16 +23,37 @@ from kafkalite.storage.partition_log import PartitionLog
 from kafkalite.storage.recovery import LoadOptions, create_log, load_log
 from kafkalite.types import TopicPartition
 
-if TYPE_CHECKING:
-    from kafkalite.storage.log_store import LogStore
-
 logger = logging.getLogger(__name__)
+
+
+class CurrentLogs(Protocol):
+    """The logs that are served, as their owner (`LogStore`) gives them to the copies."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def rng(self) -> Random: ...
+
+    @property
+    def producer_id_expiration_ms(self) -> int: ...
+
+    @property
+    def offline_directories(self) -> list[LogDirectory]: ...
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None: ...
+
+    def put(self, log: PartitionLog) -> None: ...
+
+    def give_up(self, log: PartitionLog) -> None: ...
+
+    def checkpoint_recovery_points(self, directories: Iterable[LogDirectory] | None = None) -> None: ...
 
 
 class FutureLogs:
     """The copies by partition, at most one each; `logs` may be read by everybody."""
 
-    def __init__(self, store: LogStore) -> None:
+    def __init__(self, store: CurrentLogs) -> None:
         self._store = store
         self.logs: dict[TopicPartition, PartitionLog] = {}
 
@@ -127,7 +151,7 @@ class FutureLogs:
             recovery_point=future.log_end_offset,
             log_start_offset=log_start_offset,
             now_ms=store.clock.now_ms(),
-            producer_expiration_ms=store.config.current.producer_id_expiration_ms,
+            producer_expiration_ms=store.producer_id_expiration_ms,
         )
         try:
             directory.disk.rename(future.directory, path)

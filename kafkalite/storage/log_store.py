@@ -102,6 +102,11 @@ class LogStore:
         return [each for each in self.directories if each.offline_reason is None]
 
     @property
+    def producer_id_expiration_ms(self) -> int:
+        """producer.id.expiration.ms, as it is now."""
+        return self.config.current.producer_id_expiration_ms
+
+    @property
     def offline_directories(self) -> list[LogDirectory]:
         return [each for each in self.directories if each.offline_reason is not None]
 
@@ -331,7 +336,7 @@ class LogStore:
 
     def expire_producers(self, now_ms: int) -> None:
         for log in self._logs.values():
-            log.expire_producers(now_ms, self.config.current.producer_id_expiration_ms)
+            log.expire_producers(now_ms, self.producer_id_expiration_ms)
 
     async def flush_sealed(self) -> None:
         """Bring what lies in sealed segments to the medium, in the executor; call it about every second."""
