@@ -313,10 +313,12 @@ class Replicas:
                 self.propose_isr(partition, change)
 
     def take_topic_config(self, topic: str, config: TopicConfig) -> None:
-        """The topic's partitions obey this configuration from now on."""
+        """The topic's partitions obey this configuration from now on, and so do their copies on the way to another directory."""
         for topic_partition, partition in self.partitions.items():
             if topic_partition.topic == topic:
                 partition.log.config = config
+                if partition.log.future is not None:
+                    partition.log.future.config = config
 
     def brokers_died(self) -> None:
         """Replicas on brokers that are gone are not waited for, unless they are in the ISR."""

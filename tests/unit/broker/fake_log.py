@@ -31,6 +31,7 @@ class FakeLog:
     epochs: list[tuple[int, int]] = field(default_factory=list)
     reads: list[tuple[int, int]] = field(default_factory=list)
 
+    future: FakeLog | None = None
     only_in_memory: AbstractContextManager[None] = field(default_factory=nullcontext)
 
     @property

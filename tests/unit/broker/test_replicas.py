@@ -166,6 +166,21 @@ def test_roles_are_taken_and_changed() -> None:
     on_node(act)
 
 
+def test_a_configuration_reaches_the_topics_logs_and_their_copies() -> None:
+    """A copy takes the log's place, and kept the configuration of the time when it was begun."""
+
+    async def act(node: Node) -> None:
+        await node.order()
+        log = node.logs.logs[TP]
+        log.future = FakeLog()
+        node.replicas.take_topic_config("other", TopicConfig(segment_bytes=1000))
+        assert log.config == TopicConfig()
+        node.replicas.take_topic_config("t", TopicConfig(segment_bytes=1000))
+        assert log.config.segment_bytes == log.future.config.segment_bytes == 1000
+
+    on_node(act)
+
+
 def test_the_same_order_twice_changes_nothing() -> None:
     async def act(node: Node) -> None:
         await node.order(epoch=3)
