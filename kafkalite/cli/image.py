@@ -23,12 +23,18 @@ from kafkalite.config.environment import container_settings, properties_text
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, WILDCARD_HOSTS, parse_listeners, parse_protocol_map
 from kafkalite.config.properties import read_properties
+from kafkalite.net.blocking_request import NotKafkaError, exchange
 from kafkalite.types import Endpoint
 
 _TIMEOUT_S: Final = 3.0
 _POLL_S: Final = 0.2
 _CLIENT_ID: Final = b"kafkalite-health"
-_API_VERSIONS: Final = struct.pack(f">hhih{len(_CLIENT_ID)}s", 18, 0, 1, len(_CLIENT_ID), _CLIENT_ID)
+_API_VERSIONS: Final = (
+    struct.pack(">i", 10 + len(_CLIENT_ID)),
+    struct.pack(f">hhih{len(_CLIENT_ID)}s", 18, 0, 1, len(_CLIENT_ID), _CLIENT_ID),
+)
+"""The request in version 0, framed; its response begins with the correlation id and an error code."""
+_NO_ERROR: Final = struct.pack(">ih", 1, 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -121,16 +127,15 @@ def health_endpoint(properties: dict[str, str]) -> Endpoint:
 
 def check_broker(endpoint: Endpoint) -> None:
     """Does it answer ApiVersions? Raises OSError."""
-    with socket.create_connection((endpoint.host, endpoint.port), _TIMEOUT_S) as plain:
-        stream = plain
-        if endpoint.security_protocol.endswith("SSL"):
-            context = ssl.create_default_context()
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it asks itself
-            stream = context.wrap_socket(plain)
-        stream.sendall(struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS)
-        with stream.makefile("rb") as answer:
-            head = answer.read(10)
-    if len(head) < 10 or head[4:] != struct.pack(">ih", 1, 0):
+    tls = None
+    if endpoint.security_protocol.endswith("SSL"):
+        tls = ssl.create_default_context()
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE  # it asks itself
+    try:
+        response = exchange(endpoint.host, endpoint.port, _API_VERSIONS, lambda: _TIMEOUT_S, tls)
+    except NotKafkaError:
+        response = b""
+    if not response.startswith(_NO_ERROR):
         raise OSError(f"{endpoint.host}:{endpoint.port} answers no ApiVersions request")
 
 

@@ -9,18 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
+from kafkalite.client.blocking.loop_thread import LoopThread
 from spark_jobs.batch.failures import LockLostError, RunActiveError, ZooKeeperUnreachableError
 from zk.kazoo_store import KazooStore
 from zk.run_lock import LockHeldError, RunLock, read_holder, spark_job_lock
 from zk.store import StoreError
 from zk.znodes.run_locks import RunLockHolder
-
-T = TypeVar("T")
 
 _SESSION_TIMEOUT_S = 10.0
 _CONNECT_TIMEOUT_S = 10.0
@@ -51,7 +48,7 @@ def run_lock(zookeeper: str | None, output: str, purpose: str, now_ms: int, wait
     if zookeeper is None:
         yield HeldLock(None)
         return
-    loop = _LoopThread()
+    loop = LoopThread.acquire()  # so that the session lives while Spark works
     try:
         store, lock = loop.call(
             _acquired(zookeeper, output, RunLockHolder(_host(), os.getpid(), now_ms, purpose), wait_s)
@@ -61,7 +58,7 @@ def run_lock(zookeeper: str | None, output: str, purpose: str, now_ms: int, wait
         finally:
             loop.call(_closed(store, lock))
     finally:
-        loop.close()
+        loop.release()
 
 
 def lock_holder(zookeeper: str, output: str) -> str | None:
@@ -127,20 +124,3 @@ def _is_dead(holder: RunLockHolder) -> bool:
     except PermissionError:
         return False
     return False
-
-
-class _LoopThread:
-    """An event loop in a thread of its own, so that the session lives while Spark works."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="run-lock", daemon=True)
-        self._thread.start()
-
-    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()

@@ -5,21 +5,23 @@ A cluster that does not answer in time, or not at all, has no names: nobody want
 
 from __future__ import annotations
 
-import socket
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.net.frames import LENGTH, request_frame, response_body_position
+from kafkalite.net.blocking_request import exchange
+from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS
+
+if TYPE_CHECKING:
+    import ssl
 
 _METADATA_VERSION: Final = 5
 _LIST_GROUPS_VERSION: Final = 2
 """Versions that brokers of the last ten years speak, without flexible fields: nothing to negotiate, quick to compile."""
-_LONGEST_ANSWER_BYTES: Final = 64 * 1024 * 1024
 _INTERNAL: Final = "__"
 
 
@@ -28,7 +30,7 @@ class Server(NamedTuple):
     port: int
 
 
-class Broker(NamedTuple):
+class BrokerAddress(NamedTuple):
     id: int
     host: str
     port: int
@@ -37,7 +39,7 @@ class Broker(NamedTuple):
 class Names(NamedTuple):
     """What one Metadata answer tells: brokers, and the number of partitions of each topic."""
 
-    brokers: tuple[Broker, ...] = ()
+    brokers: tuple[BrokerAddress, ...] = ()
     topics: Mapping[str, int] = MappingProxyType({})
 
 
@@ -112,7 +114,7 @@ def _first_answer(servers: Sequence[Server], deadline: Deadline, tls: bool) -> N
         except OSError as failed:
             problem = failed
             continue
-        brokers = tuple(Broker(each.node_id, each.host, each.port) for each in answer.brokers)
+        brokers = tuple(BrokerAddress(each.node_id, each.host, each.port) for each in answer.brokers)
         topics = {each.name: len(each.partitions) for each in answer.topics if not each.name.startswith(_INTERNAL)}
         return Names(brokers, topics)
     raise problem
@@ -121,30 +123,12 @@ def _first_answer(servers: Sequence[Server], deadline: Deadline, tls: bool) -> N
 def _ask(server: Server, request: Any, version: int, deadline: Deadline, tls: bool) -> Any:
     """The answer to one request on a connection of its own. OSError."""
     api = APIS[request.API.key]
-    with socket.create_connection(server, timeout=deadline.left_s()) as plain:
-        connection = _secured(plain, server.host) if tls else plain
-        connection.sendall(
-            b"".join(request_frame(api, version, 1, "kafkalite-completion", codec.encode_request(request, version)))
-        )
-        (size,) = LENGTH.unpack(_received(connection, LENGTH.size, deadline))
-        if not 0 <= size <= _LONGEST_ANSWER_BYTES:
-            raise ConnectionError(f"{server.host}:{server.port} does not speak Kafka's protocol")
-        frame = memoryview(_received(connection, size, deadline))
+    framed = request_frame(api, version, 1, "kafkalite-completion", codec.encode_request(request, version))
+    frame = memoryview(exchange(*server, framed, deadline.left_s, _tls_context() if tls else None))
     return codec.decode_response(api.key, version, frame, response_body_position(api, version, frame))
 
 
-def _secured(plain: socket.socket, host: str) -> socket.socket:
+def _tls_context() -> ssl.SSLContext:
     import ssl
 
-    return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
-
-
-def _received(connection: socket.socket, size: int, deadline: Deadline) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        connection.settimeout(deadline.left_s())
-        part = connection.recv(size - len(parts))
-        if not part:
-            raise ConnectionError("the connection was closed")
-        parts += part
-    return bytes(parts)
+    return ssl.create_default_context()

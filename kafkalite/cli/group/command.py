@@ -11,9 +11,10 @@ import click
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.group.reset_target import Bounds, FromTime, Listed, Target, new_offset, target_of
+from kafkalite.cli.group.reset_target import target_of
 from kafkalite.cli.output import Exit, counted, fail, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import Topics, is_selected, parse_topics, partitions_of, selected_partitions
+from kafkalite.offset_reset import Bounds, FromTime, Listed, Target, new_offset
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:

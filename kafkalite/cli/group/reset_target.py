@@ -1,4 +1,4 @@
-"""Where `group reset-offsets` moves a group to: what its options mean. Pure but for reading files.
+"""Where `group reset-offsets` moves a group to: what its options mean (`offset_reset` has the arithmetic). Pure but for reading files.
 
 A file has a line for each partition, `topic,partition,offset`, as Kafka's tools take it; or it begins with a line of column names, of
 which `topic`, `partition` and `new_offset` (or `offset`) are read, so that what a dry run shows with `-o csv` can be executed later.
@@ -8,91 +8,17 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 
+from kafkalite.offset_reset import FromTime, Listed, Named, Shift, Target, ToOffset
 from kafkalite.types import TopicPartition
 
 _DURATION = re.compile(
     r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """The "earliest" or "latest" offset of each partition."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class FromTime:
-    """The first record at or after a time (not before 1970); the end where no record is that young."""
-
-    timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """So many records further from where the group is; back if negative."""
-
-    by: int
-
-
-@dataclass(frozen=True, slots=True)
-class ToOffset:
-    """The same offset in each partition."""
-
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """An offset for each partition."""
-
-    offsets: Mapping[TopicPartition, int]
-
-
-Target = Named | FromTime | Shift | ToOffset | Listed
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The offsets that a partition has: of its first record, and of the one that comes next."""
-
-    earliest: int
-    latest: int
-
-    def nearest(self, offset: int) -> int:
-        return min(max(offset, self.earliest), self.latest)
-
-
-def new_offset(
-    target: Target, partition: TopicPartition, current: int | None, bounds: Bounds, at_time: int | None
-) -> int:
-    """The offset that a partition is moved to, within `bounds`; `at_time` is what the cluster answered for a FromTime.
-
-    ValueError when the target is a shift from nowhere.
-    """
-    match target:
-        case Named(name="earliest"):
-            return bounds.earliest
-        case Named():
-            return bounds.latest
-        case FromTime():
-            return bounds.latest if at_time is None else at_time
-        case Shift(by=by):
-            if current is None:
-                raise ValueError(f"nothing is committed for {partition}, so there is nothing to shift")
-            return bounds.nearest(current + by)
-        case ToOffset(offset=offset):
-            return bounds.nearest(offset)
-        case Listed(offsets=offsets):
-            return bounds.nearest(offsets[partition])
 
 
 def target_of(

@@ -1,6 +1,6 @@
-"""An asyncio loop on a thread of its own, shared by all synchronous clients of the process that are open.
+"""An asyncio loop on a thread of its own, shared by everything of the process that blocks on coroutines: blocking clients, locks.
 
-The thread starts with the first client and ends with the last. After a fork the child starts its own.
+The thread starts with the first user and ends with the last. After a fork the child starts its own.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class LoopThread:
 
     @classmethod
     def acquire(cls) -> LoopThread:
+        """The process's loop thread, for one more user."""
         with cls._lock:
             if cls._shared is None or cls._shared._pid != os.getpid():
                 cls._shared = cls()
@@ -41,6 +42,7 @@ class LoopThread:
             return cls._shared
 
     def release(self) -> None:
+        """One user less; the last one ends the thread."""
         with self._lock:
             self._users -= 1
             if self._users:

@@ -6,14 +6,16 @@ import csv
 import io
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.legacy.command_line.entry import log
 from kafkalite.legacy.command_line.failures import BrokerFailure, ToolError
 from kafkalite.legacy.consumer_groups import options as tool
 from kafkalite.legacy.consumer_groups.calls import Groups, in_runtime_exception, print_error
+from kafkalite.offset_reset import Bounds, Listed, Shift, Target, ToOffset, new_offset, wanted_offset
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 Offsets = dict[TopicPartition, int]
 
 _LATEST, _EARLIEST = -1, -2
+_NOTHING: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 _LOGGER: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _FREE_STATES: Final = ("Empty", "Dead")
 _SCENARIOS_AS_SHOWN: Final = (
@@ -100,13 +103,13 @@ class _Reset:
         options = self._options
         partitions = await self._partitions()
         if options.has(tool.TO_OFFSET):
-            return await self._within_bounds(dict.fromkeys(partitions, options.value(tool.TO_OFFSET)))
+            return await self._within_bounds(ToOffset(options.value(tool.TO_OFFSET)), partitions)
         if options.has(tool.TO_EARLIEST):
             return await self._offsets(partitions, _EARLIEST)
         if options.has(tool.TO_LATEST):
             return await self._offsets(partitions, _LATEST)
         if options.has(tool.SHIFT_BY):
-            return await self._shifted(partitions, options.value(tool.SHIFT_BY))
+            return await self._shifted(partitions, Shift(options.value(tool.SHIFT_BY)))
         if options.has(tool.TO_DATETIME):
             return await self._at(partitions, timestamp_ms(options.value(tool.TO_DATETIME)))
         if options.has(tool.BY_DURATION):
@@ -147,12 +150,15 @@ class _Reset:
         )
         return {each: answer.offset for each, answer in found.items() if answer is not None}
 
-    async def _within_bounds(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
-        earliest, latest = await self._offsets(wanted, _EARLIEST), await self._offsets(wanted, _LATEST)
+    async def _within_bounds(
+        self, target: Target, partitions: Collection[TopicPartition], current: Mapping[TopicPartition, int] = _NOTHING
+    ) -> Offsets:
+        earliest, latest = await self._offsets(partitions, _EARLIEST), await self._offsets(partitions, _LATEST)
         found = {}
-        for each, offset in wanted.items():
-            nearest = min(max(offset, earliest[each]), latest[each])
-            if nearest != offset:
+        for each in partitions:
+            offset = wanted_offset(target, each, current.get(each))
+            nearest = new_offset(target, each, current.get(each), Bounds(earliest[each], latest[each]), None)
+            if offset is not None and nearest != offset:
                 side = "lower than earliest" if nearest > offset else "higher than latest"
                 log(
                     "WARN",
@@ -162,15 +168,15 @@ class _Reset:
             found[each] = nearest
         return found
 
-    async def _shifted(self, partitions: Sequence[TopicPartition], by: int) -> Offsets:
+    async def _shifted(self, partitions: Sequence[TopicPartition], target: Shift) -> Offsets:
         committed = await self._committed()
-        wanted = {}
+        current = {}
         for each in partitions:
             known = committed.get(each)
             if known is None:
                 raise ToolError(f"Cannot shift offset for partition {each} since there is no current committed offset")
-            wanted[each] = known.offset + by
-        return await self._within_bounds(wanted)
+            current[each] = known.offset
+        return await self._within_bounds(target, partitions, current)
 
     async def _at(self, partitions: Sequence[TopicPartition], time_ms: int) -> Offsets:
         found = await self._offsets(partitions, time_ms)
@@ -197,7 +203,8 @@ class _Reset:
         if self._group_id not in plan:
             print_error(f"No reset plan for group {self._group_id} found")
             return {}
-        return await self._within_bounds(plan[self._group_id])
+        offsets = plan[self._group_id]
+        return await self._within_bounds(Listed(offsets), offsets)
 
 
 async def partitions_of(groups: Groups, arguments: Iterable[str]) -> list[TopicPartition]:

@@ -16,7 +16,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kafkalite.cli.completion.query import Broker, Deadline, Names, Server, groups_of, names_of
+from kafkalite.cli.completion.query import BrokerAddress, Deadline, Names, Server, groups_of, names_of
 from kafkalite.cli.completion.words import kind_of
 from kafkalite.cli.main import main
 from kafkalite.net.frames import LENGTH, read_head, response_frame
@@ -91,7 +91,7 @@ def closed_port() -> Server:
 
 
 def test_the_first_server_that_answers_is_enough(broker: _Broker) -> None:
-    expected = Names((Broker(7, *broker.server),), {"orders": 3, "old": 1})
+    expected = Names((BrokerAddress(7, *broker.server),), {"orders": 3, "old": 1})
     assert names_of([broker.server], soon()) == expected
     assert names_of([closed_port(), broker.server, broker.server], soon()) == expected
     assert broker.served == 2

@@ -1,0 +1,94 @@
+"""Where a group's offsets are moved to: the arithmetic of `kafkalite group reset-offsets` and `kafka-consumer-groups --reset-offsets`.
+
+Pure: the offsets that a partition has, and what the cluster answered for a time, come in as arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkalite.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The "earliest" or "latest" offset of each partition."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FromTime:
+    """The first record at or after a time (ms since 1970 UTC); the end where no record is that young."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """So many records further from where the group is; back if negative."""
+
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToOffset:
+    """The same offset in each partition."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An offset for each partition."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+Target = Named | FromTime | Shift | ToOffset | Listed
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The offsets that a partition has: of its first record, and of the one that comes next."""
+
+    earliest: int
+    latest: int
+
+    def nearest(self, offset: int) -> int:
+        """`offset` where it is within the bounds, else the bound beyond which it is."""
+        return min(max(offset, self.earliest), self.latest)
+
+
+def wanted_offset(target: Target, partition: TopicPartition, current: int | None) -> int | None:
+    """The offset that `target` names, before the bounds have their say; None where it is for the cluster to say.
+
+    `current` is what the group has committed, None for nothing. ValueError when the target is a shift from nowhere.
+    """
+    match target:
+        case Shift(by=by):
+            if current is None:
+                raise ValueError(f"nothing is committed for {partition}, so there is nothing to shift")
+            return current + by
+        case ToOffset(offset=offset):
+            return offset
+        case Listed(offsets=offsets):
+            return offsets[partition]
+        case Named() | FromTime():
+            return None
+
+
+def new_offset(
+    target: Target, partition: TopicPartition, current: int | None, bounds: Bounds, at_time: int | None
+) -> int:
+    """The offset that a partition is moved to, within `bounds`; `at_time` is what the cluster answered for a FromTime.
+
+    ValueError when the target is a shift from nowhere.
+    """
+    wanted = wanted_offset(target, partition, current)
+    if wanted is not None:
+        return bounds.nearest(wanted)
+    if isinstance(target, FromTime) and at_time is not None:
+        return at_time
+    return bounds.earliest if target == Named("earliest") else bounds.latest
