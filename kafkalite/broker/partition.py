@@ -69,6 +69,7 @@ class FollowerState:
     leader_end_at_last_fetch: int = 0
     last_caught_up_ms: float = NEVER_MS
     clock: FetchClock = field(default_factory=NeverFetched)
+    missed_expansion: bool = False  # it caught up while a change of the ISR without it was in flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +374,9 @@ class Partition:
 
         Nothing else would notice when it was the last thing that the high watermark waited for.
         """
+        for follower in self.followers.values():
+            if follower.missed_expansion and not self._is_eligible(follower.broker_id):
+                follower.missed_expansion = False  # its next life has to catch up by itself
         if self.log.high_watermark < self.log.log_end_offset:
             self._advance_high_watermark(now_ms)
 
@@ -417,14 +421,22 @@ class Partition:
     # ISR changes
 
     def _expansion(self, follower: FollowerState) -> IsrChange | None:
+        pending, follower.missed_expansion = self.pending_change, False
         if (
-            self.pending_change is not None
-            or follower.broker_id in self.isr
+            follower.broker_id in (self.isr if pending is None else pending.isr)
             or follower.log_end_offset < max(self.log.high_watermark, self.leader_epoch_start_offset)
             or not self._is_eligible(follower.broker_id)
         ):
             return None
+        if pending is not None:
+            follower.missed_expansion = True
+            return None
         return self._propose((*self.isr, follower.broker_id), f"replica {follower.broker_id} caught up")
+
+    def missed_expansion(self) -> IsrChange | None:
+        """The ISR with one that caught up while a change was in flight: in its session it fetches no idle partition again."""
+        missed = [f for f in self.followers.values() if f.missed_expansion and self.pending_change is None]
+        return next(filter(None, map(self._expansion, missed)), None)
 
     def laggards(self, now_ms: float) -> list[BrokerId]:
         """ISR members that are behind and have been so for longer than replica.lag.time.max.ms."""

@@ -304,11 +304,14 @@ class Replicas:
     # Upkeep
 
     def shrink_isrs(self) -> None:
-        """Propose ISRs without the replicas that lag, and wait for no others; every replica.lag.time.max.ms / 2."""
+        """Propose ISRs without replicas that lag or with those that could not join, and wait for no others.
+
+        Every replica.lag.time.max.ms / 2.
+        """
         now_ms = self.clock.monotonic_ms()
         for partition in self.leading():
             partition.stop_waiting(now_ms)
-            change = partition.shrink(now_ms)
+            change = partition.shrink(now_ms) or partition.missed_expansion()
             if change is not None:
                 self.propose_isr(partition, change)
 
