@@ -205,6 +205,6 @@ def test_a_watcher_that_comes_back_into_its_partition_is_a_broken_invariant() ->
         def high_watermark_moved(self, partition: Partition) -> None: ...
 
     partition = led_with_follower()
-    partition.watchers.add(Meddler())
+    partition.watchers[Meddler()] = None
     with pytest.raises(InvariantBroken, match="came back"):
         append(partition, 1)
