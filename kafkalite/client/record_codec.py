@@ -22,6 +22,7 @@ from kafkalite.types import Buffer, TopicPartition
 UNREADABLE: tuple[type[Exception], ...] = unreadable()
 """What decoders raise for bytes that are no records."""
 
+_make_builder = builder()
 _UNREADABLE_BATCH: tuple[type[Exception], ...] = (KafkaError, *UNREADABLE)
 
 _NO_HEADERS: tuple[Header, ...] = ()
@@ -49,7 +50,7 @@ class BatchWriter:
     __slots__ = ("_builder", "add_record", "record_count", "size_bytes")
 
     def __init__(self, target_bytes: int) -> None:
-        self._builder: Any = builder(target_bytes)
+        self._builder: Any = _make_builder(batch_size=target_bytes)
         self.add_record: Callable[..., Any] = self._builder.append
         self.record_count = 0
         self.size_bytes = HEADER_SIZE

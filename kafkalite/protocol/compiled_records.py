@@ -17,7 +17,8 @@ aiokafka's package takes 0.2 s to import, so a broker that starts does not wait 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
@@ -99,16 +100,19 @@ def unreadable() -> tuple[type[Exception], ...]:
     return (_loaded or _load()).unreadable
 
 
-def builder(target_bytes: int) -> Any:
-    """A builder of one plain batch of up to `target_bytes`: its `append(number, timestamp, key, value, headers)` returns None when full."""
-    return (_loaded or _load()).builder(
+def builder() -> Callable[..., Any]:
+    """Makes builders of one plain batch, given its `batch_size` in bytes.
+
+    A builder's `append(number, timestamp, key, value, headers)` returns None when the batch is full.
+    """
+    return partial(
+        (_loaded or _load()).builder,
         magic=2,
         compression_type=0,
         is_transactional=0,
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
-        batch_size=target_bytes,
     )
 
 
