@@ -1,4 +1,8 @@
-"""How far a log is on the medium, and what must be brought there so that it is safe up to an offset."""
+"""How far a log is on the medium, and what must be brought there so that it is safe up to an offset.
+
+Work may run on another thread while the log goes on, so it counts only for what it has seen: not for records that were written in the place
+of truncated ones meanwhile, nor for a file that was written again.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,10 @@ class FlushWork(NamedTuple):
     disk: Disk
     paths: tuple[str, ...]
     up_to: int
+    truncations: int
+    """How often the log had been truncated."""
+    last_note: int
+    """The newest of the notes about files that the work does justice to."""
 
     def run(self) -> None:
         """Sync the files; one that was removed meanwhile, by retention or with its topic, is passed over. Raises OSError."""
@@ -27,18 +35,26 @@ class FlushWork(NamedTuple):
 class FlushState:
     """The recovery point of a log in `directory`, below which all is on the medium, and the files written beside the records."""
 
-    __slots__ = ("_directory", "_disk", "_unflushed_since_ms", "_unsynced", "recovery_point")
+    __slots__ = ("_directory", "_disk", "_notes", "_truncations", "_unflushed_since_ms", "_unsynced", "recovery_point")
 
     def __init__(self, disk: Disk, directory: str, recovery_point: int) -> None:
         self.recovery_point = recovery_point
         self._disk = disk
         self._directory = directory
-        self._unsynced: set[str] = set()
+        self._unsynced: dict[str, int] = {}
+        """The number of the latest note of each file."""
+        self._notes = self._truncations = 0
         self._unflushed_since_ms: int | None = None
 
     def note(self, path: str) -> None:
         """The file was written: the next flush brings it to the medium too."""
-        self._unsynced.add(path)
+        self._notes += 1
+        self._unsynced[path] = self._notes
+
+    def truncated(self, end: int) -> None:
+        """The log ends at `end` now; what is appended there next is not what work under way has seen."""
+        self._truncations += 1
+        self.recovery_point = min(self.recovery_point, end)
 
     def is_flushed(self, log_end_offset: int) -> bool:
         """Is everything on the medium already?"""
@@ -46,13 +62,15 @@ class FlushState:
 
     def work(self, segment_paths: Iterable[str], log_end_offset: int) -> FlushWork:
         """What makes a log safe up to its end; `segment_paths` are the files of the segments from the recovery point on."""
-        return FlushWork(self._disk, (*segment_paths, *self._unsynced, self._directory), log_end_offset)
+        paths = (*segment_paths, *self._unsynced, self._directory)
+        return FlushWork(self._disk, paths, log_end_offset, self._truncations, self._notes)
 
-    def done(self, work: FlushWork, log_end_offset: int) -> None:
-        """`work` ran without an error; what was truncated since does not count."""
+    def done(self, work: FlushWork) -> None:
+        """`work` ran without an error."""
         self._unflushed_since_ms = None
-        self._unsynced.difference_update(work.paths)
-        self.recovery_point = max(self.recovery_point, min(work.up_to, log_end_offset))
+        self._unsynced = {path: note for path, note in self._unsynced.items() if note > work.last_note}
+        if work.truncations == self._truncations:
+            self.recovery_point = max(self.recovery_point, work.up_to)
 
     def is_due(self, log_end_offset: int, now_ms: int, flush_ms: int) -> bool:
         """Were records left unflushed for longer than flush.ms, as far as calls of this have seen?"""

@@ -1,11 +1,10 @@
 """The log of one partition: segments, and what is known of offsets, epochs and producers in them.
 
     log start offset <= recovery point, high watermark <= log end offset
-    last stable offset = min(high watermark, first offset of a transaction that is not settled)
+    log start offset <= last stable offset = min(high watermark, first offset of a transaction that is not settled)
 
-Offsets never go back except by truncation, which only followers do, and batches lie in the segments in the order of
-offsets without overlapping. The high watermark is kept here for reading's sake; replication decides it. Everything
-is done on one thread; `flush_work` is what may run on another.
+Offsets never go back except by truncation, which only followers do; batches lie in the segments in the order of offsets, not overlapping.
+The high watermark is kept here for reading's sake, replication decides it. Everything but `flush_work` is done on one thread.
 
 What the log owns has modules of its own, which decide nothing for each other: `segment_list` and `producer_state` what is in it,
 `rolling` when a segment is full, `log_read` and `log_search` reading, `epoch_file`, `flush_work` and `doomed_files` what is on the disk.
@@ -32,6 +31,7 @@ from kafkalite.storage.leader_epochs import LeaderEpochs
 from kafkalite.storage.log_directory import LogDirectory, uses_disk
 from kafkalite.storage.log_files import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from kafkalite.storage.log_read import LogRead, read_from
+from kafkalite.storage.offset_order import ensure_order
 from kafkalite.storage.partition_metadata import write_topic_id
 from kafkalite.storage.producer_files import ProducerSnapshots, restore_producers
 from kafkalite.storage.producer_state import ProducerState
@@ -99,8 +99,8 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         """Up to where readers of committed records may read."""
-        unstable = self.producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        first = self.producers.first_unstable_offset
+        return self.high_watermark if first is None else max(self.log_start_offset, min(first, self.high_watermark))
 
     @property
     def recovery_point(self) -> int:
@@ -329,8 +329,8 @@ class PartitionLog:
     def _start_at(self, offset: int) -> None:
         self.log_start_offset = offset
         self._flush_state.recovery_point = max(self.recovery_point, offset)
-        if self.high_watermark < offset:
-            self.set_high_watermark(offset)
+        self.set_high_watermark(max(self.high_watermark, offset))
+        ensure_order(self)
         if self.epochs.truncate_from_start(offset):
             self._epoch_file.save(self.epochs)
 
@@ -425,7 +425,7 @@ class PartitionLog:
 
     def _end_at(self, end: int) -> None:
         self.log_end_offset = end
-        self._flush_state.recovery_point = min(self.recovery_point, end)
+        self._flush_state.truncated(end)
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, end)
         self.log_start_offset = min(self.log_start_offset, end)
@@ -458,13 +458,13 @@ class PartitionLog:
 
     def flushed(self, work: FlushWork) -> None:
         """`work` ran without an error."""
-        self._flush_state.done(work, self.log_end_offset)
+        self._flush_state.done(work)
+        ensure_order(self)
 
     @uses_disk
     def flush(self) -> None:
         """Bring everything appended so far to the medium, in this thread."""
-        work = self.flush_work()
-        if work is not None:
+        if (work := self.flush_work()) is not None:
             work.run()
             self.flushed(work)
 

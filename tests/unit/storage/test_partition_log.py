@@ -9,7 +9,7 @@ import pytest
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from kafkalite.config.topic import TopicConfig
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.protocol.compression import Codec
 from kafkalite.protocol.records import (
     TRANSACTIONAL,
@@ -533,6 +533,44 @@ def test_the_recovery_point(tmp_path):
     assert log.recovery_point == 7 and log.flush_work() is None
     log.truncate_to(2)
     assert log.recovery_point == 2
+
+
+def test_a_flush_vouched_for_records_that_took_the_place_of_truncated_ones(tmp_path):
+    """1. A flush of all up to 6 runs on a thread. 2. The log is cut to 2 and grows to 9. 3. The flush ends."""
+    log = new_log(tmp_path)
+    append(log, batch(count=6))
+    work = log.flush_work()
+    log.truncate_to(0)
+    for _ in range(9):
+        append(log)
+    work.run()
+    log.flushed(work)
+    assert log.recovery_point == 0
+    log.flush()
+    assert log.recovery_point == 9
+
+
+def test_a_flush_vouched_for_a_file_that_was_written_again_meanwhile(tmp_path):
+    log = new_log(tmp_path)
+    append(log)
+    log.sync_with_records("a file")
+    (tmp_path / "topic-0" / "a file").touch()
+    work = log.flush_work()
+    log.sync_with_records("a file")
+    log.flushed(work)
+    (again,) = [path for path in log.flush_work().paths if path.endswith("a file")]
+    log.flush()
+    assert again and log.flush_work() is None
+
+
+@pytest.mark.parametrize("broken", ["high_watermark", "log_start_offset"])
+def test_offsets_out_of_order_are_a_broken_invariant(tmp_path, broken):
+    log = new_log(tmp_path)
+    for _ in range(3):
+        append(log)
+    setattr(log, broken, 5)
+    with pytest.raises(InvariantBroken, match="high watermark"):
+        log.flush()
 
 
 def test_flushing_is_due_after_flush_ms(tmp_path):
