@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
+from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import (
     ClusterState,
     Leadership,
     PartitionAndReplica,
-    PartitionContext,
     RegisteredBroker,
     ReplicaStatus,
 )
@@ -89,7 +89,7 @@ class RequestBatch:
 
     def _leader_and_isr_commands(self) -> Iterable[Command]:
         cluster = self._cluster
-        built: dict[tuple[TopicPartition, bool], LeaderAndIsrPartition] = {}
+        built: tuple[dict[TopicPartition, LeaderAndIsrPartition], ...] = ({}, {})
         for broker_id, wanted in self._leader_and_isr.items():
             broker = cluster.brokers.get(broker_id)
             if broker is None:
@@ -99,14 +99,16 @@ class RequestBatch:
             for topic, partitions in _by_topic(wanted):
                 states: list[LeaderAndIsrPartition] = []
                 for partition in partitions:
-                    state = cluster.find(partition)
-                    if state is None or state.leadership is None:
-                        continue
-                    leaders.add(state.leadership.leader)
-                    key = (partition, wanted[partition])
-                    if key not in built:
-                        built[key] = _leader_and_isr_partition(partition, state, state.leadership, is_new=key[1])
-                    states.append(built[key])
+                    is_new = wanted[partition]
+                    state = built[is_new].get(partition)
+                    if state is None:
+                        known = cluster.find(partition)
+                        if known is None or known.leadership is None:
+                            continue
+                        state = _leader_and_isr_partition(partition, known.assignment, known.leadership, is_new)
+                        built[is_new][partition] = state
+                    leaders.add(state.leader)
+                    states.append(state)
                 if states:
                     topics.append(LeaderAndIsrTopic(topic, self._topic_id(topic), states))
             yield Command(broker_id, LeaderAndIsr(*self._head(broker), topics, self._live_leaders(leaders)))
@@ -194,9 +196,8 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[
 
 
 def _leader_and_isr_partition(
-    partition: TopicPartition, state: PartitionContext, leadership: Leadership, *, is_new: bool
+    partition: TopicPartition, assignment: ReplicaAssignment, leadership: Leadership, is_new: bool
 ) -> LeaderAndIsrPartition:
-    assignment = state.assignment
     return LeaderAndIsrPartition(
         partition,
         controller_epoch=leadership.controller_epoch,

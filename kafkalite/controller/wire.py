@@ -75,7 +75,7 @@ class _Writer:
 
     def __init__(self, versions: InterBrokerVersions) -> None:
         self._versions = versions
-        self._leader_and_isr_states: dict[int, Any] = {}
+        self._written: dict[int, Any] = {}
         self._metadata: tuple[Sequence[UpdateMetadataTopic] | None, list[Any], list[Any]] = (None, [], [])
 
     def requests(self, command: Command) -> Iterator[OutgoingRequest]:
@@ -90,7 +90,7 @@ class _Writer:
                     yield OutgoingRequest(broker_id, part, _stop_replica(part), versions.stop_replica)
 
     def _leader_and_isr(self, request: LeaderAndIsr) -> Any:
-        m = messages.leader_and_isr_request
+        m, written = messages.leader_and_isr_request, self._written
         return m.LeaderAndIsrRequest(
             controller_id=request.controller_id,
             controller_epoch=request.controller_epoch,
@@ -99,7 +99,7 @@ class _Writer:
                 m.TopicState(
                     topic_name=topic.name,
                     topic_id=topic.topic_id,
-                    partition_states=[self._state(state) for state in topic.partitions],
+                    partition_states=[written.get(id(state)) or self._write(state) for state in topic.partitions],
                 )
                 for topic in request.topics
             ],
@@ -109,22 +109,20 @@ class _Writer:
             ],
         )
 
-    def _state(self, state: LeaderAndIsrPartition) -> Any:
-        written = self._leader_and_isr_states.get(id(state))
-        if written is None:
-            written = self._leader_and_isr_states[id(state)] = messages.leader_and_isr_request.PartitionState(
-                partition_index=state.topic_partition.partition,
-                controller_epoch=state.controller_epoch,
-                leader=state.leader,
-                leader_epoch=state.leader_epoch,
-                isr=list(state.isr),
-                partition_epoch=state.partition_epoch,
-                replicas=list(state.replicas),
-                adding_replicas=list(state.adding_replicas),
-                removing_replicas=list(state.removing_replicas),
-                is_new=state.is_new,
-                leader_recovery_state=int(state.recovering),
-            )
+    def _write(self, state: LeaderAndIsrPartition) -> Any:
+        written = self._written[id(state)] = messages.leader_and_isr_request.PartitionState(
+            partition_index=state.topic_partition.partition,
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            partition_epoch=state.partition_epoch,
+            replicas=list(state.replicas),
+            adding_replicas=list(state.adding_replicas),
+            removing_replicas=list(state.removing_replicas),
+            is_new=state.is_new,
+            leader_recovery_state=int(state.recovering),
+        )
         return written
 
     def _update_metadata(self, request: UpdateMetadata) -> Any:
