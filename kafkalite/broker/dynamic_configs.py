@@ -1,6 +1,6 @@
 """Configurations that live in ZooKeeper: read when needed, and taken over when /config/changes says that they changed.
 
-`DynamicConfigs` reads the znodes of topics and brokers; `ConfigChanges` follows the notifications (spec-zookeeper 11.1): all that exist
+`DynamicConfigs` reads the znodes of topics and brokers; `ConfigChanges` follows the notifications: all that exist
 at start, later the new ones in order; those older than fifteen minutes are removed by whoever sees them.
 """
 

@@ -172,7 +172,7 @@ class AlterPartitionSender(_IsrChanges):
 
 
 class ZooKeeperIsrWriter(_IsrChanges):
-    """See the module; spec-zookeeper 12.2."""
+    """See the module (Kafka's ZkPartitionStateStore and IsrChangePropagation)."""
 
     def __init__(self, broker_id: BrokerId, store: Store, now_ms: Callable[[], float]) -> None:
         super().__init__(broker_id, now_ms)

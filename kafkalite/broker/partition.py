@@ -60,7 +60,7 @@ class NeverFetched:
 
 @dataclass(slots=True)
 class FollowerState:
-    """What the leader knows of a follower (spec: follower state of a remote replica)."""
+    """What the leader knows of a follower (Kafka's Replica and ReplicaState)."""
 
     broker_id: BrokerId
     log_end_offset: int = UNKNOWN_OFFSET

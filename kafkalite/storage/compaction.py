@@ -1,4 +1,4 @@
-"""Compaction decided: which log is next, up to where, in which groups of segments, and which records stay (spec: KIP-58, KIP-354, KIP-534).
+"""Compaction decided: which log is next, up to where, in which groups of segments, and which records stay (KIP-58, KIP-354, KIP-534).
 
 Pure. The dirty part of a log begins at its first dirty offset (what lies below was compacted before) and ends where records are
 not to be touched yet: at the last stable offset, the active segment, and the first segment younger than

@@ -12,8 +12,8 @@ Keys of version 1; keys may be added without a new version. Times are ms since 1
     counts         topics, partitions, under_replicated_partitions, offline_partitions
     traffic        of this broker since its start: bytes_in, bytes_out, records_in, records_out
     topics         by name: id, internal, and partitions by number: leader (-1: none), leader_epoch, isr, replicas
-    groups         id, state, coordinator, members, lag, and topics by name, the 100 with the greatest lag: lag, partitions, unknown
-                   (partitions whose end is not known)
+    groups         the 200 with the greatest lag: id, state, coordinator, members, lag, and topics by name, the 100 with the greatest
+                   lag: lag, partitions, unknown (partitions whose end is not known)
     groups_omitted groups that are left out, because there are more than are shown: those with the smallest lag
 
 While the broker starts there are only the first three. A *change* has the same keys, those that changed; `topics` then has only the

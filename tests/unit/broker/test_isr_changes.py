@@ -1,4 +1,4 @@
-"""ISR changes by way of the controller (KIP-497): what each answer does to the partition (spec-control-rpcs 7.2)."""
+"""ISR changes by way of the controller (KIP-497): what each answer does to the partition (AlterPartitionManager)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each fault of a produced batch and the error it earns (specification 2.1 and what Kafka 3.9 was seen to answer)."""
+"""Each fault of a produced batch and the error it earns (as Kafka 3.9 was seen to answer)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotence and transactions of one log, rule by rule (specification 8 and 8.1), and the snapshot's bytes."""
+"""Idempotence and transactions of one log, rule by rule (KIP-98, KIP-360), and the snapshot's bytes."""
 
 from __future__ import annotations
 
