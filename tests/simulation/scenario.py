@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkalite.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from kafkalite.client import Admin, Consumer, NewTopic, Producer, RebalanceListener, TopicPartition
 from kafkalite.protocol.records import iter_batches
 from kafkalite.testing.history.events import (
     Drained,
@@ -50,6 +50,21 @@ class Outcome:
     @property
     def digest(self) -> str:
         return self.simulation.trace.digest
+
+
+class _Reader(RebalanceListener):
+    """Gives each assignment of a member a name: within one its positions only move forward."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._assignments = 0
+
+    @property
+    def position(self) -> str:
+        return f"{self._name}/{self._assignments}"
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._assignments += 1
 
 
 class Life:
@@ -156,25 +171,22 @@ class Life:
         stopping = False
 
         async def consume() -> None:
-            assignments = 0
-            assigned: set[TopicPartition] = set()
-            async with Consumer(
-                TOPIC,
+            reader = _Reader(name)
+            consumer = Consumer(
                 group_id=GROUP,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
                 session_timeout_ms=6_000,
                 heartbeat_interval_ms=1_000,
                 **options,
-            ) as consumer:
+            )
+            consumer.subscribe(TOPIC, listener=reader)
+            async with consumer:
                 while not stopping:
                     found = await consumer.getmany(timeout_ms=500)
-                    if consumer.assignment() != assigned:
-                        assigned = consumer.assignment()
-                        assignments += 1
                     for partition, records in found.items():
                         for record in records:
-                            self._note_read(f"{name}/{assignments}", record)
+                            self._note_read(reader.position, record)
                             self.read_by_group[partition].add(record.offset)
                     if found:
                         await self._commit(consumer)
