@@ -8,11 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.types import BrokerId, Endpoint
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.messages import Message, Request
+
+ResponseT = TypeVar("ResponseT", bound="Message")
 
 logger = logging.getLogger("kafkalite.broker.controller_channel")
 
@@ -30,7 +35,9 @@ class ControllerChannel:
         self._connected_to: tuple[BrokerId, Endpoint] | None = None
         self._opening = asyncio.Lock()
 
-    async def request(self, message: Any, deadline_s: float | None = None, max_version: int | None = None) -> Any:
+    async def request(
+        self, message: Request[ResponseT], deadline_s: float | None = None, max_version: int | None = None
+    ) -> ResponseT:
         """The controller's response. TimeoutError when no controller answered until `deadline_s` (loop time; None: for ever)."""
         loop = asyncio.get_running_loop()
         while True:

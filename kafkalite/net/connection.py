@@ -10,7 +10,7 @@ import asyncio
 import os
 import ssl
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from kafkalite.errors import ErrorCode, ProtocolViolation
@@ -24,6 +24,11 @@ from kafkalite.net.frames import (
 )
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.messages import Message, Request
+
+ResponseT = TypeVar("ResponseT", bound="Message")
 
 MAX_RESPONSE_BYTES = 1 << 30
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
@@ -106,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._drained is not None:
             await asyncio.shield(self._drained)
 
-    def send(self, message: Any, version: int) -> asyncio.Future[Any]:
+    def send(self, message: Request[ResponseT], version: int) -> asyncio.Future[ResponseT]:
         """Send a request; the future holds its response. ConnectionError at once when the connection is closed."""
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
@@ -115,11 +120,11 @@ class Connection(asyncio.BufferedProtocol):
         correlation_id = self._next_correlation_id
         body = codec.encode_request(message, version)
         self._transport.writelines(request_frame(api, version, correlation_id, self.client_id, body))
-        future = self._loop.create_future()
+        future: asyncio.Future[ResponseT] = self._loop.create_future()
         self._waiting.append((correlation_id, api.key, version, future))
         return future
 
-    def send_without_answer(self, message: Any, version: int) -> None:
+    def send_without_answer(self, message: Message, version: int) -> None:
         """Send a request that has no response: Produce with acks=0."""
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
@@ -128,11 +133,13 @@ class Connection(asyncio.BufferedProtocol):
         api = APIS[message.API.key]
         self._transport.writelines(request_frame(api, version, self._next_correlation_id, self.client_id, body))
 
-    async def request(self, message: Any, version: int, timeout_s: float = 30.0) -> Any:
+    async def request(self, message: Request[ResponseT], version: int, timeout_s: float = 30.0) -> ResponseT:
         """Send a request and wait for its response. ConnectionError when the connection ends first, TimeoutError."""
         return await self.answer_to(message, self.send(message, version), timeout_s)
 
-    async def answer_to(self, message: Any, future: asyncio.Future[Any], timeout_s: float = 30.0) -> Any:
+    async def answer_to(
+        self, message: Request[ResponseT], future: asyncio.Future[ResponseT], timeout_s: float = 30.0
+    ) -> ResponseT:
         """Wait for the response to a message that `send` has sent. ConnectionError, TimeoutError."""
         try:
             async with asyncio.timeout(timeout_s):

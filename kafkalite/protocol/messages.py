@@ -41,6 +41,12 @@ class Message:
         return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
 
+class Request(Message):
+    """Base of what is sent as a whole. For type checkers it is generic in its response: `Request[FetchResponse]`."""
+
+    __slots__ = ()
+
+
 def schema(api: Api, direction: str, version: int) -> Struct:
     """The schema of one message version; `direction` is "request" or "response"."""
     tabled = _tabled(f"{api.name}_{direction}")
@@ -82,7 +88,9 @@ def _union(roots: Iterable[Struct]) -> dict[str, dict[str, Field]]:
     return union
 
 
-def _make_class(name: str, fields: tuple[Field, ...], namespace: dict[str, type], api: Api) -> type:
+def _make_class(
+    name: str, fields: tuple[Field, ...], namespace: dict[str, type], api: Api, base: type[Message]
+) -> type:
     arguments, body, names = [], [], dict(namespace)
     for index, field in enumerate(fields):
         if field.has_own_default:
@@ -102,7 +110,7 @@ def _make_class(name: str, fields: tuple[Field, ...], namespace: dict[str, type]
         "API": api,
         "__module__": __name__,
     }
-    return type(name, (Message,), members)
+    return type(name, (base,), members)
 
 
 def _make_namespace(name: str) -> SimpleNamespace:
@@ -111,7 +119,9 @@ def _make_namespace(name: str) -> SimpleNamespace:
     roots = _shapes(api, direction)
     classes: dict[str, type] = {}
     for struct_name, fields in _union(roots).items():
-        classes[struct_name] = _make_class(struct_name, tuple(fields.values()), classes, api)
+        is_request = direction == "request" and struct_name == roots[0].name
+        base = Request if is_request else Message
+        classes[struct_name] = _make_class(struct_name, tuple(fields.values()), classes, api, base)
     root = classes[roots[0].name]
     root.DIRECTION = direction  # type: ignore[attr-defined]
     return SimpleNamespace(**classes, ROOT=root, CLASSES=classes)

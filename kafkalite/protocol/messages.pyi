@@ -1,6 +1,6 @@
 """Static types of `messages`. Written by `python -m kafkalite.protocol.stubs`; a test compares them."""
 
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from kafkalite.protocol.apis import Api
 from kafkalite.protocol.schema import Field, Struct
@@ -11,6 +11,10 @@ class Message:
     API: ClassVar[Api]
     def __eq__(self, other: object) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]
+
+ResponseT_co = TypeVar("ResponseT_co", bound=Message, covariant=True)
+
+class Request(Message, Generic[ResponseT_co]): ...
 
 def schema(api: Api, direction: str, version: int) -> Struct: ...
 def namespace_names() -> list[str]: ...
@@ -36,7 +40,7 @@ class produce_request:
             partition_data: list[produce_request.PartitionProduceData] = ...,
         ) -> None: ...
 
-    class ProduceRequest(Message):
+    class ProduceRequest(Request[produce_response.ProduceResponse]):
         transactional_id: str | None
         acks: int
         timeout_ms: int
@@ -190,7 +194,7 @@ class fetch_request:
             topic: str = ...,
         ) -> None: ...
 
-    class FetchRequest(Message):
+    class FetchRequest(Request[fetch_response.FetchResponse]):
         cluster_id: str | None
         replica_state: fetch_request.ReplicaState | None
         max_wait_ms: int
@@ -360,7 +364,7 @@ class list_offsets_request:
             partitions: list[list_offsets_request.ListOffsetsPartition] = ...,
         ) -> None: ...
 
-    class ListOffsetsRequest(Message):
+    class ListOffsetsRequest(Request[list_offsets_response.ListOffsetsResponse]):
         replica_id: int
         isolation_level: int
         topics: list[list_offsets_request.ListOffsetsTopic]
@@ -426,7 +430,7 @@ class metadata_request:
             name: str | None = ...,
         ) -> None: ...
 
-    class MetadataRequest(Message):
+    class MetadataRequest(Request[metadata_response.MetadataResponse]):
         topics: list[metadata_request.MetadataRequestTopic] | None
         allow_auto_topic_creation: bool
         include_topic_authorized_operations: bool
@@ -572,7 +576,7 @@ class leader_and_isr_request:
             port: int = ...,
         ) -> None: ...
 
-    class LeaderAndIsrRequest(Message):
+    class LeaderAndIsrRequest(Request[leader_and_isr_response.LeaderAndIsrResponse]):
         controller_id: int
         is_kraft_controller: bool
         controller_epoch: int
@@ -658,7 +662,7 @@ class stop_replica_request:
             partition_states: list[stop_replica_request.PartitionState] = ...,
         ) -> None: ...
 
-    class StopReplicaRequest(Message):
+    class StopReplicaRequest(Request[stop_replica_response.StopReplicaResponse]):
         controller_id: int
         is_kraft_controller: bool
         controller_epoch: int
@@ -796,7 +800,7 @@ class update_metadata_request:
             v0_port: int = ...,
         ) -> None: ...
 
-    class UpdateMetadataRequest(Message):
+    class UpdateMetadataRequest(Request[update_metadata_response.UpdateMetadataResponse]):
         controller_id: int
         is_kraft_controller: bool
         type: int
@@ -834,7 +838,7 @@ class update_metadata_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class controlled_shutdown_request:
-    class ControlledShutdownRequest(Message):
+    class ControlledShutdownRequest(Request[controlled_shutdown_response.ControlledShutdownResponse]):
         broker_id: int
         broker_epoch: int
         def __init__(
@@ -896,7 +900,7 @@ class offset_commit_request:
             partitions: list[offset_commit_request.OffsetCommitRequestPartition] = ...,
         ) -> None: ...
 
-    class OffsetCommitRequest(Message):
+    class OffsetCommitRequest(Request[offset_commit_response.OffsetCommitResponse]):
         group_id: str
         generation_id_or_member_epoch: int
         member_id: str
@@ -976,7 +980,7 @@ class offset_fetch_request:
             topics: list[offset_fetch_request.OffsetFetchRequestTopics] | None = ...,
         ) -> None: ...
 
-    class OffsetFetchRequest(Message):
+    class OffsetFetchRequest(Request[offset_fetch_response.OffsetFetchResponse]):
         groups: list[offset_fetch_request.OffsetFetchRequestGroup]
         require_stable: bool
         group_id: str
@@ -1086,7 +1090,7 @@ class offset_fetch_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class find_coordinator_request:
-    class FindCoordinatorRequest(Message):
+    class FindCoordinatorRequest(Request[find_coordinator_response.FindCoordinatorResponse]):
         key_type: int
         coordinator_keys: list[str]
         key: str
@@ -1154,7 +1158,7 @@ class join_group_request:
             metadata: bytes = ...,
         ) -> None: ...
 
-    class JoinGroupRequest(Message):
+    class JoinGroupRequest(Request[join_group_response.JoinGroupResponse]):
         group_id: str
         session_timeout_ms: int
         rebalance_timeout_ms: int
@@ -1220,7 +1224,7 @@ class join_group_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class heartbeat_request:
-    class HeartbeatRequest(Message):
+    class HeartbeatRequest(Request[heartbeat_response.HeartbeatResponse]):
         group_id: str
         generation_id: int
         member_id: str
@@ -1264,7 +1268,7 @@ class leave_group_request:
             reason: str | None = ...,
         ) -> None: ...
 
-    class LeaveGroupRequest(Message):
+    class LeaveGroupRequest(Request[leave_group_response.LeaveGroupResponse]):
         group_id: str
         members: list[leave_group_request.MemberIdentity]
         member_id: str
@@ -1318,7 +1322,7 @@ class sync_group_request:
             assignment: bytes = ...,
         ) -> None: ...
 
-    class SyncGroupRequest(Message):
+    class SyncGroupRequest(Request[sync_group_response.SyncGroupResponse]):
         group_id: str
         generation_id: int
         member_id: str
@@ -1362,7 +1366,7 @@ class sync_group_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class describe_groups_request:
-    class DescribeGroupsRequest(Message):
+    class DescribeGroupsRequest(Request[describe_groups_response.DescribeGroupsResponse]):
         groups: list[str]
         include_authorized_operations: bool
         def __init__(
@@ -1428,7 +1432,7 @@ class describe_groups_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class list_groups_request:
-    class ListGroupsRequest(Message):
+    class ListGroupsRequest(Request[list_groups_response.ListGroupsResponse]):
         states_filter: list[str]
         types_filter: list[str]
         def __init__(
@@ -1472,7 +1476,7 @@ class list_groups_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class api_versions_request:
-    class ApiVersionsRequest(Message):
+    class ApiVersionsRequest(Request[api_versions_response.ApiVersionsResponse]):
         client_software_name: str
         client_software_version: str
         def __init__(
@@ -1582,7 +1586,7 @@ class create_topics_request:
             configs: list[create_topics_request.CreatableTopicConfig] = ...,
         ) -> None: ...
 
-    class CreateTopicsRequest(Message):
+    class CreateTopicsRequest(Request[create_topics_response.CreateTopicsResponse]):
         topics: list[create_topics_request.CreatableTopic]
         timeout_ms: int
         validate_only: bool
@@ -1660,7 +1664,7 @@ class delete_topics_request:
             topic_id: bytes = ...,
         ) -> None: ...
 
-    class DeleteTopicsRequest(Message):
+    class DeleteTopicsRequest(Request[delete_topics_response.DeleteTopicsResponse]):
         topics: list[delete_topics_request.DeleteTopicState]
         timeout_ms: int
         topic_names: list[str]
@@ -1724,7 +1728,7 @@ class delete_records_request:
             partitions: list[delete_records_request.DeleteRecordsPartition] = ...,
         ) -> None: ...
 
-    class DeleteRecordsRequest(Message):
+    class DeleteRecordsRequest(Request[delete_records_response.DeleteRecordsResponse]):
         topics: list[delete_records_request.DeleteRecordsTopic]
         timeout_ms: int
         def __init__(
@@ -1774,7 +1778,7 @@ class delete_records_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class init_producer_id_request:
-    class InitProducerIdRequest(Message):
+    class InitProducerIdRequest(Request[init_producer_id_response.InitProducerIdResponse]):
         transactional_id: str | None
         transaction_timeout_ms: int
         producer_id: int
@@ -1832,7 +1836,7 @@ class offset_for_leader_epoch_request:
             partitions: list[offset_for_leader_epoch_request.OffsetForLeaderPartition] = ...,
         ) -> None: ...
 
-    class OffsetForLeaderEpochRequest(Message):
+    class OffsetForLeaderEpochRequest(Request[offset_for_leader_epoch_response.OffsetForLeaderEpochResponse]):
         replica_id: int
         topics: list[offset_for_leader_epoch_request.OffsetForLeaderTopic]
         def __init__(
@@ -1884,7 +1888,7 @@ class offset_for_leader_epoch_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class describe_acls_request:
-    class DescribeAclsRequest(Message):
+    class DescribeAclsRequest(Request[describe_acls_response.DescribeAclsResponse]):
         resource_type_filter: int
         resource_name_filter: str | None
         pattern_type_filter: int
@@ -1974,7 +1978,7 @@ class create_acls_request:
             permission_type: int = ...,
         ) -> None: ...
 
-    class CreateAclsRequest(Message):
+    class CreateAclsRequest(Request[create_acls_response.CreateAclsResponse]):
         creations: list[create_acls_request.AclCreation]
         def __init__(
             self,
@@ -2030,7 +2034,7 @@ class delete_acls_request:
             permission_type: int = ...,
         ) -> None: ...
 
-    class DeleteAclsRequest(Message):
+    class DeleteAclsRequest(Request[delete_acls_response.DeleteAclsResponse]):
         filters: list[delete_acls_request.DeleteAclsFilter]
         def __init__(
             self,
@@ -2104,7 +2108,7 @@ class describe_configs_request:
             configuration_keys: list[str] | None = ...,
         ) -> None: ...
 
-    class DescribeConfigsRequest(Message):
+    class DescribeConfigsRequest(Request[describe_configs_response.DescribeConfigsResponse]):
         resources: list[describe_configs_request.DescribeConfigsResource]
         include_synonyms: bool
         include_documentation: bool
@@ -2206,7 +2210,7 @@ class alter_configs_request:
             configs: list[alter_configs_request.AlterableConfig] = ...,
         ) -> None: ...
 
-    class AlterConfigsRequest(Message):
+    class AlterConfigsRequest(Request[alter_configs_response.AlterConfigsResponse]):
         resources: list[alter_configs_request.AlterConfigsResource]
         validate_only: bool
         def __init__(
@@ -2268,7 +2272,7 @@ class alter_replica_log_dirs_request:
             topics: list[alter_replica_log_dirs_request.AlterReplicaLogDirTopic] = ...,
         ) -> None: ...
 
-    class AlterReplicaLogDirsRequest(Message):
+    class AlterReplicaLogDirsRequest(Request[alter_replica_log_dirs_response.AlterReplicaLogDirsResponse]):
         dirs: list[alter_replica_log_dirs_request.AlterReplicaLogDir]
         def __init__(
             self,
@@ -2324,7 +2328,7 @@ class describe_log_dirs_request:
             partitions: list[int] = ...,
         ) -> None: ...
 
-    class DescribeLogDirsRequest(Message):
+    class DescribeLogDirsRequest(Request[describe_log_dirs_response.DescribeLogDirsResponse]):
         topics: list[describe_log_dirs_request.DescribableLogDirTopic] | None
         def __init__(
             self,
@@ -2412,7 +2416,7 @@ class create_partitions_request:
             assignments: list[create_partitions_request.CreatePartitionsAssignment] | None = ...,
         ) -> None: ...
 
-    class CreatePartitionsRequest(Message):
+    class CreatePartitionsRequest(Request[create_partitions_response.CreatePartitionsResponse]):
         topics: list[create_partitions_request.CreatePartitionsTopic]
         timeout_ms: int
         validate_only: bool
@@ -2464,7 +2468,7 @@ class create_delegation_token_request:
             principal_name: str = ...,
         ) -> None: ...
 
-    class CreateDelegationTokenRequest(Message):
+    class CreateDelegationTokenRequest(Request[create_delegation_token_response.CreateDelegationTokenResponse]):
         owner_principal_type: str | None
         owner_principal_name: str | None
         renewers: list[create_delegation_token_request.CreatableRenewers]
@@ -2514,7 +2518,7 @@ class create_delegation_token_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class renew_delegation_token_request:
-    class RenewDelegationTokenRequest(Message):
+    class RenewDelegationTokenRequest(Request[renew_delegation_token_response.RenewDelegationTokenResponse]):
         hmac: bytes
         renew_period_ms: int
         def __init__(
@@ -2544,7 +2548,7 @@ class renew_delegation_token_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class expire_delegation_token_request:
-    class ExpireDelegationTokenRequest(Message):
+    class ExpireDelegationTokenRequest(Request[expire_delegation_token_response.ExpireDelegationTokenResponse]):
         hmac: bytes
         expiry_time_period_ms: int
         def __init__(
@@ -2584,7 +2588,7 @@ class describe_delegation_token_request:
             principal_name: str = ...,
         ) -> None: ...
 
-    class DescribeDelegationTokenRequest(Message):
+    class DescribeDelegationTokenRequest(Request[describe_delegation_token_response.DescribeDelegationTokenResponse]):
         owners: list[describe_delegation_token_request.DescribeDelegationTokenOwner] | None
         def __init__(
             self,
@@ -2648,7 +2652,7 @@ class describe_delegation_token_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class delete_groups_request:
-    class DeleteGroupsRequest(Message):
+    class DeleteGroupsRequest(Request[delete_groups_response.DeleteGroupsResponse]):
         groups_names: list[str]
         def __init__(
             self,
@@ -2694,7 +2698,7 @@ class elect_leaders_request:
             partitions: list[int] = ...,
         ) -> None: ...
 
-    class ElectLeadersRequest(Message):
+    class ElectLeadersRequest(Request[elect_leaders_response.ElectLeadersResponse]):
         election_type: int
         topic_partitions: list[elect_leaders_request.TopicPartitions] | None
         timeout_ms: int
@@ -2772,7 +2776,7 @@ class incremental_alter_configs_request:
             configs: list[incremental_alter_configs_request.AlterableConfig] = ...,
         ) -> None: ...
 
-    class IncrementalAlterConfigsRequest(Message):
+    class IncrementalAlterConfigsRequest(Request[incremental_alter_configs_response.IncrementalAlterConfigsResponse]):
         resources: list[incremental_alter_configs_request.AlterConfigsResource]
         validate_only: bool
         def __init__(
@@ -2834,7 +2838,9 @@ class alter_partition_reassignments_request:
             partitions: list[alter_partition_reassignments_request.ReassignablePartition] = ...,
         ) -> None: ...
 
-    class AlterPartitionReassignmentsRequest(Message):
+    class AlterPartitionReassignmentsRequest(
+        Request[alter_partition_reassignments_response.AlterPartitionReassignmentsResponse]
+    ):
         timeout_ms: int
         topics: list[alter_partition_reassignments_request.ReassignableTopic]
         def __init__(
@@ -2898,7 +2904,9 @@ class list_partition_reassignments_request:
             partition_indexes: list[int] = ...,
         ) -> None: ...
 
-    class ListPartitionReassignmentsRequest(Message):
+    class ListPartitionReassignmentsRequest(
+        Request[list_partition_reassignments_response.ListPartitionReassignmentsResponse]
+    ):
         timeout_ms: int
         topics: list[list_partition_reassignments_request.ListPartitionReassignmentsTopics] | None
         def __init__(
@@ -2972,7 +2980,7 @@ class offset_delete_request:
             partitions: list[offset_delete_request.OffsetDeleteRequestPartition] = ...,
         ) -> None: ...
 
-    class OffsetDeleteRequest(Message):
+    class OffsetDeleteRequest(Request[offset_delete_response.OffsetDeleteResponse]):
         group_id: str
         topics: list[offset_delete_request.OffsetDeleteRequestTopic]
         def __init__(
@@ -3034,7 +3042,7 @@ class describe_client_quotas_request:
             match: str | None = ...,
         ) -> None: ...
 
-    class DescribeClientQuotasRequest(Message):
+    class DescribeClientQuotasRequest(Request[describe_client_quotas_response.DescribeClientQuotasResponse]):
         components: list[describe_client_quotas_request.ComponentData]
         strict: bool
         def __init__(
@@ -3128,7 +3136,7 @@ class alter_client_quotas_request:
             ops: list[alter_client_quotas_request.OpData] = ...,
         ) -> None: ...
 
-    class AlterClientQuotasRequest(Message):
+    class AlterClientQuotasRequest(Request[alter_client_quotas_response.AlterClientQuotasResponse]):
         entries: list[alter_client_quotas_request.EntryData]
         validate_only: bool
         def __init__(
@@ -3186,7 +3194,9 @@ class describe_user_scram_credentials_request:
             name: str = ...,
         ) -> None: ...
 
-    class DescribeUserScramCredentialsRequest(Message):
+    class DescribeUserScramCredentialsRequest(
+        Request[describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse]
+    ):
         users: list[describe_user_scram_credentials_request.UserName] | None
         def __init__(
             self,
@@ -3266,7 +3276,9 @@ class alter_user_scram_credentials_request:
             salted_password: bytes = ...,
         ) -> None: ...
 
-    class AlterUserScramCredentialsRequest(Message):
+    class AlterUserScramCredentialsRequest(
+        Request[alter_user_scram_credentials_response.AlterUserScramCredentialsResponse]
+    ):
         deletions: list[alter_user_scram_credentials_request.ScramCredentialDeletion]
         upsertions: list[alter_user_scram_credentials_request.ScramCredentialUpsertion]
         def __init__(
@@ -3346,7 +3358,7 @@ class alter_partition_request:
             topic_name: str = ...,
         ) -> None: ...
 
-    class AlterPartitionRequest(Message):
+    class AlterPartitionRequest(Request[alter_partition_response.AlterPartitionResponse]):
         broker_id: int
         broker_epoch: int
         topics: list[alter_partition_request.TopicData]
@@ -3424,7 +3436,7 @@ class update_features_request:
             allow_downgrade: bool = ...,
         ) -> None: ...
 
-    class UpdateFeaturesRequest(Message):
+    class UpdateFeaturesRequest(Request[update_features_response.UpdateFeaturesResponse]):
         timeout_ms: int
         feature_updates: list[update_features_request.FeatureUpdateKey]
         validate_only: bool
@@ -3470,7 +3482,7 @@ class update_features_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class describe_cluster_request:
-    class DescribeClusterRequest(Message):
+    class DescribeClusterRequest(Request[describe_cluster_response.DescribeClusterResponse]):
         include_cluster_authorized_operations: bool
         endpoint_type: int
         def __init__(
@@ -3534,7 +3546,7 @@ class describe_producers_request:
             partition_indexes: list[int] = ...,
         ) -> None: ...
 
-    class DescribeProducersRequest(Message):
+    class DescribeProducersRequest(Request[describe_producers_response.DescribeProducersResponse]):
         topics: list[describe_producers_request.TopicRequest]
         def __init__(
             self,
@@ -3602,7 +3614,7 @@ class describe_producers_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class describe_transactions_request:
-    class DescribeTransactionsRequest(Message):
+    class DescribeTransactionsRequest(Request[describe_transactions_response.DescribeTransactionsResponse]):
         transactional_ids: list[str]
         def __init__(
             self,
@@ -3660,7 +3672,7 @@ class describe_transactions_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class list_transactions_request:
-    class ListTransactionsRequest(Message):
+    class ListTransactionsRequest(Request[list_transactions_response.ListTransactionsResponse]):
         state_filters: list[str]
         producer_id_filters: list[int]
         duration_filter: int
@@ -3706,7 +3718,7 @@ class list_transactions_response:
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class allocate_producer_ids_request:
-    class AllocateProducerIdsRequest(Message):
+    class AllocateProducerIdsRequest(Request[allocate_producer_ids_response.AllocateProducerIdsResponse]):
         broker_id: int
         broker_epoch: int
         def __init__(
@@ -3756,7 +3768,7 @@ class describe_topic_partitions_request:
             partition_index: int = ...,
         ) -> None: ...
 
-    class DescribeTopicPartitionsRequest(Message):
+    class DescribeTopicPartitionsRequest(Request[describe_topic_partitions_response.DescribeTopicPartitionsResponse]):
         topics: list[describe_topic_partitions_request.TopicRequest]
         response_partition_limit: int
         cursor: describe_topic_partitions_request.Cursor | None

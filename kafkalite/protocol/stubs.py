@@ -22,7 +22,7 @@ TABLES_PATH = Path(messages.__file__).with_name("schema_tables.py")
 _HEAD = '''\
 """Static types of `messages`. Written by `python -m kafkalite.protocol.stubs`; a test compares them."""
 
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from kafkalite.protocol.apis import Api
 from kafkalite.protocol.schema import Field, Struct
@@ -33,6 +33,10 @@ class Message:
     API: ClassVar[Api]
     def __eq__(self, other: object) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]
+
+ResponseT_co = TypeVar("ResponseT_co", bound=Message, covariant=True)
+
+class Request(Message, Generic[ResponseT_co]): ...
 
 def schema(api: Api, direction: str, version: int) -> Struct: ...
 def namespace_names() -> list[str]: ...
@@ -58,7 +62,7 @@ def _namespace(name: str) -> Iterator[str]:
 
 def _class(namespace: str, name: str, kind: type[messages.Message]) -> Iterator[str]:
     typed = [(field.name, _annotation(namespace, field)) for field in kind.FIELDS]
-    yield f"    class {name}(Message):"
+    yield f"    class {name}({_base(kind)}):"
     for field_name, annotation in typed:
         yield f"        {field_name}: {annotation}"
     if not typed:
@@ -70,6 +74,14 @@ def _class(namespace: str, name: str, kind: type[messages.Message]) -> Iterator[
     for field_name, annotation in typed:
         yield f"            {field_name}: {annotation} = ...,"
     yield "        ) -> None: ..."
+
+
+def _base(kind: type[messages.Message]) -> str:
+    """A request as a whole knows its response, so that who sends it gets one of that type."""
+    if not issubclass(kind, messages.Request):
+        return "Message"
+    response = f"{kind.API.name}_response"
+    return f"Request[{response}.{getattr(messages, response).ROOT.__name__}]"
 
 
 def _annotation(namespace: str, field: Field) -> str:

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.types import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.messages import Message, Request
+
+ResponseT = TypeVar("ResponseT", bound="Message")
 
 TIMEOUT_S: Final = 5.0
 _LATEST: Final = -1
@@ -45,7 +50,7 @@ class Peers:
     async def ends(self, leader: BrokerId, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """High watermarks of partitions that `leader` leads; without those that it does not."""
         m = messages.list_offsets_request
-        topics: dict[str, Any] = {}
+        topics: dict[str, messages.list_offsets_request.ListOffsetsTopic] = {}
         for topic, partition in partitions:
             asked = topics.setdefault(topic, m.ListOffsetsTopic(name=topic))
             asked.partitions.append(m.ListOffsetsPartition(partition_index=partition, timestamp=_LATEST))
@@ -73,7 +78,7 @@ class Peers:
             for each in described.groups
         ]
 
-    async def _ask(self, broker: BrokerId, message: Any) -> Any:
+    async def _ask(self, broker: BrokerId, message: Request[ResponseT]) -> ResponseT:
         connection = self._connections.get(broker)
         if connection is None or connection.closed:
             connection = await self._open(broker)
@@ -82,7 +87,7 @@ class Peers:
         return await connection.request(message, connection.version_of(message.API.key), TIMEOUT_S)
 
 
-def _committed(group: Any) -> list[tuple[TopicPartition, int]]:
+def _committed(group: messages.offset_fetch_response.OffsetFetchResponseGroup) -> list[tuple[TopicPartition, int]]:
     return [
         (TopicPartition(topic.name, each.partition_index), each.committed_offset)
         for topic in group.topics
