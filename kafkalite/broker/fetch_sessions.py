@@ -10,13 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.partition import Partition
+    from kafkalite.protocol import messages
 
 SESSIONLESS_EPOCH = -1
 FIRST_EPOCH = 0
@@ -83,7 +84,7 @@ class FetchSession:
                 known.take(item)
             self.ready[item.topic_partition] = None
 
-    def meant_by(self, topics: Sequence[Any]) -> list[TopicPartition]:
+    def meant_by(self, topics: Sequence[messages.fetch_request.ForgottenTopic]) -> list[TopicPartition]:
         """The partitions that a request takes out of the session. Ids count as they came: a deleted topic has no name any more."""
         if not topics:
             return []

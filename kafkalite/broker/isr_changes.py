@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.partition import IsrChange, Partition
@@ -137,9 +136,11 @@ class AlterPartitionSender(_IsrChanges):
                     answered = self._take(*found, answer) and answered
         return answered
 
-    def _request(self, batch: dict[TopicPartition, tuple[Partition, IsrChange]]) -> Any:
+    def _request(
+        self, batch: dict[TopicPartition, tuple[Partition, IsrChange]]
+    ) -> messages.alter_partition_request.AlterPartitionRequest:
         m = messages.alter_partition_request
-        topics: dict[str, Any] = {}
+        topics: dict[str, messages.alter_partition_request.TopicData] = {}
         for topic_partition, (_, change) in batch.items():
             topic = topics.setdefault(
                 topic_partition.topic, m.TopicData(topic_name=topic_partition.topic, topic_id=change.topic_id)
@@ -156,7 +157,9 @@ class AlterPartitionSender(_IsrChanges):
             broker_id=self._broker_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
         )
 
-    def _take(self, partition: Partition, change: IsrChange, answer: Any) -> bool:
+    def _take(
+        self, partition: Partition, change: IsrChange, answer: messages.alter_partition_response.PartitionData
+    ) -> bool:
         """False when the change must be sent again."""
         code = ErrorCode(answer.error_code)
         if code not in (ErrorCode.NONE, *_REFUSED, *_WAIT_FOR_CONTROLLER):

@@ -273,14 +273,14 @@ class LeaderFetcher:
             return _TOPIC_ID_FROM - 1
         return wanted
 
-    def _request(self, version: int, now_ms: float) -> tuple[Any | None, float]:
+    def _request(self, version: int, now_ms: float) -> tuple[messages.fetch_request.FetchRequest | None, float]:
         """(request or None when every partition backs off, longest wait in ms)."""
         m = messages.fetch_request
         session, wait_ms = self._session, float(self._config.replica_fetch_wait_max_ms)
         if session.uses_topic_ids != (version >= _TOPIC_ID_FROM):
             session.uses_topic_ids = version >= _TOPIC_ID_FROM
             self._begin_anew()
-        topics: dict[str, Any] = {}
+        topics: dict[str, messages.fetch_request.FetchTopic] = {}
         for topic_partition in list(self._changed):
             following = self._followed[topic_partition]
             if (exceeded_ms := self._throttled_ms(following, now_ms)) > 0:
@@ -308,10 +308,10 @@ class LeaderFetcher:
             )
         if not session.sent:
             return None, wait_ms
-        forgotten: dict[tuple[str, bytes], Any] = {}
+        forgotten: dict[tuple[str, bytes], messages.fetch_request.ForgottenTopic] = {}
         for topic_partition, topic_id in session.take_forgotten():
-            topic = topic_partition.topic
-            entry = forgotten.setdefault((topic, topic_id), m.ForgottenTopic(topic=topic, topic_id=topic_id))
+            name = topic_partition.topic
+            entry = forgotten.setdefault((name, topic_id), m.ForgottenTopic(topic=name, topic_id=topic_id))
             entry.partitions.append(topic_partition.partition)
         request = m.FetchRequest(
             max_wait_ms=int(wait_ms),
@@ -342,7 +342,7 @@ class LeaderFetcher:
 
     # One partition's answer
 
-    def _take(self, following: _Following, data: Any) -> None:
+    def _take(self, following: _Following, data: messages.fetch_response.PartitionData) -> None:
         topic_partition = following.partition.topic_partition
         try:
             if data.error_code:
@@ -359,7 +359,7 @@ class LeaderFetcher:
             else:
                 self._back_off(following)
 
-    def _append(self, following: _Following, data: Any) -> None:
+    def _append(self, following: _Following, data: messages.fetch_response.PartitionData) -> None:
         partition, log = following.partition, following.partition.log
         if data.records:
             log.append_as_follower(data.records, now_ms=self._context.wall_ms())
@@ -468,7 +468,7 @@ class LeaderFetcher:
         if not asking:
             return
         m = messages.offset_for_leader_epoch_request
-        topics: dict[str, Any] = {}
+        topics: dict[str, messages.offset_for_leader_epoch_request.OffsetForLeaderTopic] = {}
         for following in asking:
             tp = following.partition.topic_partition
             topic = topics.setdefault(tp.topic, m.OffsetForLeaderTopic(topic=tp.topic))
@@ -483,9 +483,9 @@ class LeaderFetcher:
         request = m.OffsetForLeaderEpochRequest(replica_id=self._context.broker_id, topics=list(topics.values()))
         response = await connection.request(request, self._context.versions.offset_for_leader_epoch)
         asked = {following.partition.topic_partition: following for following in asking}
-        for topic in response.topics:
-            for answer in topic.partitions:
-                following_one = asked.get(TopicPartition(topic.topic, answer.partition))
+        for result in response.topics:
+            for answer in result.partitions:
+                following_one = asked.get(TopicPartition(result.topic, answer.partition))
                 if following_one is None or not self._is_current(following_one):
                     continue
                 if answer.error_code:

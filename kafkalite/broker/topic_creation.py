@@ -6,7 +6,7 @@ Any broker may be asked; the controller creates. Each missing topic has at most 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.metadata_cache import MetadataCache
@@ -83,7 +83,7 @@ class TopicCreation:
         )
         loop = asyncio.get_running_loop()
         try:
-            reply: Any = await self._channel.request(
+            reply = await self._channel.request(
                 request, deadline_s=loop.time() + self._config.current.request_timeout_ms / 1000
             )
         except TimeoutError:
@@ -91,7 +91,7 @@ class TopicCreation:
         code = ErrorCode(reply.topics[0].error_code)
         return ErrorCode.LEADER_NOT_AVAILABLE if code in _STILL_ELECTING else code
 
-    def _wanted(self, name: str) -> Any:
+    def _wanted(self, name: str) -> messages.create_topics_request.CreatableTopic:
         """An ordinary topic has the cluster's defaults, an internal one settings of its own.
 
         Offsets get as many replicas as there are brokers, up to offsets.topic.replication.factor: Kafka refuses to make the topic while

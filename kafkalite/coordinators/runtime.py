@@ -49,6 +49,7 @@ from kafkalite.protocol.records import TRANSACTIONAL, NewRecord, build_batch, it
 logger = logging.getLogger("kafkalite.coordinators")
 
 MachineT = TypeVar("MachineT", bound=Machine)
+ShapedT = TypeVar("ShapedT")
 
 _RECORDS_PER_TURN: Final = 500
 """Records applied while loading before the loop serves others: a few milliseconds."""
@@ -169,7 +170,7 @@ class CoordinatorRuntime(Generic[MachineT]):
     def is_loading(self) -> bool:
         return not all(shard.loaded for shard in self.shards.values())
 
-    def submit(self, key: str, request: Any, shape: Callable[[Any], Any]) -> Any:
+    def submit(self, key: str, request: Any, shape: Callable[[Any], ShapedT]) -> ShapedT | asyncio.Future[ShapedT]:
         """Have the key's machine serve `request`: `shape(its reply)`, or a future of that while it waits.
 
         KafkaError as `shard_for` does.
@@ -178,7 +179,8 @@ class CoordinatorRuntime(Generic[MachineT]):
         ticket = _OpenTicket(shape, shard.waiting)
         self._carry_out(shard, shard.machine.decide(request, ticket, self.now()))
         if ticket.answered:
-            return ticket.reply
+            reply: ShapedT = ticket.reply
+            return reply
         ticket.future = asyncio.get_running_loop().create_future()
         if shard.closed:
             ticket.refuse(ErrorCode.NOT_COORDINATOR)

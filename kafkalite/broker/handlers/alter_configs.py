@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC
@@ -28,7 +28,13 @@ from zk import paths
 if TYPE_CHECKING:
     from kafkalite.broker.dynamic_configs import DynamicConfigs
     from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.config.keys import Key
     from kafkalite.types import BrokerId
+
+_Resource: TypeAlias = (
+    "messages.alter_configs_request.AlterConfigsResource"
+    " | messages.incremental_alter_configs_request.AlterConfigsResource"
+)
 
 
 class Parts(Protocol):
@@ -50,7 +56,9 @@ async def alter_configs(
     """Replace the overrides of each resource."""
     m = messages.alter_configs_response
 
-    def replacement(resource: Any) -> Callable[[Mapping[str, str]], dict[str, str]]:
+    def replacement(
+        resource: messages.alter_configs_request.AlterConfigsResource,
+    ) -> Callable[[Mapping[str, str]], dict[str, str]]:
         operations = [ConfigOperation(each.name, 0, each.value) for each in resource.configs]
         return lambda _: altered({}, operations, _keys(resource))
 
@@ -76,7 +84,9 @@ async def incremental_alter_configs(
     """Change single overrides of each resource."""
     m = messages.incremental_alter_configs_response
 
-    def change(resource: Any) -> Callable[[Mapping[str, str]], dict[str, str]]:
+    def change(
+        resource: messages.incremental_alter_configs_request.AlterConfigsResource,
+    ) -> Callable[[Mapping[str, str]], dict[str, str]]:
         operations = [ConfigOperation(each.name, each.config_operation, each.value) for each in resource.configs]
         return lambda current: altered(current, operations, _keys(resource))
 
@@ -94,12 +104,12 @@ async def incremental_alter_configs(
     return m.IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _keys(resource: Any) -> Mapping[str, Any]:
+def _keys(resource: _Resource) -> Mapping[str, Key]:
     return TOPIC_KEYS if resource.resource_type == TOPIC else BROKER_KEYS
 
 
 async def _alter(
-    parts: Parts, resource: Any, change: Callable[[Mapping[str, str]], dict[str, str]], validate_only: bool
+    parts: Parts, resource: _Resource, change: Callable[[Mapping[str, str]], dict[str, str]], validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
     try:
         entity_path, check = _target(parts, resource)
@@ -109,7 +119,7 @@ async def _alter(
     return ErrorCode.NONE, None
 
 
-def _target(parts: Parts, resource: Any) -> tuple[str, Callable[[dict[str, str]], None]]:
+def _target(parts: Parts, resource: _Resource) -> tuple[str, Callable[[dict[str, str]], None]]:
     """(path of the entity below /config, what raises KafkaError for overrides that must not be written)."""
     name = resource.resource_name
     if resource.resource_type == TOPIC:

@@ -12,7 +12,7 @@ import ipaddress
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.quota_znodes import all_quotas, entity_path
@@ -80,7 +80,9 @@ async def describe_client_quotas(
     return m.DescribeClientQuotasResponse(entries=entries)
 
 
-def _filter(components: list[Any], *, strict: bool) -> Callable[[QuotaEntity], bool]:
+def _filter(
+    components: list[messages.describe_client_quotas_request.ComponentData], *, strict: bool
+) -> Callable[[QuotaEntity], bool]:
     """What tells whether an entity is wanted. KafkaError for a filter that makes no sense."""
     wanted: dict[str, _Component] = {}
     for component in components:
@@ -133,7 +135,7 @@ async def alter_client_quotas(
     return m.AlterClientQuotasResponse(entries=entries)
 
 
-async def _alter(parts: Parts, asked: Any, *, validate_only: bool) -> None:
+async def _alter(parts: Parts, asked: messages.alter_client_quotas_request.EntryData, *, validate_only: bool) -> None:
     entity = _entity(asked.entity)
     if entity.ip is not None:
         await _require_address(entity.ip)
@@ -150,7 +152,7 @@ async def _alter(parts: Parts, asked: Any, *, validate_only: bool) -> None:
     await parts.dynamic_configs.change(entity_path(entity), change, lambda quotas: None, validate_only)
 
 
-def _entity(parts: list[Any]) -> QuotaEntity:
+def _entity(parts: list[messages.alter_client_quotas_request.EntityData]) -> QuotaEntity:
     """KafkaError INVALID_REQUEST for parts that make no entity."""
     if not parts:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.partition import Partition
@@ -71,7 +71,12 @@ def _delete(partition: Partition, offset: int) -> int:
     return target
 
 
-async def _follow(partition: Partition, start: int, answer: Any, deadline_s: float) -> None:
+async def _follow(
+    partition: Partition,
+    start: int,
+    answer: messages.delete_records_response.DeleteRecordsPartitionResult,
+    deadline_s: float,
+) -> None:
     """Followers learn the new start from the answers to their fetches, and tell theirs in the next one."""
     loop = asyncio.get_running_loop()
     while partition.low_watermark < start:

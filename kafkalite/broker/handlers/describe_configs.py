@@ -7,12 +7,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
-from kafkalite.config.dynamic import BrokerSources, describe_broker, describe_cluster_default, describe_topic
+from kafkalite.config.dynamic import (
+    BrokerSources,
+    ConfigEntry,
+    describe_broker,
+    describe_cluster_default,
+    describe_topic,
+)
 from kafkalite.controller.topic_rules import name_error
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
@@ -50,14 +56,16 @@ async def describe_configs(
         result = m.DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
             entries = await _entries(parts, resource)
-            result.configs = [_config(m, entry, request) for entry in entries]
+            result.configs = [_config(entry, request) for entry in entries]
         except KafkaError as problem:
             result.error_code, result.error_message = problem.code, problem.message
         results.append(result)
     return m.DescribeConfigsResponse(results=results)
 
 
-async def _entries(parts: Parts, resource: Any) -> list[Any]:
+async def _entries(
+    parts: Parts, resource: messages.describe_configs_request.DescribeConfigsResource
+) -> list[ConfigEntry]:
     names = resource.configuration_keys
     if resource.resource_type == TOPIC:
         if name_error(resource.resource_name):
@@ -71,7 +79,7 @@ async def _entries(parts: Parts, resource: Any) -> list[Any]:
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} has no settings here")
 
 
-async def _broker_entries(parts: Parts, name: str, names: list[str] | None) -> list[Any]:
+async def _broker_entries(parts: Parts, name: str, names: list[str] | None) -> list[ConfigEntry]:
     default = await parts.dynamic_configs.read(paths.broker_config(None))
     if name == "":
         return describe_cluster_default(default, names)
@@ -86,7 +94,10 @@ async def _broker_entries(parts: Parts, name: str, names: list[str] | None) -> l
     return describe_broker(BrokerSources(parts.dynamic_configs.sources.static, default, own), names)
 
 
-def _config(m: Any, entry: Any, request: Any) -> Any:
+def _config(
+    entry: ConfigEntry, request: messages.describe_configs_request.DescribeConfigsRequest
+) -> messages.describe_configs_response.DescribeConfigsResourceResult:
+    m = messages.describe_configs_response
     config = m.DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.cold_reads import LOADS_LIMIT
@@ -38,6 +38,7 @@ from kafkalite.types import Buffer, TopicPartition
 if TYPE_CHECKING:
     from kafkalite.broker.fetch_sessions import FetchSessionCache
     from kafkalite.broker.fetching import Answers, PartitionData, PartitionReader
+    from kafkalite.broker.partition import FetchClock
     from kafkalite.broker.quotas import ClientQuotas
     from kafkalite.broker.replicas import Replicas
     from kafkalite.broker.traffic import Traffic
@@ -74,7 +75,7 @@ class Parts(Protocol):
 
 def fetch(
     parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext
-) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
+) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
     """The reply, or a future of it while the fetch is delayed."""
     limits = _limits(parts, request, context)
     uses_ids = context.api_version >= _TOPIC_IDS_FROM
@@ -175,7 +176,7 @@ class _Fetch(ABC):
         self.session_id = 0
 
     @abstractmethod
-    def wanted(self) -> tuple[list[FetchItem], Any]:
+    def wanted(self) -> tuple[list[FetchItem], FetchClock]:
         """The partitions to look at now, and the clock of whoever fetches."""
 
     @abstractmethod
@@ -190,14 +191,14 @@ class _Fetch(ABC):
     def told(self, answers: Answers) -> Answers:
         """What of `answers` goes into the response: an incremental fetch leaves out what has not changed (KIP-227)."""
 
-    def start(self) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
+    def start(self) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
         try:
             found = self.parts.partition_reader.read_in_memory(*self.wanted_within_limits())
         except NotInMemory as cold:
             return asyncio.ensure_future(self._start_later(cold))
         return self._answer_or_delay(*found)
 
-    def wanted_within_limits(self) -> tuple[list[FetchItem], FetchLimits, Any]:
+    def wanted_within_limits(self) -> tuple[list[FetchItem], FetchLimits, FetchClock]:
         items, clock = self.wanted()
         return items, self.limits, clock
 
@@ -222,7 +223,7 @@ class _Fetch(ABC):
 
     def _answer_or_delay(
         self, answers: Answers, total: int, urgent: bool
-    ) -> messages.fetch_response.FetchResponse | asyncio.Future[Any]:
+    ) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
         enough = total >= self.limits.min_bytes or urgent or self.unknown or self.limits.max_wait_ms == 0
         if enough or not self.may_wait():
             return self.reply(answers)
@@ -261,7 +262,7 @@ class _Fetch(ABC):
         if throttle_ms := self.throttle_ms(answers):
             return self.throttled(throttle_ms)
         m = messages.fetch_response
-        topics: dict[str, Any] = {}
+        topics: dict[str, messages.fetch_response.FetchableTopicResponse] = {}
         for topic_partition, data in self.told(answers).items():
             topic = topics.get(topic_partition.topic)
             if topic is None:
@@ -303,7 +304,7 @@ class _Full(_Fetch):
         self.session_id = session.session_id if session else 0
         self.clock = session or SessionlessWatch(parts.clock.monotonic_ms())
 
-    def wanted(self) -> tuple[list[FetchItem], Any]:
+    def wanted(self) -> tuple[list[FetchItem], FetchClock]:
         return self.items, self.clock
 
     def may_wait(self) -> bool:
@@ -359,7 +360,7 @@ class _Incremental(_Fetch):
         self.session = session
         self.session_id = session.session_id
 
-    def wanted(self) -> tuple[list[FetchItem], Any]:
+    def wanted(self) -> tuple[list[FetchItem], FetchClock]:
         items = self.session.items
         return [items[tp] for tp in self.session.ready if tp in items], self.session
 

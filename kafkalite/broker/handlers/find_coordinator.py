@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
@@ -58,7 +58,7 @@ async def find_coordinator(
     return m.FindCoordinatorResponse(coordinators=coordinators)
 
 
-async def _find(parts: Parts, key_type: int, key: str, listener: str) -> Any:
+async def _find(parts: Parts, key_type: int, key: str, listener: str) -> messages.find_coordinator_response.Coordinator:
     if key_type == _TRANSACTION:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Transactions are not served.")
     await parts.metadata.wait_for_controller()

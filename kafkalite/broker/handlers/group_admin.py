@@ -8,8 +8,7 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
@@ -104,8 +103,8 @@ async def delete_groups(
 
 async def _delete(parts: Parts, group_id: str) -> ErrorCode:
     try:
-        outcome: Any = parts.groups.submit(group_id, DeleteGroup(group_id), lambda code: code)
-        return ErrorCode(await outcome if inspect.isawaitable(outcome) else outcome)
+        outcome = parts.groups.submit(group_id, DeleteGroup(group_id), ErrorCode)
+        return await outcome if isinstance(outcome, asyncio.Future) else outcome
     except KafkaError as problem:
         return problem.code
 

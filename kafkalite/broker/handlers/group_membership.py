@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
@@ -62,7 +63,7 @@ def require_group_id(group_id: str) -> None:
 
 def join_group(
     parts: Parts, request: messages.join_group_request.JoinGroupRequest, context: RequestContext
-) -> messages.join_group_response.JoinGroupResponse | Any:
+) -> messages.join_group_response.JoinGroupResponse | asyncio.Future[messages.join_group_response.JoinGroupResponse]:
     """The generation, for the leader with its members."""
     shape = partial(_joined, context.api_version)
     timeout_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
@@ -112,7 +113,7 @@ def _joined(version: int, reply: JoinReply) -> messages.join_group_response.Join
 
 def sync_group(
     parts: Parts, request: messages.sync_group_request.SyncGroupRequest, context: RequestContext
-) -> messages.sync_group_response.SyncGroupResponse | Any:
+) -> messages.sync_group_response.SyncGroupResponse | asyncio.Future[messages.sync_group_response.SyncGroupResponse]:
     """What the member is assigned."""
     if context.api_version >= _PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name):
         return _synced(SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
@@ -144,7 +145,7 @@ def _synced(reply: SyncReply) -> messages.sync_group_response.SyncGroupResponse:
 
 def heartbeat(
     parts: Parts, request: messages.heartbeat_request.HeartbeatRequest, context: RequestContext
-) -> messages.heartbeat_response.HeartbeatResponse | Any:
+) -> messages.heartbeat_response.HeartbeatResponse | asyncio.Future[messages.heartbeat_response.HeartbeatResponse]:
     """Whether the member is to rejoin."""
     wanted = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
     try:
@@ -161,7 +162,9 @@ def _beaten(code: ErrorCode) -> messages.heartbeat_response.HeartbeatResponse:
 
 def leave_group(
     parts: Parts, request: messages.leave_group_request.LeaveGroupRequest, context: RequestContext
-) -> messages.leave_group_response.LeaveGroupResponse | Any:
+) -> (
+    messages.leave_group_response.LeaveGroupResponse | asyncio.Future[messages.leave_group_response.LeaveGroupResponse]
+):
     """The outcome for each member; before version 3 there is one, and its error is the request's."""
     shape = partial(_left, request)
     members = [LeavingMember(each.member_id, each.group_instance_id) for each in request.members]

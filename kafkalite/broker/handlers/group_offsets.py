@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.handlers.group_membership import require_group_id
@@ -47,7 +48,10 @@ def _exists(parts: Parts, topic: str, partition: int) -> bool:
 
 def offset_commit(
     parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
-) -> messages.offset_commit_response.OffsetCommitResponse | Any:
+) -> (
+    messages.offset_commit_response.OffsetCommitResponse
+    | asyncio.Future[messages.offset_commit_response.OffsetCommitResponse]
+):
     """The outcome for each partition."""
     m = messages.offset_commit_response
     topics, undecided, offsets = [], [], []
@@ -74,7 +78,7 @@ def offset_commit(
     if not offsets:
         return response
 
-    def shape(codes: list[ErrorCode]) -> Any:
+    def shape(codes: list[ErrorCode]) -> messages.offset_commit_response.OffsetCommitResponse:
         for answer, code in zip(undecided, codes, strict=True):
             answer.error_code = code
         return response
@@ -112,7 +116,9 @@ def offset_fetch(
     return m.OffsetFetchResponse(groups=groups)
 
 
-def _offsets(machine: GroupMachine, group: Any, require_stable: bool) -> list[Any]:
+def _offsets(
+    machine: GroupMachine, group: messages.offset_fetch_request.OffsetFetchRequestGroup, require_stable: bool
+) -> list[messages.offset_fetch_response.OffsetFetchResponseTopics]:
     m = messages.offset_fetch_response
     committed = machine.offsets_of(group.group_id)
     if group.topics is None:
@@ -141,7 +147,10 @@ def _offsets(machine: GroupMachine, group: Any, require_stable: bool) -> list[An
 
 def offset_delete(
     parts: Parts, request: messages.offset_delete_request.OffsetDeleteRequest, context: RequestContext
-) -> messages.offset_delete_response.OffsetDeleteResponse | Any:
+) -> (
+    messages.offset_delete_response.OffsetDeleteResponse
+    | asyncio.Future[messages.offset_delete_response.OffsetDeleteResponse]
+):
     """The outcome for each partition."""
     m = messages.offset_delete_response
     require_group_id(request.group_id)
@@ -158,7 +167,7 @@ def offset_delete(
             partitions.append(TopicPartition(topic.name, each.partition_index))
         topics.append(m.OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
 
-    def shape(reply: DeleteOffsetsReply) -> Any:
+    def shape(reply: DeleteOffsetsReply) -> messages.offset_delete_response.OffsetDeleteResponse:
         if reply.error:
             return m.OffsetDeleteResponse(error_code=reply.error)
         for answer, code in zip(undecided, reply.partition_errors, strict=True):

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
@@ -39,7 +39,7 @@ def alter_replica_log_dirs(
 ) -> messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse:
     """Begin the moves; the outcome of each partition."""
     m = messages.alter_replica_log_dirs_response
-    results: dict[str, list[Any]] = {}
+    results: dict[str, list[messages.alter_replica_log_dirs_response.AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
@@ -66,7 +66,9 @@ def describe_log_dirs(
     return m.DescribeLogDirsResponse(results=[_describe(parts, each, wanted) for each in parts.logs.directories])
 
 
-def _describe(parts: Parts, directory: LogDirectory, wanted: set[TopicPartition] | None) -> Any:
+def _describe(
+    parts: Parts, directory: LogDirectory, wanted: set[TopicPartition] | None
+) -> messages.describe_log_dirs_response.DescribeLogDirsResult:
     m = messages.describe_log_dirs_response
     result = m.DescribeLogDirsResult(log_dir=directory.path, total_bytes=-1, usable_bytes=-1)
     try:
@@ -78,7 +80,7 @@ def _describe(parts: Parts, directory: LogDirectory, wanted: set[TopicPartition]
     except KafkaError as problem:
         result.error_code = problem.code
         return result
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[messages.describe_log_dirs_response.DescribeLogDirsPartition]] = {}
     current = {log.topic_partition: log for log in parts.logs.all_logs()}
     for log, is_future in [(log, False) for log in current.values()] + [
         (log, True) for log in parts.logs.future.logs.values()

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.metadata_cache import TopicMetadata
@@ -78,20 +78,24 @@ async def metadata(
     )
 
 
-async def _missing(parts: Parts, names: list[str], may_create: bool) -> list[Any]:
+async def _missing(
+    parts: Parts, names: list[str], may_create: bool
+) -> list[messages.metadata_response.MetadataResponseTopic]:
     if not names:
         return []
     codes = await parts.topic_creation.create_missing(names, may_create)
     return [_failed(name, NO_TOPIC_ID, codes[name]) for name in names]
 
 
-def _failed(name: str | None, topic_id: bytes, code: ErrorCode) -> Any:
+def _failed(name: str | None, topic_id: bytes, code: ErrorCode) -> messages.metadata_response.MetadataResponseTopic:
     return messages.metadata_response.MetadataResponseTopic(
         name=name, topic_id=topic_id, error_code=code, topic_authorized_operations=_UNKNOWN_OPERATIONS
     )
 
 
-def _topic(parts: Parts, topic: TopicMetadata, version: int, listener: str) -> Any:
+def _topic(
+    parts: Parts, topic: TopicMetadata, version: int, listener: str
+) -> messages.metadata_response.MetadataResponseTopic:
     return messages.metadata_response.MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -103,7 +107,9 @@ def _topic(parts: Parts, topic: TopicMetadata, version: int, listener: str) -> A
     )
 
 
-def _partition(parts: Parts, index: int, partition: PartitionMetadata, version: int, listener: str) -> Any:
+def _partition(
+    parts: Parts, index: int, partition: PartitionMetadata, version: int, listener: str
+) -> messages.metadata_response.MetadataResponsePartition:
     cache, leader, code = parts.metadata, partition.leader, ErrorCode.NONE
     if cache.endpoint(leader, listener) is None:
         listed = cache.is_alive(leader) and version >= 6

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce
@@ -20,7 +20,7 @@ from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.types import INTERNAL_TOPICS, TopicPartition
+from kafkalite.types import INTERNAL_TOPICS, Buffer, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
@@ -54,7 +54,7 @@ class Parts(Protocol):
 
 def produce(
     parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext
-) -> messages.produce_response.ProduceResponse | asyncio.Future[Any] | None:
+) -> messages.produce_response.ProduceResponse | asyncio.Future[messages.produce_response.ProduceResponse] | None:
     """The reply, a future of it while replication is awaited, or None with acks=0."""
     m = messages.produce_response
     if request.acks not in (-1, 0, 1):
@@ -117,10 +117,10 @@ def _throttle(parts: Parts, context: RequestContext, now_ms: float) -> int:
 def _append(
     parts: Parts,
     topic_partition: TopicPartition,
-    records: Any,
+    records: Buffer | None,
     acks: int,
     context: RequestContext,
-    answer: Any,
+    answer: messages.produce_response.PartitionProduceResponse,
     waits: list[AwaitedRecords],
     now_ms: float,
     wall_ms: int,
@@ -140,7 +140,9 @@ def _append(
             waits.append(AwaitedRecords(partition, required, answer))
 
 
-def _name_leader(parts: Parts, topic_partition: TopicPartition, answer: Any) -> None:
+def _name_leader(
+    parts: Parts, topic_partition: TopicPartition, answer: messages.produce_response.PartitionProduceResponse
+) -> None:
     known = parts.metadata.partition(topic_partition)
     if known is not None and known.leader >= 0:
         answer.current_leader = messages.produce_response.LeaderIdAndEpoch(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
@@ -52,7 +52,7 @@ def update_features(
     )
 
 
-def why_refused(update: Any) -> str:
+def why_refused(update: messages.update_features_request.FeatureUpdateKey) -> str:
     """What is wrong with an update, where no feature is known."""
     is_downgrade = update.allow_downgrade or update.upgrade_type in _DOWNGRADES
     if not update.feature:

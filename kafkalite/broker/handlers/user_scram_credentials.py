@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.quota_znodes import entity_of, entity_path
@@ -83,7 +83,9 @@ async def _all_users(parts: Parts) -> list[str]:
     return sorted(each.user for each in entities if each is not None and isinstance(each.user, str))
 
 
-async def _described(parts: Parts, user: str) -> Any:
+async def _described(
+    parts: Parts, user: str
+) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResult:
     m = messages.describe_user_scram_credentials_response
     if not user:
         return _refused(user, KafkaError(ErrorCode.RESOURCE_NOT_FOUND, NO_USER_NAME))
@@ -103,7 +105,9 @@ async def _described(parts: Parts, user: str) -> Any:
     return m.DescribeUserScramCredentialsResult(user=user, error_message="", credential_infos=infos)
 
 
-def _refused(user: str, problem: KafkaError) -> Any:
+def _refused(
+    user: str, problem: KafkaError
+) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResult:
     m = messages.describe_user_scram_credentials_response
     return m.DescribeUserScramCredentialsResult(user=user, error_code=problem.code, error_message=problem.message)
 
