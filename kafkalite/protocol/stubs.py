@@ -19,6 +19,8 @@ from kafkalite.protocol.schema_notation import write_schemas
 STUB_PATH = Path(messages.__file__).with_suffix(".pyi")
 TABLES_PATH = Path(messages.__file__).with_name("schema_tables.py")
 
+_LINE_LENGTH = 120
+
 _HEAD = '''\
 """Static types of `messages`. Written by `python -m kafkalite.protocol.stubs`; a test compares them."""
 
@@ -62,7 +64,11 @@ def _namespace(name: str) -> Iterator[str]:
 
 def _class(namespace: str, name: str, kind: type[messages.Message]) -> Iterator[str]:
     typed = [(field.name, _annotation(namespace, field)) for field in kind.FIELDS]
-    yield f"    class {name}({_base(kind)}):"
+    head = f"    class {name}({_base(kind)}):"
+    if len(head) <= _LINE_LENGTH:
+        yield head
+    else:
+        yield from (f"    class {name}(", f"        {_base(kind)}", "    ):")
     for field_name, annotation in typed:
         yield f"        {field_name}: {annotation}"
     if not typed:
