@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 from functools import cache
@@ -31,10 +33,14 @@ SESSION = {
 
 @cache
 def warm_python_program() -> str:
-    """The program that Spark takes for Python: this interpreter, which imports before it forks (`warm_python`)."""
+    """The program that Spark takes for Python: this interpreter, but for `pyspark.daemon`, which imports before it forks."""
     folder = Path(tempfile.mkdtemp(prefix="kafkalite-warm-python-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    python, warm = shlex.quote(sys.executable), shlex.quote(warm_python.__file__)
     program = folder / "python"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(warm_python.__file__)} "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\n[ "$1 $2" = "-m pyspark.daemon" ] || exec {python} "$@"\nshift 2\nexec {python} {warm} "$@"\n'
+    )
     program.chmod(0o755)
     return str(program)
 

@@ -1,8 +1,7 @@
-"""The interpreter of Spark's Python workers in tests: `warm_python.py -m MODULE ARGUMENTS`, as Spark calls a Python.
+"""The Python that Spark forks its workers from, in tests: `warm_python.py WORKER_MODULE` is `python -m pyspark.daemon WORKER_MODULE`.
 
 `pyspark.daemon` forks a process for every worker, and each of them would import pandas, pyarrow, pyspark.sql and the data source again,
-which takes two seconds where the query itself takes a tenth. Here the daemon imports them once, before it forks. Everything else is
-run as any Python runs it.
+which takes two seconds where the query itself takes a tenth. Here the daemon imports them once, before it forks.
 `sessions.warm_python_program` makes the executable that Spark is given.
 """
 
@@ -42,16 +41,12 @@ def preload() -> None:
 
 
 def main() -> None:
-    flag, module, *arguments = sys.argv[1:]
-    if flag != "-m":
-        raise SystemExit(f"Spark calls a Python with -m, not {flag}")
     sys.path[0] = os.getcwd()  # as with -m; until here it is the folder of this file
-    if module == "pyspark.daemon":
-        preload()
-        if arguments:
-            importlib.import_module(arguments[0])
-    sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    preload()
+    for worker_module in sys.argv[1:]:
+        importlib.import_module(worker_module)
+    sys.argv[0] = "pyspark.daemon"
+    runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
