@@ -71,7 +71,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.dispatcher = dispatcher
         self.listener = listener
         self.peer_host = ""
-        self.local_port = 0
         self.last_used_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._frames = FrameReader(receive_buffers(self._loop), max_frame_bytes)

@@ -347,8 +347,7 @@ class PartitionLog:
             high_watermark=self.high_watermark,
             now_ms=now_ms,
         )
-        count = min(deletable, most)
-        if not count:
+        if not (count := min(deletable, most)):
             return 0
         if count == len(self._segments):
             self._roll_to(self.log_end_offset, now_ms)

@@ -230,9 +230,6 @@ class GroupMachine:
     def list_groups(self) -> Iterable[ListedGroup]:
         return [listed(group) for group in self.groups.values()]
 
-    def has_group(self, group_id: str) -> bool:
-        return group_id in self.groups
-
     def offsets_of(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
         """By topic and partition; not to be changed."""
         group = self.groups.get(group_id)
