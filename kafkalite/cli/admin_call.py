@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkalite.cli.calls import admin_options, run
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
 
 Result = TypeVar("Result")
 
@@ -19,7 +19,7 @@ def ask_cluster(
     """What `question` finds out with an admin client that is connected; an error ends the command, see `calls.run`."""
 
     async def call() -> Result:
-        from kafkalite.client.admin.admin import Admin
+        from kafkalite.client import Admin
 
         async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
             return await question(admin)

@@ -167,7 +167,7 @@ def _kafka_ready(options: argparse.Namespace) -> None:
 
 
 async def _count_brokers(bootstrap_servers: str) -> int:
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
 
     try:

@@ -14,7 +14,7 @@ from kafkalite.cli.partition.selection import parse_partition, require_partition
 from kafkalite.types import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin, TopicDescription
+    from kafkalite.client import Admin, TopicDescription
     from kafkalite.client.errors import ClientError
 
 
@@ -62,7 +62,7 @@ def elect(
         confirm("An unclean election loses the records that the new leader does not have. Go on?", yes)
 
     async def call(admin: Admin) -> tuple[dict[TopicPartition, bool], dict[str, ClientError]]:
-        from kafkalite.client.admin.admin import AdminError
+        from kafkalite.client import AdminError
 
         try:
             return await admin.elect_leaders("unclean" if unclean else "preferred", wanted), {}

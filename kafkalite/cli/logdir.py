@@ -16,7 +16,7 @@ from kafkalite.cli.progress import wait_until_done
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin, LogDir
+    from kafkalite.client import Admin, LogDir
 
 Found = Mapping[int, "tuple[LogDir, ...]"]
 
@@ -121,9 +121,9 @@ def move(
         confirm(f"Move {counted(len(rows), 'replica')} of broker {broker} to {path}?", yes)
 
         async def call(admin: Admin) -> None:
-            from kafkalite.client.admin.admin import Replica
+            from kafkalite.client import TopicPartitionReplica
 
-            await admin.alter_replica_log_dirs({Replica(*each, broker): path for each in wanted})
+            await admin.alter_replica_log_dirs({TopicPartitionReplica(*each, broker): path for each in wanted})
             if wait:
                 await _until_moved(admin, wanted, broker, path, timeout)
 

@@ -21,7 +21,7 @@ from kafkalite.cli.partition.selection import (
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
     from kafkalite.client.records import OffsetAndTimestamp
 
 Found = Mapping[TopicPartition, "OffsetAndTimestamp | None"]

@@ -15,7 +15,7 @@ from kafkalite.cli.visibility import until_seen
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin, CreatedTopic, TopicDescription
+    from kafkalite.client import Admin, CreatedTopic, TopicDescription
     from kafkalite.client.cluster.view import PartitionView
     from kafkalite.client.errors import ClientError
 
@@ -78,7 +78,7 @@ def create(
     replicas = _assignment(replica_assignment)
 
     async def call(admin: Admin) -> tuple[list[CreatedTopic], dict[str, ClientError]]:
-        from kafkalite.client.admin.admin import AdminError, NewTopic
+        from kafkalite.client import AdminError, NewTopic
 
         wanted = [NewTopic(name, partitions, replication_factor, replicas, settings) for name in dict.fromkeys(names)]
         failures: dict[str, ClientError] = {}
@@ -230,7 +230,7 @@ def delete(
     confirm(f"Delete {', '.join(names)} with all records?", yes)
 
     async def call(admin: Admin) -> dict[str, ClientError]:
-        from kafkalite.client.admin.admin import AdminError
+        from kafkalite.client import AdminError
 
         failures: dict[str, ClientError] = {}
         try:

@@ -9,7 +9,7 @@ from kafkalite.cli.progress import wait_until_done
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
 
 
 async def until_seen(admin: Admin, partitions: Mapping[str, int], timeout_s: float) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.groups import GroupMember as GroupMember
     from kafkalite.client.admin.log_dirs import LogDir as LogDir
     from kafkalite.client.admin.log_dirs import LogDirReplica as LogDirReplica
-    from kafkalite.client.admin.log_dirs import Replica as Replica
+    from kafkalite.client.admin.log_dirs import TopicPartitionReplica as TopicPartitionReplica
     from kafkalite.client.admin.partitions import NewPartitions as NewPartitions
     from kafkalite.client.admin.partitions import PartitionReassignment as PartitionReassignment
     from kafkalite.client.admin.quotas import ClientQuota as ClientQuota
@@ -95,7 +95,7 @@ _NAMES_OF = {
     ".admin.configs": "ConfigChange ConfigEntry ConfigResource ConfigSynonym",
     ".admin.credentials": "ScramCredentialInfo ScramDeletion ScramUpsertion",
     ".admin.groups": "GroupDescription GroupListing GroupMember",
-    ".admin.log_dirs": "LogDir LogDirReplica Replica",
+    ".admin.log_dirs": "LogDir LogDirReplica TopicPartitionReplica",
     ".admin.partitions": "NewPartitions PartitionReassignment",
     ".admin.quotas": "ClientQuota QuotaEntity QuotaFilter",
     ".admin.records": "DeletedRecords",

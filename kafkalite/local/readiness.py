@@ -28,14 +28,14 @@ class Reachable(Protocol):
     def port(self) -> int: ...
 
 
-class Membership(NamedTuple):
+class KnownCluster(NamedTuple):
     """The brokers and the controller that one broker knows of; NO_BROKER while there is no controller."""
 
     brokers: frozenset[int]
     controller_id: int
 
 
-async def ask(broker: Reachable, timeout_s: float = _ASK_TIMEOUT_S) -> Membership | None:
+async def ask(broker: Reachable, timeout_s: float = _ASK_TIMEOUT_S) -> KnownCluster | None:
     """What the broker knows; None when it does not answer in time."""
     try:
         async with asyncio.timeout(timeout_s):
@@ -50,7 +50,7 @@ async def ask(broker: Reachable, timeout_s: float = _ASK_TIMEOUT_S) -> Membershi
                 connection.close()
     except (OSError, TimeoutError):
         return None
-    return Membership(frozenset(broker.node_id for broker in response.brokers), response.controller_id)
+    return KnownCluster(frozenset(broker.node_id for broker in response.brokers), response.controller_id)
 
 
 async def until_ready(broker: BrokerProcess, brokers: frozenset[int]) -> None:

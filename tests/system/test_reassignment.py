@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from kafkalite.client.admin.admin import Admin
+from kafkalite.client import Admin
 from kafkalite.local.broker_process import wait_until
 from kafkalite.testing.history.events import ProducerStarted, SendAcknowledged, SendInvoked, Value
 from kafkalite.testing.workloads.workload import Workload

@@ -21,7 +21,7 @@ from kafkalite.types import NO_BROKER
 if TYPE_CHECKING:
     from kafkalite.cli.cluster.changes import Change, ClusterChanges
     from kafkalite.cli.cluster.health import Verdict
-    from kafkalite.client.admin.admin import Admin, ClusterDescription, TopicDescription
+    from kafkalite.client import Admin, ClusterDescription, TopicDescription
     from kafkalite.local.cluster import LocalCluster
     from zk.session import Session
 
@@ -212,7 +212,7 @@ def health(wait: bool, bootstrap_server: str, timeout: float, output: str) -> No
 async def _verdicts(bootstrap_server: str, timeout: float) -> list[Verdict]:
     """What one look finds, each time with a new client: the one before may not have found a broker."""
     from kafkalite.cli.cluster.health import look
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
 
     async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
         return await look(admin)

@@ -12,7 +12,7 @@ from kafkalite.cli.progress import Progress
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin, ClusterDescription, TopicDescription
+    from kafkalite.client import Admin, ClusterDescription, TopicDescription
     from kafkalite.client.cluster.view import PartitionView
 
 COLUMNS = ("check", "healthy", "count", "what")
@@ -48,7 +48,7 @@ class Verdict:
 
 async def look(admin: Admin) -> list[Verdict]:
     """Ask the cluster and judge."""
-    from kafkalite.client.admin.admin import ConfigResource
+    from kafkalite.client import ConfigResource
 
     topics = await admin.describe_topics()
     resources = [ConfigResource("topic", topic.name) for topic in topics]

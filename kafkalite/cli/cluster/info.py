@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import ClusterDescription, TopicDescription
+    from kafkalite.client import ClusterDescription, TopicDescription
 
 COLUMNS = ("id", "host", "port", "rack", "alive", "is_controller", "leaders", "replicas", "out_of_sync")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import ClientQuota, ConfigChange, ConfigEntry, ConfigResource, QuotaEntity
+    from kafkalite.client import ClientQuota, ConfigChange, ConfigEntry, ConfigResource, QuotaEntity
 
 
 def setting_row(resource: ConfigResource, entry: ConfigEntry, *, wide: bool) -> dict[str, Any]:

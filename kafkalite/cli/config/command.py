@@ -15,7 +15,7 @@ from kafkalite.cli.config.targets import Targets, target_options, targets_of
 from kafkalite.cli.output import counted, note, output_option, write_rows
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin, ConfigChange, ConfigEntry, ConfigResource, QuotaEntity
+    from kafkalite.client import Admin, ConfigChange, ConfigEntry, ConfigResource, QuotaEntity
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -82,7 +82,7 @@ def describe(
 
 
 async def _resources(admin: Admin, targets: Targets, every_topic: bool, every_broker: bool) -> list[ConfigResource]:
-    from kafkalite.client.admin.admin import ConfigResource
+    from kafkalite.client import ConfigResource
 
     found = targets.resources()
     if every_topic:
@@ -251,7 +251,7 @@ async def _alter_quotas(
 
 
 async def _alter_settings(admin: Admin, targets: Targets, changes: Changes, dry_run: bool) -> list[dict[str, Any]]:
-    from kafkalite.client.admin.admin import ConfigChange
+    from kafkalite.client import ConfigChange
 
     resources = targets.resources()
     wanted: list[ConfigChange] = [ConfigChange(*each) for each in changes]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import ConfigResource, QuotaEntity
+    from kafkalite.client import ConfigResource, QuotaEntity
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -38,7 +38,7 @@ class Targets:
 
     def resources(self) -> list[ConfigResource]:
         """The topics and brokers."""
-        from kafkalite.client.admin.admin import ConfigResource
+        from kafkalite.client import ConfigResource
 
         found = [ConfigResource("topic", name) for name in self.topics]
         found += [ConfigResource("broker", number) for number in self.brokers]
@@ -46,7 +46,7 @@ class Targets:
 
     def entities(self) -> list[QuotaEntity]:
         """Those with quotas: each user with each client when both are named."""
-        from kafkalite.client.admin.admin import QuotaEntity
+        from kafkalite.client import QuotaEntity
 
         users: list[tuple[tuple[str, str | None], ...]] = [(("user", name),) for name in self.users]
         clients: list[tuple[tuple[str, str | None], ...]] = [(("client-id", name),) for name in self.clients]

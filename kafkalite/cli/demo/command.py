@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalite.cli.demo.flight_publisher import LeaderKill, Published
-    from kafkalite.client.admin.admin import Admin, TopicDescription
+    from kafkalite.client import Admin, TopicDescription
 
 _FLIGHTS, _FLIGHT_PARTITIONS = "flights", 6
 _TEXTBOOK_TOPICS = {"Topic-A": 3, "Topic-B": 2}
@@ -219,7 +219,7 @@ def _await_in_sync(bootstrap_servers: str, kill: LeaderKill) -> None:
 
 
 async def _create_topics(bootstrap_servers: str, replication_factor: int) -> list[TopicDescription]:
-    from kafkalite.client.admin.admin import Admin, NewTopic
+    from kafkalite.client import Admin, NewTopic
 
     # The flights are years old by their timestamps: a retention by time would delete them at once.
     settings = {"retention.ms": "-1", "min.insync.replicas": str(min(2, replication_factor))}

@@ -15,7 +15,7 @@ from typing import Any
 
 from kafkalite.cli.demo.flight_check import SEQUENCE, SEQUENCE_HEADER, record_checksum
 from kafkalite.cli.demo.flights import flight_records
-from kafkalite.client.admin.admin import Admin
+from kafkalite.client import Admin
 from kafkalite.client.errors import ClientError
 from kafkalite.client.producer.producer import Producer
 from kafkalite.client.records import RecordMetadata

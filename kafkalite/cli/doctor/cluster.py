@@ -13,7 +13,7 @@ from kafkalite.cli.doctor.findings import Finding, Status, judge_space, ok, prob
 
 if TYPE_CHECKING:
     from kafkalite.cli.cluster.health import Verdict
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
     from kafkalite.client.admin.log_dirs import LogDir
     from kafkalite.client.cluster.view import BrokerNode
 

@@ -138,7 +138,7 @@ async def _zookeeper(connect: str, timeout_s: float) -> list[Finding]:
 
 async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
     from kafkalite.cli.doctor import cluster as doctor_cluster
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
     from kafkalite.client.options import parse_servers
 
@@ -153,7 +153,7 @@ async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
 
 async def _disks(bootstrap_server: str, timeout_s: float) -> list[Finding]:
     from kafkalite.cli.doctor import cluster as doctor_cluster
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
 
     try:

@@ -18,7 +18,7 @@ from kafkalite.offset_reset import Bounds, FromTime, Listed, Target, new_offset
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin, GroupDescription
+    from kafkalite.client import Admin, GroupDescription
     from kafkalite.client.records import OffsetAndMetadata
 
 _STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")

@@ -17,7 +17,7 @@ from kafkalite.cli.visibility import until_seen
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
 
 
 @click.group()
@@ -50,7 +50,7 @@ def add(
         replicas = [parse_brokers(each, ":") for each in replica_assignment.split(",")]
 
     async def call(admin: Admin) -> None:
-        from kafkalite.client.admin.admin import NewPartitions
+        from kafkalite.client import NewPartitions
 
         await admin.create_partitions({topic: NewPartitions(total, replicas)}, validate_only=dry_run)
         if wait and not dry_run:

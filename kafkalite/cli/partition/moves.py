@@ -17,7 +17,7 @@ from kafkalite.cli.progress import wait_until_done
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin, TopicDescription
+    from kafkalite.client import Admin, TopicDescription
 
 Assignment = Mapping[TopicPartition, tuple[int, ...]]
 
@@ -118,7 +118,7 @@ async def until_moved(admin: Admin, partitions: Sequence[TopicPartition], timeou
 
 async def lift_throttles(admin: Admin, topics: Collection[str]) -> None:
     """Take the throttles of brokers and of these topics away, if there are any and nothing is being moved any more."""
-    from kafkalite.client.admin.admin import ConfigResource
+    from kafkalite.client import ConfigResource
 
     if await admin.list_partition_reassignments():
         return

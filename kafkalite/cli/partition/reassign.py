@@ -28,7 +28,7 @@ from kafkalite.cli.partition.selection import parse_brokers, parse_partition, re
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin, PartitionReassignment
+    from kafkalite.client import Admin, PartitionReassignment
 
 _file_option = click.option(
     "--file",

@@ -11,7 +11,7 @@ from kafkalite.cli.output import Exit, fail
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import TopicDescription
+    from kafkalite.client import TopicDescription
 
 Topics = dict[str, frozenset[int] | None]
 """Topics with the partitions that are meant, None for all."""

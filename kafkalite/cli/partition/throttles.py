@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import ConfigChange, ConfigResource, PartitionReassignment
+    from kafkalite.client import ConfigChange, ConfigResource, PartitionReassignment
 
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 """Bytes a second, of a broker."""
@@ -30,7 +30,7 @@ def throttle_changes(
     A setting names all throttled replicas of a topic, so that those of earlier moves must be in it again. What a move replicates from are
     the replicas that were there before it began.
     """
-    from kafkalite.client.admin.admin import ConfigChange, ConfigResource
+    from kafkalite.client import ConfigChange, ConfigResource
 
     going_on = {each: set(move.replicas) - set(move.adding_replicas) for each, move in moves.items()}
     sources = {**{each: set(current[each]) for each in targets}, **going_on}
@@ -61,7 +61,7 @@ def _listed(topic: str, brokers: Mapping[TopicPartition, Iterable[int]]) -> str:
 
 def without_throttles(topics: Iterable[str], brokers: Collection[int]) -> dict[ConfigResource, list[ConfigChange]]:
     """The changes of settings that take all throttles away again."""
-    from kafkalite.client.admin.admin import ConfigChange, ConfigResource
+    from kafkalite.client import ConfigChange, ConfigResource
 
     changes = {
         ConfigResource("topic", topic): [ConfigChange(LEADERS, "delete"), ConfigChange(FOLLOWERS, "delete")]

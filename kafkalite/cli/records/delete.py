@@ -17,7 +17,7 @@ from kafkalite.cli.partition.selection import parse_partition, require_partition
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
 
 _ALL_COMMITTED = -1
 """In place of an offset: the high watermark, in Kafka's files and requests."""

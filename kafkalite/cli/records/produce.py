@@ -13,7 +13,7 @@ from kafkalite.cli.output import Exit, counted, fail, note
 from kafkalite.cli.records.lines import InputRecord, LineError, from_json_line, from_text_line
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.admin import Admin
+    from kafkalite.client import Admin
 
 
 @click.command()

@@ -12,38 +12,14 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from kafkalite.client.admin.configs import ConfigAdmin
-from kafkalite.client.admin.configs import ConfigChange as ConfigChange
-from kafkalite.client.admin.configs import ConfigEntry as ConfigEntry
-from kafkalite.client.admin.configs import ConfigResource as ConfigResource
-from kafkalite.client.admin.configs import ConfigSynonym as ConfigSynonym
 from kafkalite.client.admin.credentials import CredentialAdmin
-from kafkalite.client.admin.credentials import ScramCredentialInfo as ScramCredentialInfo
-from kafkalite.client.admin.credentials import ScramDeletion as ScramDeletion
-from kafkalite.client.admin.credentials import ScramUpsertion as ScramUpsertion
 from kafkalite.client.admin.groups import GroupAdmin
-from kafkalite.client.admin.groups import GroupDescription as GroupDescription
-from kafkalite.client.admin.groups import GroupListing as GroupListing
-from kafkalite.client.admin.groups import GroupMember as GroupMember
-from kafkalite.client.admin.log_dirs import LogDir as LogDir
 from kafkalite.client.admin.log_dirs import LogDirAdmin
-from kafkalite.client.admin.log_dirs import LogDirReplica as LogDirReplica
-from kafkalite.client.admin.log_dirs import Replica as Replica
-from kafkalite.client.admin.partitions import NewPartitions as NewPartitions
 from kafkalite.client.admin.partitions import PartitionAdmin
-from kafkalite.client.admin.partitions import PartitionReassignment as PartitionReassignment
-from kafkalite.client.admin.quotas import ClientQuota as ClientQuota
 from kafkalite.client.admin.quotas import QuotaAdmin
-from kafkalite.client.admin.quotas import QuotaEntity as QuotaEntity
-from kafkalite.client.admin.quotas import QuotaFilter as QuotaFilter
-from kafkalite.client.admin.records import DeletedRecords as DeletedRecords
 from kafkalite.client.admin.records import RecordAdmin
-from kafkalite.client.admin.topics import ClusterDescription as ClusterDescription
-from kafkalite.client.admin.topics import CreatedTopic as CreatedTopic
-from kafkalite.client.admin.topics import NewTopic as NewTopic
 from kafkalite.client.admin.topics import TopicAdmin
-from kafkalite.client.admin.topics import TopicDescription as TopicDescription
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.errors import AdminError as AdminError
 from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, shows
 
 

@@ -16,7 +16,7 @@ from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
 
 
-class Replica(NamedTuple):
+class TopicPartitionReplica(NamedTuple):
     """One broker's copy of a partition."""
 
     topic: str
@@ -98,7 +98,7 @@ class LogDirAdmin(AdminCalls):
         found = await each_of(brokers, describe)
         return dict(sorted(found.items()))
 
-    async def alter_replica_log_dirs(self, targets: Mapping[Replica, str]) -> None:
+    async def alter_replica_log_dirs(self, targets: Mapping[TopicPartitionReplica, str]) -> None:
         """Begin to move replicas to other directories of their brokers, by absolute path.
 
         The moves have begun, not ended, when this returns; `describe_log_dirs` shows them as future replicas. AdminError with
@@ -127,7 +127,7 @@ class LogDirAdmin(AdminCalls):
             response = await self._ask(broker, request, f"moving replicas of broker {broker}")
             for topic in response.results:
                 for answer in topic.partitions:
-                    replica = Replica(topic.topic_name, answer.partition_index, broker)
+                    replica = TopicPartitionReplica(topic.topic_name, answer.partition_index, broker)
                     if answer.error_code:
                         failures[str(replica)] = error_of(answer.error_code, f"moving {replica}")
 

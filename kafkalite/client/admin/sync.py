@@ -5,29 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
-from kafkalite.client.admin.admin import (
-    Admin,
-    ClientQuota,
-    ClusterDescription,
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    CreatedTopic,
-    DeletedRecords,
-    GroupDescription,
-    GroupListing,
-    LogDir,
-    NewPartitions,
-    NewTopic,
-    PartitionReassignment,
-    QuotaEntity,
-    QuotaFilter,
-    Replica,
-    ScramCredentialInfo,
-    ScramDeletion,
-    ScramUpsertion,
-    TopicDescription,
-)
+from kafkalite.client.admin.admin import Admin
+from kafkalite.client.admin.configs import ConfigChange, ConfigEntry, ConfigResource
+from kafkalite.client.admin.credentials import ScramCredentialInfo, ScramDeletion, ScramUpsertion
+from kafkalite.client.admin.groups import GroupDescription, GroupListing
+from kafkalite.client.admin.log_dirs import LogDir, TopicPartitionReplica
+from kafkalite.client.admin.partitions import NewPartitions, PartitionReassignment
+from kafkalite.client.admin.quotas import ClientQuota, QuotaEntity, QuotaFilter
+from kafkalite.client.admin.records import DeletedRecords
+from kafkalite.client.admin.topics import ClusterDescription, CreatedTopic, NewTopic, TopicDescription
 from kafkalite.client.blocking.client import BlockingClient
 from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, shows
 from kafkalite.client.records import OffsetAndMetadata, OffsetAndTimestamp
@@ -184,5 +170,5 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
     ) -> dict[int, tuple[LogDir, ...]]:
         return self._running().call(self._core.describe_log_dirs(brokers, partitions))
 
-    def alter_replica_log_dirs(self, targets: Mapping[Replica, str]) -> None:
+    def alter_replica_log_dirs(self, targets: Mapping[TopicPartitionReplica, str]) -> None:
         self._running().call(self._core.alter_replica_log_dirs(targets))

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 
-from kafkalite.client.producer.state import SEQUENCES
+from kafkalite.client.producer.sequence_numbers import SEQUENCES
 from kafkalite.client.record_codec import BatchWriter, read_records
 from kafkalite.client.records import ConsumerRecord, Header
 from kafkalite.errors import ensure

@@ -27,7 +27,7 @@ from kafkalite.client.producer.deliveries import Delivery, OnDelivery, metadata_
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.partitioner import Partitioner
 from kafkalite.client.producer.sender import Sender
-from kafkalite.client.producer.state import ProducerState
+from kafkalite.client.producer.sequence_numbers import SequenceNumbers
 from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
 from kafkalite.client.records import Header, RecordMetadata
 from kafkalite.client.serializers import Serializer, serializer_for
@@ -77,8 +77,8 @@ class Producer:
             buffer_memory=chosen.buffer_memory,
             max_in_flight_per_partition=chosen.max_in_flight_per_partition,
         )
-        state = ProducerState() if chosen.idempotent else None
-        self._sender = Sender(self._cluster, self._accumulator, chosen, state, self._progress)
+        sequences = SequenceNumbers() if chosen.idempotent else None
+        self._sender = Sender(self._cluster, self._accumulator, chosen, sequences, self._progress)
         self._sending: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._closing = False

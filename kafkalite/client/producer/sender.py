@@ -25,7 +25,7 @@ from kafkalite.client.cluster.view import BrokerNode
 from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of
 from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState
 from kafkalite.client.producer.options import ProducerOptions
-from kafkalite.client.producer.state import ProducerIdentity, ProducerState
+from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch, SequenceNumbers
 from kafkalite.client.record_codec import with_producer_state
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
@@ -49,14 +49,14 @@ class Sender:
         cluster: ClusterClient,
         accumulator: Accumulator,
         options: ProducerOptions,
-        state: ProducerState | None,
+        sequences: SequenceNumbers | None,
         on_progress: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
         self._options = options
         self._acks, self._codec = options.required_acks, options.codec
-        self._state = state
+        self._sequences = sequences
         self._on_progress = on_progress
         self._wake = asyncio.Event()
         self._in_flight: defaultdict[int, int] = defaultdict(int)
@@ -140,13 +140,13 @@ class Sender:
 
     def _may_be_numbered(self, topic_partition: TopicPartition) -> bool:
         """Without idempotence always; else once there is a producer id, and after a lost sequence once nothing is in flight."""
-        if self._state is None:
+        if self._sequences is None:
             return True
         if topic_partition in self._restarting:
             if self._accumulator.in_flight(topic_partition):
                 return False
             self._restarting.discard(topic_partition)
-        if self._state.has_identity(topic_partition):
+        if self._sequences.has_identity(topic_partition):
             return True
         if self._identity_task is None:
             self._identity_task = asyncio.get_running_loop().create_task(self._acquire_identity())
@@ -175,8 +175,8 @@ class Sender:
         return partitions
 
     def _encode(self, batch: Batch) -> None:
-        if self._state is not None and batch.base_sequence < 0:
-            identity, batch.base_sequence = self._state.number(batch.topic_partition, batch.record_count)
+        if self._sequences is not None and batch.base_sequence < 0:
+            identity, batch.base_sequence = self._sequences.number(batch.topic_partition, batch.record_count)
             batch.producer_id, batch.producer_epoch = identity.producer_id, identity.producer_epoch
             if batch.encoded is not None:
                 batch.encoded = with_producer_state(
@@ -270,11 +270,11 @@ class Sender:
         if is_stale_metadata(code):
             self._learn_leader(batch.topic_partition, answer.current_leader)
             self._cluster.request_refresh()
-        if self._state is not None and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        if self._sequences is not None and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             if not self._accumulator.has_earlier(batch):
                 self._restart_sequence(batch.topic_partition)
             self._again(batch, problem)
-        elif self._state is not None and code in _SEQUENCE_LOST:
+        elif self._sequences is not None and code in _SEQUENCE_LOST:
             self._restart_sequence(batch.topic_partition)
             self._again(batch, problem)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
@@ -294,10 +294,10 @@ class Sender:
             )
 
     def _restart_sequence(self, topic_partition: TopicPartition) -> None:
-        if self._state is None or topic_partition in self._restarting:
+        if self._sequences is None or topic_partition in self._restarting:
             return
         log.info("the sequence of %s is lost; it goes on under a fresh producer id", topic_partition)
-        self._state.reset(topic_partition)
+        self._sequences.reset(topic_partition)
         self._restarting.add(topic_partition)
         for batch in self._accumulator.waiting(topic_partition):
             batch.base_sequence = -1
@@ -351,17 +351,17 @@ class Sender:
             transactional_id=None, transaction_timeout_ms=2**31 - 1
         )
 
-        async def attempt() -> ProducerIdentity:
+        async def attempt() -> ProducerIdAndEpoch:
             response = await self._cluster.request_any(request)
             if response.error_code:
                 raise error_of(response.error_code, "asking for a producer id")
-            return ProducerIdentity(response.producer_id, response.producer_epoch)
+            return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
         try:
             timeout_s = self._options.delivery_timeout_ms / 1000
             identity = await self._cluster.retrying(attempt, "asking for a producer id", timeout_s)
-            if self._state is not None:
-                self._state.identity = identity
+            if self._sequences is not None:
+                self._sequences.identity = identity
         except ClientTimeoutError as problem:
             log.warning("%s", problem)
         except ClientError as problem:

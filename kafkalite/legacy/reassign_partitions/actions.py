@@ -15,7 +15,7 @@ from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.client.admin.configs import ConfigChange, ConfigResource
-    from kafkalite.client.admin.log_dirs import Replica
+    from kafkalite.client.admin.log_dirs import TopicPartitionReplica
     from kafkalite.client.admin.partitions import PartitionReassignment
     from kafkalite.legacy.cluster.admin_session import AdminSession
     from kafkalite.legacy.command_line.option_parser import Options
@@ -117,7 +117,7 @@ class Actions:
             f"but replica set is {_listed(current)} rather than {_listed(target)}."
         )
 
-    async def _log_dir_states(self, targets: Mapping[Replica, str]) -> dict[Replica, str]:
+    async def _log_dir_states(self, targets: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, str]:
         """How far the moves between log directories are, a line for each replica."""
         if not targets:
             return {}
@@ -127,19 +127,21 @@ class Actions:
             for replica, target in sorted(targets.items(), key=lambda item: (item[0].broker, *item[0][:2]))
         }
 
-    async def _log_dirs(self, targets: Iterable[Replica]) -> dict[Replica, tuple[str | None, str | None]]:
+    async def _log_dirs(
+        self, targets: Iterable[TopicPartitionReplica]
+    ) -> dict[TopicPartitionReplica, tuple[str | None, str | None]]:
         """Where replicas are, and where they are being moved to."""
-        from kafkalite.client.admin.log_dirs import Replica
+        from kafkalite.client.admin.log_dirs import TopicPartitionReplica
 
         brokers = sorted({each.broker for each in targets} & set(await self._live()))
         found = await self._session.call(
             "describeReplicaLogDirs", lambda admin: admin.log_dirs.describe_log_dirs(brokers)
         )
-        places: dict[Replica, tuple[str | None, str | None]] = {}
+        places: dict[TopicPartitionReplica, tuple[str | None, str | None]] = {}
         for broker, directories in found.items():
             for directory in directories:
                 for each in directory.replicas:
-                    replica = Replica(*each.topic_partition, broker)
+                    replica = TopicPartitionReplica(*each.topic_partition, broker)
                     current, future = places.get(replica, (None, None))
                     places[replica] = (current, directory.path) if each.is_future else (directory.path, future)
         return places
@@ -258,7 +260,7 @@ class Actions:
         except BrokerFailure as problem:
             raise TerseError("Error reassigning partition(s):\n" + _reasons(problem, targets)) from None
 
-    async def _move_log_dirs(self, targets: Mapping[Replica, str]) -> None:
+    async def _move_log_dirs(self, targets: Mapping[TopicPartitionReplica, str]) -> None:
         """Begin the moves; a replica that is only coming to its broker is tried again. ToolError."""
         pending = dict(targets)
         timeout_ms = self._options.value(tool.TIMEOUT)
@@ -278,7 +280,7 @@ class Actions:
                 raise TerseError(f"Timed out before log directory move{_plural(pending)} could be started for: {names}")
             await asyncio.sleep(_RETRY_S)
 
-    async def _begin_log_dir_move(self, replica: Replica, directory: str) -> bool:
+    async def _begin_log_dir_move(self, replica: TopicPartitionReplica, directory: str) -> bool:
         try:
             await self._session.call(
                 "alterReplicaLogDirs", lambda admin: admin.log_dirs.alter_replica_log_dirs({replica: directory})
@@ -320,7 +322,7 @@ class Actions:
                 + _reasons(problem, active)
             ) from None
 
-    async def _moving_back(self, targets: Mapping[Replica, str]) -> dict[Replica, str]:
+    async def _moving_back(self, targets: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, str]:
         """Where replicas that are on the move between directories came from."""
         if not targets:
             return {}
@@ -340,7 +342,7 @@ def _plural(items: Collection[object]) -> str:
     return "" if len(items) == 1 else "s"
 
 
-def _replica_name(replica: Replica) -> str:
+def _replica_name(replica: TopicPartitionReplica) -> str:
     return f"{replica.topic}-{replica.partition}-{replica.broker}"
 
 
@@ -350,7 +352,7 @@ def _reasons(problem: BrokerFailure, partitions: Iterable[TopicPartition]) -> st
     return "\n".join(f"{each}: {failures[str(each)].message}" for each in ordered)
 
 
-def _log_dir_line(replica: Replica, target: str, current: str | None, future: str | None) -> str:
+def _log_dir_line(replica: TopicPartitionReplica, target: str, current: str | None, future: str | None) -> str:
     partition = f"Partition {replica.topic}-{replica.partition}"
     if current is None:
         return (

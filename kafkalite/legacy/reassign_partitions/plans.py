@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kafkalite.client.admin.log_dirs import Replica
+from kafkalite.client.admin.log_dirs import TopicPartitionReplica
 from kafkalite.legacy.command_line.failures import CommandFailed, operation_error
 from kafkalite.legacy.java.json_documents import as_json, elements, fields, member, number, string
 from kafkalite.types import TopicPartition
@@ -21,7 +21,7 @@ class Plan:
     """What a reassignment file asks for, as it stands there: a partition may be named twice."""
 
     partitions: list[tuple[TopicPartition, list[int]]] = field(default_factory=list)
-    log_dirs: dict[Replica, str] = field(default_factory=dict)
+    log_dirs: dict[TopicPartitionReplica, str] = field(default_factory=dict)
 
     @property
     def targets(self) -> dict[TopicPartition, list[int]]:
@@ -59,7 +59,7 @@ def _read_partition(entry: Any, plan: Plan) -> None:
     plan.partitions.append((partition, replicas))
     for broker, directory in zip(replicas, log_dirs, strict=True):
         if directory != ANY_LOG_DIR:
-            plan.log_dirs[Replica(*partition, broker)] = directory
+            plan.log_dirs[TopicPartitionReplica(*partition, broker)] = directory
 
 
 def check_executable(plan: Plan) -> None:

@@ -217,7 +217,7 @@ def test_health_becomes_findings_with_remedies() -> None:
 
 def test_every_check_of_health_has_a_remedy() -> None:
     from kafkalite.cli.cluster.health import judge
-    from kafkalite.client.admin.admin import ClusterDescription
+    from kafkalite.client import ClusterDescription
 
     checks = {each.check for each in judge(ClusterDescription(None, -1, ()), [], {})}
     assert checks == set(doctor_cluster._REMEDIES)

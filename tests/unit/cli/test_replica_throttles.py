@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalite.cli.partition.throttles import throttle_changes, without_throttles
-from kafkalite.client.admin.admin import ConfigChange, ConfigResource, PartitionReassignment
+from kafkalite.client import ConfigChange, ConfigResource, PartitionReassignment
 from kafkalite.types import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

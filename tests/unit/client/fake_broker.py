@@ -79,6 +79,7 @@ class FakeConnection:
         for each in self.waiting:
             if not each.done():
                 each.set_exception(ConnectionError("the connection was closed"))
+                each.exception()  # retrieved, as by a real connection
 
 
 HANG = object()

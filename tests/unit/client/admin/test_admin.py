@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client.admin.admin import Admin, AdminError, ConfigEntry, CreatedTopic, DeletedRecords, NewTopic
+from kafkalite.client import Admin, AdminError, ConfigEntry, CreatedTopic, DeletedRecords, NewTopic
 from kafkalite.client.errors import ClientError, ClientTimeoutError
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages

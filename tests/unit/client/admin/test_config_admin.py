@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client.admin.admin import AdminError, ConfigChange, ConfigEntry, ConfigResource, ConfigSynonym
+from kafkalite.client import AdminError, ConfigChange, ConfigEntry, ConfigResource, ConfigSynonym
 from kafkalite.client.errors import ClientError
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from kafkalite.client.admin.admin import AdminError, ScramCredentialInfo, ScramDeletion, ScramUpsertion
+from kafkalite.client import AdminError, ScramCredentialInfo, ScramDeletion, ScramUpsertion
 from kafkalite.client.errors import ClientError
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages

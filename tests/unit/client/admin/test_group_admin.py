@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client.admin.admin import Admin, AdminError, GroupDescription, GroupListing, GroupMember
+from kafkalite.client import Admin, AdminError, GroupDescription, GroupListing, GroupMember
 from kafkalite.client.errors import ClientError, ClientTimeoutError
 from kafkalite.client.group.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from kafkalite.client.records import OffsetAndMetadata

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client.admin.admin import AdminError, LogDir, LogDirReplica, Replica
+from kafkalite.client import AdminError, LogDir, LogDirReplica, TopicPartitionReplica
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -84,7 +84,11 @@ def test_replicas_are_moved_each_by_its_broker() -> None:
     cluster.script[ApiKey.ALTER_REPLICA_LOG_DIRS].extend(
         [lambda broker, _: altered((0, 0), (1, 0 if broker == 1 else ErrorCode.LOG_DIR_NOT_FOUND))] * 2
     )
-    targets = {Replica("t", 0, 1): "/x", Replica("t", 1, 1): "/x", Replica("t", 1, 2): "/y"}
+    targets = {
+        TopicPartitionReplica("t", 0, 1): "/x",
+        TopicPartitionReplica("t", 1, 1): "/x",
+        TopicPartitionReplica("t", 1, 2): "/y",
+    }
     with pytest.raises(AdminError) as caught:
         ask(cluster, lambda admin: admin.alter_replica_log_dirs(targets))
     assert list(caught.value.failures) == ["t-1 on broker 2"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client.admin.admin import Admin, AdminError, NewPartitions, PartitionReassignment
+from kafkalite.client import Admin, AdminError, NewPartitions, PartitionReassignment
 from kafkalite.client.errors import ClientError
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client.admin.admin import AdminError, ClientQuota, QuotaEntity, QuotaFilter
+from kafkalite.client import AdminError, ClientQuota, QuotaEntity, QuotaFilter
 from kafkalite.client.errors import ClientError
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages

@@ -16,7 +16,7 @@ SEQUENCES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdentity:
+class ProducerIdAndEpoch:
     """What InitProducerId gave."""
 
     producer_id: int
@@ -25,22 +25,22 @@ class ProducerIdentity:
 
 @dataclass(slots=True)
 class _PartitionSequence:
-    identity: ProducerIdentity
+    identity: ProducerIdAndEpoch
     next_sequence: int = 0
 
 
-class ProducerState:
+class SequenceNumbers:
     """See the module. `identity` is the one that new partitions take; None when a fresh one is needed."""
 
     def __init__(self) -> None:
-        self.identity: ProducerIdentity | None = None
+        self.identity: ProducerIdAndEpoch | None = None
         self._partitions: dict[TopicPartition, _PartitionSequence] = {}
 
     def has_identity(self, topic_partition: TopicPartition) -> bool:
         """Can a batch of this partition be numbered now?"""
         return self.identity is not None or topic_partition in self._partitions
 
-    def number(self, topic_partition: TopicPartition, record_count: int) -> tuple[ProducerIdentity, int]:
+    def number(self, topic_partition: TopicPartition, record_count: int) -> tuple[ProducerIdAndEpoch, int]:
         """(identity, base sequence) for the partition's next batch; the sequence advances by `record_count`, wrapping at 2^31."""
         sequence = self._partitions.get(topic_partition)
         if sequence is None:

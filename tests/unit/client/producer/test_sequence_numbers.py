@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.client.producer.state import ProducerIdentity, ProducerState
+from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch, SequenceNumbers
 from kafkalite.types import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-FIRST, SECOND = ProducerIdentity(1, 0), ProducerIdentity(2, 0)
+FIRST, SECOND = ProducerIdAndEpoch(1, 0), ProducerIdAndEpoch(2, 0)
 
 
 def test_each_partition_counts_for_itself() -> None:
-    state = ProducerState()
+    state = SequenceNumbers()
     with pytest.raises(ValueError):
         state.number(A, 1)
     state.identity = FIRST
@@ -20,7 +20,7 @@ def test_each_partition_counts_for_itself() -> None:
 
 
 def test_sequences_wrap() -> None:
-    state = ProducerState()
+    state = SequenceNumbers()
     state.identity = FIRST
     state.number(A, 2**31 - 1)
     assert state.number(A, 2) == (FIRST, 2**31 - 1)
@@ -28,7 +28,7 @@ def test_sequences_wrap() -> None:
 
 
 def test_a_lost_sequence_takes_a_fresh_identity_and_others_keep_theirs() -> None:
-    state = ProducerState()
+    state = SequenceNumbers()
     state.identity = FIRST
     state.number(A, 3)
     state.number(B, 3)
