@@ -26,7 +26,7 @@ from zk import paths
 from zk.kazoo_bridge import LoopHandler, Mailbox
 from zk.kazoo_requests import RequestQueue, store_error
 from zk.kazoo_watches import ArmedWatch, WatchKind, WatchTable
-from zk.listeners import notify
+from zk.listeners import notify, report
 from zk.store import (
     ANY_VERSION,
     Create,
@@ -311,7 +311,8 @@ class KazooStore:
         if isinstance(error, NoNodeError):
             self._watches.rearmed(watch, None)
         elif error is not None and not isinstance(error, SessionExpiredError | StoreClosedError):
-            logger.error("the watch on %s could not be armed again: %s", watch.path, error)
+            report(f"arming the watch on {watch.path} again failed", error)
+            self._watches.give_up(watch)
 
     # -- the session
 

@@ -55,6 +55,19 @@ def test_what_a_watch_missed(kind, present, changed_zxid, expected):
     assert list(table.disarmed()) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(WatchKind.DATA, EventType.CHANGED), (WatchKind.CHILDREN, EventType.CHILDREN)]
+)
+def test_a_watch_that_could_not_be_armed_again_was_silent_for_ever(kind, expected):
+    table, events = WatchTable(), []
+    table.arm(kind, "/a", events.append, present=True)
+    table.connection_lost(100)
+    (watch,) = table.disarmed()
+    table.give_up(watch)
+    table.give_up(watch)
+    assert events == [WatchEvent(expected, "/a")] and list(table.disarmed()) == []
+
+
 class Kazoo:
     """Stands for the client: remembers what it was asked, and answers when told to."""
 
