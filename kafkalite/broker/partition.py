@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafkalite.broker.action_queue import ActionQueue, Done
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.errors import ErrorCode, KafkaError, ensure
+from kafkalite.storage.append_checks import AppendOrigin
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -279,7 +280,9 @@ class Partition:
         """A batch that this broker made, as a coordinator; else as `append`."""
         self._require_replicas(acks)
         end_before = self.log.log_end_offset
-        result = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=wall_ms, from_client=False)
+        result = self.log.append_as_leader(
+            batch, leader_epoch=self.leader_epoch, now_ms=wall_ms, origin=AppendOrigin.COORDINATOR
+        )
         self.after_append(end_before, now_ms)
         return result
 

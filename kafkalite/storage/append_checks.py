@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Final, NamedTuple
 
 from kafkalite.config.topic import TopicConfig
@@ -21,6 +22,13 @@ from kafkalite.types import Buffer
 
 _BATCHES_ONLY_FROM: Final = 3
 """Produce version from which records come as batches of format 2."""
+
+
+class AppendOrigin(Enum):
+    """Whose records a leader appends (Kafka's AppendOrigin): a client's are checked more strictly than those of a coordinator here."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
 
 
 class AppendResult(NamedTuple):

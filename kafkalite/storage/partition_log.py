@@ -22,7 +22,7 @@ from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.protocol.records import BatchHeader, read_marker
 from kafkalite.storage import log_search
-from kafkalite.storage.append_checks import AppendResult, clients_batch, leaders_batches, own_batches
+from kafkalite.storage.append_checks import AppendOrigin, AppendResult, clients_batch, leaders_batches, own_batches
 from kafkalite.storage.cleaning import CleanedSegment
 from kafkalite.storage.doomed_files import DoomedFiles
 from kafkalite.storage.epoch_file import EpochFile
@@ -143,16 +143,16 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
         request_version: int = 9,
-        from_client: bool = True,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Append a producer's batch, or batches of the broker's own making when not `from_client`.
+        """Append a producer's batch, or batches that a coordinator of this broker made.
 
         `records` must be writable: offsets and epoch are set in it. It may be reused afterwards. Raises KafkaError as
         `validate_produced` and `ProducerState.check` do; RECORD_LIST_TOO_LARGE above segment.bytes; KAFKA_STORAGE_ERROR.
         """
         config = self.config
         log_append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
-        if from_client:
+        if origin is AppendOrigin.CLIENT:
             records, known = clients_batch(
                 records,
                 self.producers,

@@ -154,6 +154,7 @@ def _lookup_us(size_mb: int) -> float:
 
     from kafkalite.config.topic import TopicConfig
     from kafkalite.protocol.records import NewRecord, build_batch
+    from kafkalite.storage.append_checks import AppendOrigin
     from kafkalite.storage.disk import OsDisk
     from kafkalite.storage.log_directory import LogDirectory
     from kafkalite.storage.recovery import create_log
@@ -172,7 +173,7 @@ def _lookup_us(size_mb: int) -> float:
         )
         batch = build_batch([NewRecord(None, bytes(990), 1_700_000_000_000)] * 10)
         for _ in range(size_mb * 1_000_000 // len(batch)):
-            log.append_as_leader(batch, leader_epoch=0, now_ms=1, from_client=False)
+            log.append_as_leader(batch, leader_epoch=0, now_ms=1, origin=AppendOrigin.COORDINATOR)
         rng = Random(2)
         offsets = [rng.randrange(log.log_end_offset) for _ in range(200)]
         passes = []

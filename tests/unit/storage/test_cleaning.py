@@ -21,6 +21,7 @@ from kafkalite.protocol.records import (
     iter_batches,
     iter_records,
 )
+from kafkalite.storage.append_checks import AppendOrigin
 from kafkalite.storage.cleaning import CorruptSegment
 from kafkalite.storage.disk import OsDisk
 from tests.unit.storage.cleaner_settings import compact, part_of
@@ -164,7 +165,7 @@ def test_header_names_that_are_no_text_stay_as_they_are(tmp_path):
     body = encoded + encode_record(0, 1, b"b", b"1") + encode_record(0, 2, b"b", b"2")
     fields = {"base_timestamp": NOW_MS, "max_timestamp": NOW_MS, "base_offset": 0, "leader_epoch": 0, "attributes": 0}
     fields |= {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
-    append(log, assemble_batch(body, records_count=3, last_offset_delta=2, **fields), from_client=False)
+    append(log, assemble_batch(body, records_count=3, last_offset_delta=2, **fields), origin=AppendOrigin.COORDINATOR)
     seal(log)
     compact(log)
     data = all_bytes(log)
@@ -236,7 +237,7 @@ def transaction(log, pid, *keys, commit, sequence=0):
 
 def end_transaction(log, pid, *, commit):
     marker = build_marker(commit=commit, producer_id=pid, producer_epoch=0, coordinator_epoch=0, timestamp=NOW_MS)
-    append(log, marker, from_client=False)
+    append(log, marker, origin=AppendOrigin.COORDINATOR)
     log.set_high_watermark(log.log_end_offset)
 
 
@@ -362,7 +363,7 @@ def test_millions_of_records_of_few_keys(tmp_path):
             producer_epoch=-1,
             base_sequence=-1,
         )
-        append(log, batch, from_client=False)
+        append(log, batch, origin=AppendOrigin.COORDINATOR)
         offset = 2000 * number
         model.update((key, (offset + n, value)) for key, (n, value) in last.items())
     log.set_high_watermark(log.log_end_offset)

@@ -22,6 +22,7 @@ from kafkalite.protocol.records import (
     iter_batches,
     set_max_timestamp_in_place,
 )
+from kafkalite.storage.append_checks import AppendOrigin
 from kafkalite.storage.disk import OsDisk
 from tests.unit.storage.logs import (
     NOW_MS,
@@ -54,7 +55,7 @@ def marker(*, commit=True, producer_id=7, epoch=0, coordinator_epoch=0):
 
 
 def end_transaction(log, **fields):
-    return append(log, marker(**fields), from_client=False)
+    return append(log, marker(**fields), origin=AppendOrigin.COORDINATOR)
 
 
 # What is stored
@@ -135,17 +136,17 @@ def test_old_clients_messages_become_a_batch(tmp_path):
 
 def test_the_brokers_own_batches_may_be_several(tmp_path):
     log = new_log(tmp_path)
-    result = append(log, batch(2) + marker() + batch(3), from_client=False)
+    result = append(log, batch(2) + marker() + batch(3), origin=AppendOrigin.COORDINATOR)
     assert (result.first_offset, result.last_offset) == (0, 5)
     assert [each.base_offset for each in headers_of(log)] == [0, 2, 3]
-    assert refusal(append, log, batch(2)[:-1], from_client=False) == ErrorCode.INVALID_RECORD
-    assert refusal(append, log, bytearray(), from_client=False) == ErrorCode.INVALID_RECORD
+    assert refusal(append, log, batch(2)[:-1], origin=AppendOrigin.COORDINATOR) == ErrorCode.INVALID_RECORD
+    assert refusal(append, log, bytearray(), origin=AppendOrigin.COORDINATOR) == ErrorCode.INVALID_RECORD
 
 
 def test_sets_larger_than_a_segment_are_refused(tmp_path):
     log = new_log(tmp_path, TopicConfig(segment_bytes=100))
     assert refusal(append, log, batch(20)) == ErrorCode.RECORD_LIST_TOO_LARGE
-    assert refusal(append, log, batch() * 2, from_client=False) == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert refusal(append, log, batch() * 2, origin=AppendOrigin.COORDINATOR) == ErrorCode.RECORD_LIST_TOO_LARGE
     assert log.log_end_offset == 0
 
 
@@ -233,7 +234,7 @@ def test_stale_coordinators_are_fenced(tmp_path):
     assert refusal(end_transaction, log, coordinator_epoch=3, epoch=2) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert refusal(end_transaction, log, coordinator_epoch=4, epoch=1) == ErrorCode.INVALID_PRODUCER_EPOCH
     late = produced(7, -1, epoch=1)
-    assert refusal(append, log, late, from_client=False) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refusal(append, log, late, origin=AppendOrigin.COORDINATOR) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_truncation_opens_a_transaction_again(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from kafkalite.config.topic import TopicConfig
 from kafkalite.protocol.records import TRANSACTIONAL, BatchHeader, build_marker, iter_batches
+from kafkalite.storage.append_checks import AppendOrigin
 from kafkalite.storage.recovery import UnsupportedFormat
 from tests.unit.storage.logs import (
     NOW_MS,
@@ -249,7 +250,7 @@ def test_transactions_survive_every_kind_of_stop(tmp_path):
             marker = build_marker(
                 commit=number == 2, producer_id=7, producer_epoch=0, coordinator_epoch=1, timestamp=NOW_MS
             )
-            append(log, marker, from_client=False)
+            append(log, marker, origin=AppendOrigin.COORDINATOR)
     log.set_high_watermark(log.log_end_offset)
     stable, aborted = log.last_stable_offset, log.aborted_transactions(0, log.log_end_offset)
     assert stable == 8 and [(each.first_offset, each.last_offset) for each in aborted] == [(4, 7)]
