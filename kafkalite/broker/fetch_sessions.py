@@ -51,7 +51,7 @@ class FetchItem:
 
 
 class FetchSession:
-    """One client's session; a watcher of its partitions and the clock of a follower's fetches."""
+    """One client's session; a watcher of its partitions and the requester of its fetches."""
 
     def __init__(self, session_id: int, is_follower: bool, uses_topic_ids: bool, now_ms: float) -> None:
         self.session_id = session_id

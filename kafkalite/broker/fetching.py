@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.broker.cold_reads import ColdReads
 from kafkalite.broker.fetch_sessions import FetchItem, FetchSession
-from kafkalite.broker.partition import FetchClock, IsrChange, Partition
+from kafkalite.broker.partition import FetchRequester, IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.broker.replicas import Replicas
 from kafkalite.errors import ErrorCode, KafkaError
@@ -67,7 +67,7 @@ class PartitionReader:
     cold_reads: ColdReads = field(default_factory=ColdReads)
 
     def read(
-        self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, clock: FetchClock
+        self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, requester: FetchRequester
     ) -> PartitionData:
         """The answer as PartitionData; errors are in it. `budget` is what is left of the whole response in bytes."""
         data = messages.fetch_response.PartitionData(
@@ -85,7 +85,7 @@ class PartitionReader:
                 partition.require_leader(item.current_leader_epoch)
             else:
                 partition.require_epoch(item.current_leader_epoch)
-            self._fill(data, partition, item, limits, budget, min_one, clock)
+            self._fill(data, partition, item, limits, budget, min_one, requester)
         except KafkaError as problem:
             data.error_code = problem.code
         return data
@@ -102,7 +102,7 @@ class PartitionReader:
         limits: FetchLimits,
         budget: int,
         min_one: bool,
-        clock: FetchClock,
+        requester: FetchRequester,
     ) -> None:
         log = partition.log
         if limits.is_follower and limits.replica_id not in partition.followers:
@@ -115,7 +115,7 @@ class PartitionReader:
         if not log.log_start_offset <= item.fetch_offset <= log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if limits.is_follower:
-            self._note_follower(partition, item, limits.replica_id, clock)
+            self._note_follower(partition, item, limits.replica_id, requester)
             upper_bound = log.log_end_offset
         elif limits.isolation_level == READ_COMMITTED:
             upper_bound = log.last_stable_offset
@@ -170,48 +170,56 @@ class PartitionReader:
         data.records = b""
         return True
 
-    def _note_follower(self, partition: Partition, item: FetchItem, replica_id: BrokerId, clock: FetchClock) -> None:
+    def _note_follower(
+        self, partition: Partition, item: FetchItem, replica_id: BrokerId, requester: FetchRequester
+    ) -> None:
         now_ms = self.replicas.clock.monotonic_ms()
-        change = partition.follower_fetched(replica_id, item.fetch_offset, item.log_start_offset, now_ms, clock)
+        change = partition.follower_fetched(replica_id, item.fetch_offset, item.log_start_offset, now_ms, requester)
         if change is not None:
             self.propose_isr(partition, change)
 
     def read_in_memory(
-        self, items: Iterable[FetchItem], limits: FetchLimits, clock: FetchClock
+        self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester
     ) -> tuple[Answers, int, bool]:
         """As `read_all`, without waiting for a medium: what is not in memory is loaded for the next fetch.
 
         Raises NotInMemory when there is nothing else to answer with.
         """
-        return self._read_all(items, limits, clock, self._read_or_load)
+        return self._read_all(items, limits, requester, self._read_or_load)
 
     def _read_or_load(
-        self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, clock: FetchClock
+        self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, requester: FetchRequester
     ) -> PartitionData:
         partition = self.replicas.partitions.get(item.topic_partition)
         if partition is None:
-            return self.read(item, limits, budget, min_one, clock)
+            return self.read(item, limits, budget, min_one, requester)
         try:
             with partition.log.only_in_memory:
-                return self.read(item, limits, budget, min_one, clock)
+                return self.read(item, limits, budget, min_one, requester)
         except NotInMemory as cold:
             if min_one:
                 raise
             self.cold_reads.load(cold)
             item.is_drained = False
-            return self.read(item, limits, 0, False, clock)
+            return self.read(item, limits, 0, False, requester)
 
-    def read_all(self, items: Iterable[FetchItem], limits: FetchLimits, clock: FetchClock) -> tuple[Answers, int, bool]:
+    def read_all(
+        self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester
+    ) -> tuple[Answers, int, bool]:
         """(answers, bytes of records, whether there is anything but records that the fetcher must know at once)."""
-        return self._read_all(items, limits, clock, self.read)
+        return self._read_all(items, limits, requester, self.read)
 
     def _read_all(
-        self, items: Iterable[FetchItem], limits: FetchLimits, clock: FetchClock, read: Callable[..., PartitionData]
+        self,
+        items: Iterable[FetchItem],
+        limits: FetchLimits,
+        requester: FetchRequester,
+        read: Callable[..., PartitionData],
     ) -> tuple[Answers, int, bool]:
         answers: Answers = {}
         total, urgent = 0, False
         for item in items:
-            data = read(item, limits, limits.max_bytes - total, total == 0, clock)
+            data = read(item, limits, limits.max_bytes - total, total == 0, requester)
             answers[item.topic_partition] = data
             total += len(data.records or b"")
             if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
@@ -225,7 +233,7 @@ def _aborted(found: Iterable[AbortedTransaction]) -> list[messages.fetch_respons
 
 
 class SessionlessWatch:
-    """Watches the partitions of one delayed fetch that has no session; also its follower's clock."""
+    """Watches the partitions of one delayed fetch that has no session; and who requested it."""
 
     def __init__(self, now_ms: float) -> None:
         self.last_fetch_ms = now_ms

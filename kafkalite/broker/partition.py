@@ -46,7 +46,7 @@ class Watcher(Protocol):
         """More records are committed."""
 
 
-class FetchClock(Protocol):
+class FetchRequester(Protocol):
     """Knows when a follower last asked for anything, also for partitions that an incremental fetch did not name."""
 
     last_fetch_ms: float
@@ -54,7 +54,7 @@ class FetchClock(Protocol):
 
 @dataclass(slots=True)
 class NeverFetched:
-    """The clock of a follower that has not fetched yet."""
+    """Stands for a follower that has not fetched yet."""
 
     last_fetch_ms: float = NEVER_MS
 
@@ -69,7 +69,7 @@ class FollowerState:
     last_fetch_ms: float = NEVER_MS
     leader_end_at_last_fetch: int = 0
     last_caught_up_ms: float = NEVER_MS
-    clock: FetchClock = field(default_factory=NeverFetched)
+    requester: FetchRequester = field(default_factory=NeverFetched)
     missed_expansion: bool = False  # it caught up while a change of the ISR without it was in flight
 
 
@@ -297,8 +297,8 @@ class Partition:
         """To be called after the leader's log grew: who followed to `end_before` was caught up until its last fetch."""
         ensure(not self._tells_watchers, "a watcher came back into the partition that told it")
         for follower in self.followers.values():
-            if follower.log_end_offset == end_before and follower.clock.last_fetch_ms > follower.last_caught_up_ms:
-                follower.last_caught_up_ms = follower.clock.last_fetch_ms
+            if follower.log_end_offset == end_before and follower.requester.last_fetch_ms > follower.last_caught_up_ms:
+                follower.last_caught_up_ms = follower.requester.last_fetch_ms
         if len(self.replicas) <= 1 or self.isr == (self.local_id,):
             self._advance_high_watermark(now_ms)
         self.tell_watchers(appended=True)
@@ -337,7 +337,7 @@ class Partition:
     # Followers and the high watermark
 
     def follower_fetched(
-        self, broker_id: BrokerId, fetch_offset: int, log_start_offset: int, now_ms: float, clock: FetchClock
+        self, broker_id: BrokerId, fetch_offset: int, log_start_offset: int, now_ms: float, requester: FetchRequester
     ) -> IsrChange | None:
         """A follower asks for records from `fetch_offset`, so it has all before; returns an ISR expansion that is due."""
         follower = self.followers.get(broker_id)
@@ -353,14 +353,14 @@ class Partition:
         follower.log_start_offset = log_start_offset
         follower.last_fetch_ms = now_ms
         follower.leader_end_at_last_fetch = end
-        follower.clock = clock
+        follower.requester = requester
         if moved:
             self._advance_high_watermark(now_ms)
         return self._expansion(follower)
 
     def _caught_up_ms(self, follower: FollowerState) -> float:
         if follower.log_end_offset == self.log.log_end_offset:
-            return max(follower.last_caught_up_ms, follower.clock.last_fetch_ms)
+            return max(follower.last_caught_up_ms, follower.requester.last_fetch_ms)
         return follower.last_caught_up_ms
 
     def _is_joining(self, follower: FollowerState, now_ms: float) -> bool:

@@ -38,7 +38,7 @@ from kafkalite.types import Buffer, TopicPartition
 if TYPE_CHECKING:
     from kafkalite.broker.fetch_sessions import FetchSessionCache
     from kafkalite.broker.fetching import Answers, PartitionData, PartitionReader
-    from kafkalite.broker.partition import FetchClock
+    from kafkalite.broker.partition import FetchRequester
     from kafkalite.broker.quotas import ClientQuotas
     from kafkalite.broker.replicas import Replicas
     from kafkalite.broker.traffic import Traffic
@@ -176,8 +176,8 @@ class _Fetch(ABC):
         self.session_id = 0
 
     @abstractmethod
-    def wanted(self) -> tuple[list[FetchItem], FetchClock]:
-        """The partitions to look at now, and the clock of whoever fetches."""
+    def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
+        """The partitions to look at now, and who fetches."""
 
     @abstractmethod
     def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
@@ -198,9 +198,9 @@ class _Fetch(ABC):
             return asyncio.ensure_future(self._start_later(cold))
         return self._answer_or_delay(*found)
 
-    def wanted_within_limits(self) -> tuple[list[FetchItem], FetchLimits, FetchClock]:
-        items, clock = self.wanted()
-        return items, self.limits, clock
+    def wanted_within_limits(self) -> tuple[list[FetchItem], FetchLimits, FetchRequester]:
+        items, requester = self.wanted()
+        return items, self.limits, requester
 
     def gather(self) -> tuple[Answers, int, bool]:
         """What is there now; waits for the medium if need be, which for what was just appended is never."""
@@ -302,26 +302,26 @@ class _Full(_Fetch):
         self.session, self.items = session, items
         self.topic_ids = {item.topic_partition: item.topic_id for item in items}
         self.session_id = session.session_id if session else 0
-        self.clock = session or SessionlessWatch(parts.clock.monotonic_ms())
+        self.requester = session or SessionlessWatch(parts.clock.monotonic_ms())
 
-    def wanted(self) -> tuple[list[FetchItem], FetchClock]:
-        return self.items, self.clock
+    def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
+        return self.items, self.requester
 
     def may_wait(self) -> bool:
         return bool(self.items)
 
     def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
-        clock = self.clock
-        clock.on_ready = on_ready
-        if not isinstance(clock, SessionlessWatch):
-            return lambda: setattr(clock, "on_ready", None)
+        requester = self.requester
+        requester.on_ready = on_ready
+        if not isinstance(requester, SessionlessWatch):
+            return lambda: setattr(requester, "on_ready", None)
         replicas = self.parts.replicas
         for item in self.items:
-            replicas.watch(item.topic_partition, clock)
+            replicas.watch(item.topic_partition, requester)
 
         def release() -> None:
             for item in self.items:
-                replicas.unwatch(item.topic_partition, clock)
+                replicas.unwatch(item.topic_partition, requester)
 
         return release
 
@@ -360,7 +360,7 @@ class _Incremental(_Fetch):
         self.session = session
         self.session_id = session.session_id
 
-    def wanted(self) -> tuple[list[FetchItem], FetchClock]:
+    def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
         items = self.session.items
         return [items[tp] for tp in self.session.ready if tp in items], self.session
 
