@@ -235,9 +235,22 @@ class Life:
         return state.leader
 
     async def _kill_leader(self, chance: Any) -> None:
+        """Half of the time its followers cannot reach it for a while before: what they do not have must not be acknowledged."""
         if (leader := self._pick_leader(chance)) is not None:
-            self.outcome.faults.append(f"kill {leader}")
-            self.cluster.kill(leader)
+            is_alone = chance.random() < 0.5
+            self.outcome.faults.append(f"kill {leader}{' alone' if is_alone else ''}")
+            name = self.cluster.brokers[leader].name
+            others = [each.name for each in self.cluster.brokers.values() if each.name != name] if is_alone else []
+            for other in others:
+                self.cluster.cut(name, other)
+            await asyncio.sleep(chance.uniform(0.5, 3.0) if is_alone else 0.0)
+            still_serves = self.cluster.brokers[leader].serves  # another fault may have come first
+            if still_serves:
+                self.cluster.kill(leader)
+            for other in others:
+                self.cluster.heal(name, other)
+            if not still_serves:
+                return
             await asyncio.sleep(chance.choice([0.1, 2.0, 9.0]))
             await self.cluster.start(leader)
 

@@ -15,7 +15,7 @@ from kafkalite.testing.simulation.processes import Simulation
 from tests.simulation.scenario import Life
 
 
-@pytest.mark.parametrize("seed", [2, 8, 10, 14, 15])
+@pytest.mark.parametrize("seed", [1, 2, 8, 14, 15])
 def test_promises_hold_under_kills_and_cuts(seed: int) -> None:
     outcome = Life(seed).run()
     assert outcome.verdict is not None

@@ -206,14 +206,6 @@ class SimulatedCluster:
         stat = self.zookeeper.tree.exists(paths.broker(broker_id))
         return None if stat is None else stat.czxid
 
-    def controller_id(self) -> BrokerId | None:
-        """The broker that has the seat now."""
-        for each in self.running():
-            serving = each.app.serving if each.app is not None else None
-            if serving is not None and serving.parts.controller.is_active:
-                return each.broker_id
-        return None
-
     def log_bytes(self, broker_id: BrokerId, partition: TopicPartition) -> bytes:
         """All batches of a replica, as they are on its disk."""
         disk, directory = self.brokers[broker_id].disk, f"{LOG_DIR}/{partition}"
