@@ -17,9 +17,9 @@ from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.consumer.fetcher import Fetcher
 from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, list_offsets
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
-from kafkalite.client.consumer.ungiven import UngivenRecords
+from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
 from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError
-from kafkalite.client.group.committable import Committable, OnCommit, committable
+from kafkalite.client.group.committable import Committable, OnCommit, committable, tell
 from kafkalite.client.group.session import GroupSession
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
@@ -45,7 +45,7 @@ class Consumer:
         self._data = asyncio.Event()
         self._fetcher = Fetcher(self._cluster, self._buffer, chosen, self._data.set)
         self._fetching: asyncio.Task[None] | None = None
-        self._iterated = UngivenRecords()
+        self._iterated: UngivenRecords = []
         self._closed = False
         self._wanted: tuple[tuple[str, ...], str | re.Pattern[str] | None, Any] | None = None
         self._group: GroupSession | None = None
@@ -170,7 +170,7 @@ class Consumer:
             self._group.find_positions()
 
     def _assignment_changed(self) -> None:
-        self._iterated.keep(self._buffer.states)
+        self._iterated = only_of(self._iterated, self._buffer.states)
         self._data.set()
         self._fetcher.wake()
 
@@ -192,7 +192,7 @@ class Consumer:
         for each in partitions:
             state = self._state(each)
             state.paused = True
-            unread = self._iterated.first_offset(state.topic_partition)
+            unread = first_offset(self._iterated, state.topic_partition)
             if unread is not None:
                 self.seek(state.topic_partition, unread)
 
@@ -238,7 +238,7 @@ class Consumer:
 
     def _moved(self, partitions: Collection[TopicPartition]) -> None:
         """Records that `async for` has not given yet are of the old position."""
-        self._iterated.drop(partitions)
+        self._iterated = none_of(self._iterated, partitions)
         self._fetcher.wake()
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
@@ -255,7 +255,7 @@ class Consumer:
             code = self._cluster.view.topic_errors.get(state.topic_partition.topic)
             why = f": {ErrorCode(code).name}" if code else ""
             raise ClientTimeoutError(f"no position of {state.topic_partition} within {timeout:g} s{why}") from None
-        unread = self._iterated.first_offset(state.topic_partition)
+        unread = first_offset(self._iterated, state.topic_partition)
         return state.position if unread is None else unread
 
     # commits
@@ -263,7 +263,7 @@ class Consumer:
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The position of each assigned partition that has one, as it would be committed now."""
         found = {}
-        unread = self._iterated.first_offsets()
+        unread = first_offsets(self._iterated)
         for each, state in self._buffer.states.items():
             if each in unread:
                 found[each] = OffsetAndMetadata(unread[each])
@@ -293,7 +293,7 @@ class Consumer:
         session = self._session()
         chosen = self.consumed_offsets() if offsets is None else committable(offsets)
         task = asyncio.get_running_loop().create_task(session.commit(chosen))
-        task.add_done_callback(lambda done: _tell(done, chosen, callback))
+        task.add_done_callback(lambda done: tell(done, chosen, callback))
         return task
 
     async def committed(self, partition: TopicPartition) -> int | None:
@@ -444,7 +444,7 @@ class Consumer:
             found: dict[TopicPartition, list[ConsumerRecord]] = {}
             while not found:
                 found = await self.getmany(timeout_ms=60_000)
-            self._iterated.fill(found)
+            self._iterated = ungiven(found)
         return self._iterated.pop()
 
     async def _ensure_connected(self) -> None:
@@ -493,11 +493,3 @@ class Consumer:
             "fetch_requests": self._fetcher.requests,
             "assigned_partitions": len(self._buffer.states),
         }
-
-
-def _tell(
-    done: asyncio.Task[None], offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None
-) -> None:
-    problem = ClientClosedError("the consumer") if done.cancelled() else done.exception()
-    if callback is not None:
-        callback(offsets, problem if isinstance(problem, Exception) else None)

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, Unpack
 from kafkalite.client.blocking.client import BlockingClient
 from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
-from kafkalite.client.consumer.ungiven import UngivenRecords
+from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
 from kafkalite.client.group.committable import Committable, OnCommit
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
@@ -47,7 +47,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         core = Consumer(*topics, **options)
         super().__init__(core)
         self.options = core.options
-        self._iterated = UngivenRecords()
+        self._iterated: UngivenRecords = []
 
     @classmethod
     @shows(ConsumerOptions)
@@ -78,7 +78,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Positions without the records that `for` has not given yet."""
         offsets = self._now(self._core.consumed_offsets)
-        for each, unread in self._iterated.first_offsets().items():
+        for each, unread in first_offsets(self._iterated).items():
             if each in offsets:
                 offsets[each] = OffsetAndMetadata(unread)
         return offsets
@@ -116,7 +116,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         wanted = list(partitions)
         self._now(lambda: self._core.assign(wanted))
-        self._iterated.keep(self._core.assignment())
+        self._iterated = only_of(self._iterated, self._core.assignment())
 
     def assignment(self) -> set[TopicPartition]:
         return self._core.assignment()
@@ -134,10 +134,10 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     def _unread(self, partitions: Sequence[TopicPartition]) -> None:
         """Records that `for` has not given yet are read again later."""
         for each in {TopicPartition(*each) for each in partitions} or self.assignment():
-            unread = self._iterated.first_offset(each)
+            unread = first_offset(self._iterated, each)
             if unread is not None:
                 self._now(partial(self._core.seek, each, unread))
-                self._iterated.drop({each})
+                self._iterated = none_of(self._iterated, {each})
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._unread([partition])
@@ -156,7 +156,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         self._running().call(self._core.seek_to_time(timestamp_ms, *partitions))
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
-        unread = self._iterated.first_offset(partition)
+        unread = first_offset(self._iterated, partition)
         return self._running().call(self._core.position(partition, timeout)) if unread is None else unread
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -217,7 +217,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
 
     def __next__(self) -> ConsumerRecord:
         while not self._iterated:
-            self._iterated.fill(self.getmany(timeout_ms=60_000))
+            self._iterated = ungiven(self.getmany(timeout_ms=60_000))
         return self._iterated.pop()
 
     def statistics(self) -> dict[str, int]:

@@ -1,4 +1,8 @@
-"""Records that iteration has taken from the consumer and has not given to the program yet."""
+"""Records that iteration has taken from the consumer and has not given to the program yet.
+
+They are kept backwards in a plain list, so that `pop()` gives the next one as cheaply as can be. For the program they are unread: its
+position in a partition is before the first of them.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +11,31 @@ from collections.abc import Collection, Iterable, Mapping
 from kafkalite.client.records import ConsumerRecord
 from kafkalite.types import TopicPartition
 
+UngivenRecords = list[ConsumerRecord]
 
-class UngivenRecords(list[ConsumerRecord]):
-    """Backwards, so that `pop()` gives the next one. For the program these records are unread: its position is before them."""
 
-    def fill(self, found: Mapping[TopicPartition, Iterable[ConsumerRecord]]) -> None:
-        """Take what was read, when the earlier ones are given."""
-        self[:] = [record for records in found.values() for record in records]
-        self.reverse()
+def ungiven(found: Mapping[TopicPartition, Iterable[ConsumerRecord]]) -> UngivenRecords:
+    """What was read by one call, to be given one by one."""
+    records = [record for records in found.values() for record in records]
+    records.reverse()
+    return records
 
-    def first_offset(self, topic_partition: TopicPartition) -> int | None:
-        """Where the program stands in a partition of which there are records here."""
-        for record in reversed(self):
-            if record.topic_partition == topic_partition:
-                return record.offset
-        return None
 
-    def first_offsets(self) -> dict[TopicPartition, int]:
-        """`first_offset` for every partition that has records here."""
-        return {record.topic_partition: record.offset for record in self}
+def first_offset(records: UngivenRecords, topic_partition: TopicPartition) -> int | None:
+    """Where the program stands in a partition; None when none of its records is here."""
+    return next((each.offset for each in reversed(records) if each.topic_partition == topic_partition), None)
 
-    def keep(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget the records of all other partitions."""
-        self[:] = [record for record in self if record.topic_partition in partitions]
 
-    def drop(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget the records of these partitions."""
-        self[:] = [record for record in self if record.topic_partition not in partitions]
+def first_offsets(records: UngivenRecords) -> dict[TopicPartition, int]:
+    """`first_offset` of every partition that has records here."""
+    return {each.topic_partition: each.offset for each in records}
+
+
+def only_of(records: UngivenRecords, partitions: Collection[TopicPartition]) -> UngivenRecords:
+    """Without the records of all other partitions."""
+    return [each for each in records if each.topic_partition in partitions]
+
+
+def none_of(records: UngivenRecords, partitions: Collection[TopicPartition]) -> UngivenRecords:
+    """Without the records of these partitions."""
+    return [each for each in records if each.topic_partition not in partitions]

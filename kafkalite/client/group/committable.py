@@ -1,9 +1,11 @@
-"""What programs give to be committed, in the form in which it is committed."""
+"""What programs give to be committed, in the form in which it is committed, and how they hear of the outcome."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 
+from kafkalite.client.errors import ClientClosedError
 from kafkalite.client.records import OffsetAndMetadata
 from kafkalite.types import TopicPartition
 
@@ -24,3 +26,12 @@ def committable(offsets: Mapping[TopicPartition, Committable]) -> dict[TopicPart
         else:
             found[TopicPartition(*each)] = given
     return found
+
+
+def tell(
+    done: asyncio.Task[None], offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None
+) -> None:
+    """Tell `callback` how a commit in the background has ended; one that was cancelled ended with the consumer."""
+    problem = ClientClosedError("the consumer") if done.cancelled() else done.exception()
+    if callback is not None:
+        callback(offsets, problem if isinstance(problem, Exception) else None)

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_CLIENT_ID: Final = "kafkalite-admin"
-_DEFAULT_API_TIMEOUT_MS: Final = 60_000
-_REQUEST_TIMEOUT_MS: Final = 30_000
 _WAIT_FOR_CLUSTER: Final = Backoff(50, 1000)
 
 
@@ -51,10 +48,12 @@ class AdminSession:
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
+        from kafkalite.client.options import AdminOptions
+
         self._properties = dict(properties)
         self._cluster: ClusterClient | None = None
-        self._request_timeout_ms = int(properties.get("request.timeout.ms", _REQUEST_TIMEOUT_MS))
-        self._api_timeout_ms = int(properties.get("default.api.timeout.ms", _DEFAULT_API_TIMEOUT_MS))
+        self._request_timeout_ms = int(properties.get("request.timeout.ms", AdminOptions.request_timeout_ms))
+        self._api_timeout_ms = int(properties.get("default.api.timeout.ms", AdminOptions.default_api_timeout_ms))
 
     async def call(
         self, name: str, work: Callable[[AdminParts], Awaitable[Result]], timeout_ms: int | None = None
@@ -96,13 +95,13 @@ class AdminSession:
 
     def _new_cluster(self) -> ClusterClient:
         from kafkalite.client.cluster.client import ClusterClient
-        from kafkalite.client.options import ConnectionOptions
+        from kafkalite.client.options import AdminOptions
 
-        options = ConnectionOptions(
+        options = AdminOptions(
             bootstrap_servers=self._properties["bootstrap.servers"],
-            client_id=self._properties.get("client.id", _CLIENT_ID),
+            client_id=self._properties.get("client.id", AdminOptions.client_id),
             request_timeout_ms=self._request_timeout_ms,
-            retry_backoff_ms=float(self._properties.get("retry.backoff.ms", ConnectionOptions.retry_backoff_ms)),
+            retry_backoff_ms=float(self._properties.get("retry.backoff.ms", AdminOptions.retry_backoff_ms)),
             security_protocol=self._properties.get("security.protocol", "PLAINTEXT"),
         )
         return ClusterClient(options)
