@@ -16,7 +16,9 @@ UngivenRecords = list[ConsumerRecord]
 
 def ungiven(found: Mapping[TopicPartition, Iterable[ConsumerRecord]]) -> UngivenRecords:
     """What was read by one call, to be given one by one."""
-    records = [record for records in found.values() for record in records]
+    records: UngivenRecords = []
+    for each in found.values():
+        records += each
     records.reverse()
     return records
 

@@ -1,14 +1,13 @@
-"""The synchronous face: same results and errors, records in order, memory bounded."""
+"""Blocking clients: same results and errors, records in order, memory bounded."""
 
 from __future__ import annotations
 
-import inspect
 import threading
 from typing import Any
 
 import pytest
 
-from kafkalite.client import Admin, SyncAdmin, SyncConsumer, SyncProducer
+from kafkalite.client import SyncAdmin, SyncConsumer, SyncProducer
 from kafkalite.client.blocking.loop_thread import LoopThread
 from kafkalite.client.errors import (
     BufferFullError,
@@ -112,10 +111,3 @@ def test_clients_share_one_loop_thread() -> None:
     with producer(cluster) as target:
         target.send("t", b"x")
     assert values_in(cluster, T0) == [b"x"]
-
-
-def test_the_synchronous_admin_has_every_call() -> None:
-    for name in dir(Admin):
-        if not name.startswith("_"):
-            core, face = inspect.signature(getattr(Admin, name)), inspect.signature(getattr(SyncAdmin, name))
-            assert core.parameters.keys() == face.parameters.keys(), name
