@@ -1,0 +1,176 @@
+"""The parts that handlers need, in memory: partitions with fake logs, real metadata, sessions and quotas; no socket, no file, no ZooKeeper.
+
+A test makes `MemoryParts(leader(...))`, changes what it needs, and calls a handler, or `ask`s as a client over the dispatcher.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer
+from kafkalite.broker.dispatch import Dispatcher
+from kafkalite.broker.fetch_sessions import FetchSessionCache, random_session_ids
+from kafkalite.broker.fetching import PartitionReader
+from kafkalite.broker.handlers import SERVED
+from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
+from kafkalite.broker.partition import IsrChange, Partition
+from kafkalite.broker.quotas import ClientQuotas
+from kafkalite.broker.rates import ReplicationRate
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.traffic import Traffic
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.net.frames import request_frame, response_body_position
+from kafkalite.protocol import codec
+from kafkalite.protocol.messages import Message
+from kafkalite.types import OFFSETS_TOPIC, Endpoint, TopicPartition
+from tests.unit.broker.fake_log import FakeLog, assignment, make_partition
+
+TOPIC_ID = bytes(range(16))
+
+
+class FakeConnection:
+    """Where requests come from; notes for how long it was silenced."""
+
+    def __init__(self) -> None:
+        self.listener, self.peer_host = "PLAINTEXT", "host"
+        self.muted_s: list[float] = []
+
+    def mute(self, duration_s: float) -> None:
+        self.muted_s.append(duration_s)
+
+
+def context_of(
+    version: int, client_id: str | None = "me", size: int = 100, authorizer: Authorizer = ALLOW_ALL
+) -> RequestContext:
+    return RequestContext(version, client_id, FakeConnection(), size, authorizer)
+
+
+def leader(topic: str = "t", index: int = 0, end: int = 0, isr: tuple[int, ...] = (1,)) -> Partition:
+    """A partition that broker 1 leads, all of it committed."""
+    partition = make_partition(FakeLog(log_end_offset=end), topic_partition=TopicPartition(topic, index))
+    partition.become_leader(assignment(leader_epoch=4, isr=isr), 0.0)
+    partition.log.set_high_watermark(end)
+    return partition
+
+
+class MemoryReplicas:
+    """The part of `Replicas` that handlers use."""
+
+    def __init__(self, parts: MemoryParts, partitions: tuple[Partition, ...]) -> None:
+        self.clock, self._metadata = parts.clock, parts.metadata
+        self.partitions = {each.topic_partition: each for each in partitions}
+        self.watched: set[TopicPartition] = set()
+
+    def require(self, topic_partition: TopicPartition) -> Partition:
+        if topic_partition not in self.partitions:
+            known = self._metadata.partition(topic_partition)
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self.partitions[topic_partition]
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self._metadata.topic_name(topic_id)
+
+    def watch(self, topic_partition: TopicPartition, watcher: Any) -> None:
+        self.watched.add(topic_partition)
+        self.partitions[topic_partition].watchers[watcher] = None
+
+    def unwatch(self, topic_partition: TopicPartition, watcher: Any) -> None:
+        self.watched.discard(topic_partition)
+        self.partitions[topic_partition].watchers.pop(watcher, None)
+
+
+class LoopClock:
+    """The loop's time."""
+
+    def monotonic_ms(self) -> float:
+        return asyncio.get_running_loop().time() * 1000
+
+    def now_ms(self) -> int:
+        return int(self.monotonic_ms())
+
+
+class MemoryGroups:
+    """Groups' coordinator as far as FindCoordinator asks."""
+
+    def partition_for(self, group_id: str) -> int:
+        return 0
+
+
+class MemoryTopicCreation:
+    """Makes what is missing at once; `created` has the names."""
+
+    def __init__(self, metadata: MetadataCache) -> None:
+        self._metadata = metadata
+        self.created: list[str] = []
+
+    async def create_missing(self, names: list[str], may_create: bool) -> dict[str, ErrorCode]:
+        if not may_create:
+            return dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.created += names
+        return dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
+
+    async def create_internal(self, name: str) -> ErrorCode:
+        self.created.append(name)
+        know(self._metadata, TopicPartition(name, 0))
+        return ErrorCode.NONE
+
+    async def partition_count(self, topic: str) -> int:
+        return 1
+
+
+def know(metadata: MetadataCache, topic_partition: TopicPartition, leader: int = 1) -> None:
+    """Put a partition into metadata, as the controller would."""
+    topic, index = topic_partition
+    known = metadata.topics.setdefault(topic, TopicMetadata(topic))
+    known.partitions[index] = PartitionMetadata(leader, 4, [leader], [1, 2], [], 0, 1)
+
+
+class MemoryParts:
+    """See the module. Brokers 1 and 2 are alive, 1 is the controller; metadata knows the partitions that are given."""
+
+    def __init__(self, *partitions: Partition, **settings: str) -> None:
+        overrides = {name.replace("_", "."): value for name, value in settings.items()}
+        self.config = BrokerConfig.from_properties({"zookeeper.connect": "unused", "broker.id": "1"}, overrides)
+        self.broker_id, self.cluster_id, self.served = 1, "the-cluster", SERVED
+        self.clock, self.traffic = LoopClock(), Traffic()
+        self.quotas = ClientQuotas(11, 1)
+        self.metadata = MetadataCache()
+        self.metadata.controller_id, self.metadata.version = 1, 1
+        self.metadata.brokers = {
+            number: LiveBroker(number, {"PLAINTEXT": Endpoint("PLAINTEXT", f"host{number}", 9092)}) for number in (1, 2)
+        }
+        for each in partitions:
+            know(self.metadata, each.topic_partition)
+        self.proposed: list[IsrChange] = []
+        self.replicas = MemoryReplicas(self, partitions)
+        self.fetch_sessions = FetchSessionCache(
+            10, random_session_ids(random.Random(1)), self.replicas.watch, self.replicas.unwatch
+        )
+        self.partition_reader = PartitionReader(
+            self.replicas,  # type: ignore[arg-type]
+            lambda partition, change: self.proposed.append(change),
+            ReplicationRate(11, 1000, lambda: 1e18),
+        )
+        self.topic_creation = MemoryTopicCreation(self.metadata)
+        self.groups = MemoryGroups()
+        self.controller: Any = None
+
+    async def ask(self, request: Message, version: int, authorizer: Authorizer = ALLOW_ALL) -> Any:
+        """The decoded answer to a request, over dispatch and codec; None when there is none."""
+        api = request.API
+        dispatcher = Dispatcher(self, SERVED, authorizer)  # type: ignore[arg-type]
+        frame = b"".join(request_frame(api, version, 7, "me", codec.encode_request(request, version)))
+        answer = dispatcher.handle(memoryview(bytearray(frame))[4:], FakeConnection())
+        if isinstance(answer, asyncio.Future):
+            answer = await answer
+        if answer is None:
+            return None
+        body = b"".join(answer)[4:]
+        return codec.decode_response(api.key, version, body, response_body_position(api, version, body))
+
+
+GROUPS_TOPIC = TopicPartition(OFFSETS_TOPIC, 0)
