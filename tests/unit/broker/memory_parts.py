@@ -11,6 +11,7 @@ from typing import Any
 
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer
 from kafkalite.broker.dispatch import Dispatcher
+from kafkalite.broker.dynamic_configs import DynamicConfigs
 from kafkalite.broker.fetch_sessions import FetchSessionCache, random_session_ids
 from kafkalite.broker.fetching import PartitionReader
 from kafkalite.broker.handlers import SERVED
@@ -20,7 +21,7 @@ from kafkalite.broker.quotas import ClientQuotas
 from kafkalite.broker.rates import ReplicationRate
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.traffic import Traffic
-from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.frames import request_frame, response_body_position
@@ -28,8 +29,14 @@ from kafkalite.protocol import codec
 from kafkalite.protocol.messages import Message
 from kafkalite.types import OFFSETS_TOPIC, Endpoint, TopicPartition
 from tests.unit.broker.fake_log import FakeLog, assignment, make_partition
+from zk.store import Store
 
-TOPIC_ID = bytes(range(16))
+
+class FakeController:
+    """A controller that only says whether it is active."""
+
+    def __init__(self, is_active: bool = True) -> None:
+        self.is_active = is_active
 
 
 class FakeConnection:
@@ -158,6 +165,11 @@ class MemoryParts:
         self.topic_creation = MemoryTopicCreation(self.metadata)
         self.groups = MemoryGroups()
         self.controller: Any = None
+        """What the test makes, where it is asked."""
+
+    def keep_in(self, store: Store) -> None:
+        """Configurations and quotas are kept in this store."""
+        self.store, self.dynamic_configs = store, DynamicConfigs(store, LiveConfig(self.config))
 
     async def ask(self, request: Message, version: int, authorizer: Authorizer = ALLOW_ALL) -> Any:
         """The decoded answer to a request, over dispatch and codec; None when there is none."""

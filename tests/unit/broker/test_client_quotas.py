@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafkalite.broker.dynamic_configs import DynamicConfigs
 from kafkalite.broker.handlers.client_quotas import alter_client_quotas, describe_client_quotas
 from kafkalite.broker.quota_znodes import all_quotas, entity_of, entity_path
 from kafkalite.broker.quotas import DEFAULT, QuotaEntity
-from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
+from tests.unit.broker.memory_parts import MemoryParts, context_of
 from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import NoNodeError
@@ -50,16 +48,16 @@ class Scene:
     """A broker as far as the handlers use it."""
 
     def __init__(self, store: MemoryStore) -> None:
-        config = BrokerConfig.from_properties({"zookeeper.connect": "unused"})
         self.store = store
-        self.broker: Any = SimpleNamespace(store=store, dynamic_configs=DynamicConfigs(store, LiveConfig(config)))
+        self.parts = MemoryParts()
+        self.parts.keep_in(store)
 
     async def alter(self, entity: dict[str, str | None], validate_only: bool = False, **quotas: float | None) -> Any:
         m = messages.alter_client_quotas_request
         ops = [m.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in quotas.items()]
         parts = [m.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()]
         request = m.AlterClientQuotasRequest(entries=[m.EntryData(entity=parts, ops=ops)], validate_only=validate_only)
-        (entry,) = (await alter_client_quotas(self.broker, request, SimpleNamespace())).entries  # type: ignore[arg-type]
+        (entry,) = (await alter_client_quotas(self.parts, request, context_of(1))).entries
         assert {each.entity_type: each.entity_name for each in entry.entity} == entity
         return entry.error_code, entry.error_message
 
@@ -68,7 +66,7 @@ class Scene:
         request = m.DescribeClientQuotasRequest(
             components=[m.ComponentData(entity_type=k, match_type=t, match=n) for k, t, n in components], strict=strict
         )
-        reply = await describe_client_quotas(self.broker, request, SimpleNamespace())  # type: ignore[arg-type]
+        reply = await describe_client_quotas(self.parts, request, context_of(1))
         return [
             (
                 [(each.entity_type, each.entity_name) for each in entry.entity],
@@ -108,7 +106,7 @@ def test_quotas_are_kept_as_kafka_keeps_them() -> None:
             b'{"version":2,"entity_path":"clients/app"}',
             b'{"version":2,"entity_path":"users/u/clients/<default>"}',
         ]
-        assert await all_quotas(scene.store, scene.broker.dynamic_configs.read) == {
+        assert await all_quotas(scene.store, scene.parts.dynamic_configs.read) == {
             QuotaEntity(client_id="app"): {"producer_byte_rate": 1e6},
             QuotaEntity("u", DEFAULT): {"consumer_byte_rate": 5.0, "request_percentage": 50.0},
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,22 +14,24 @@ from kafkalite.broker.handlers.update_features import update_features
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from tests.unit.broker.memory_parts import FakeController, MemoryParts, context_of
 
-BROKER: Any = SimpleNamespace(controller=SimpleNamespace(is_active=True))
-CONTEXT: Any = SimpleNamespace(user="ANONYMOUS")
+PARTS: Any = MemoryParts()
+PARTS.controller = FakeController()
+CONTEXT = context_of(0)
 ANY_ACL = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
 ACL = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
 
 
 def test_acls_are_refused() -> None:
-    described = describe_acls(BROKER, messages.describe_acls_request.DescribeAclsRequest(**ANY_ACL), CONTEXT)
+    described = describe_acls(PARTS, messages.describe_acls_request.DescribeAclsRequest(**ANY_ACL), CONTEXT)
     assert (described.error_code, described.error_message) == (
         ErrorCode.SECURITY_DISABLED,
         "No Authorizer is configured on the broker",
     )
     c, d = messages.create_acls_request, messages.delete_acls_request
-    created = create_acls(BROKER, c.CreateAclsRequest(creations=[c.AclCreation(**ACL)] * 2), CONTEXT)
-    deleted = delete_acls(BROKER, d.DeleteAclsRequest(filters=[d.DeleteAclsFilter(**ANY_ACL)] * 2), CONTEXT)
+    created = create_acls(PARTS, c.CreateAclsRequest(creations=[c.AclCreation(**ACL)] * 2), CONTEXT)
+    deleted = delete_acls(PARTS, d.DeleteAclsRequest(filters=[d.DeleteAclsFilter(**ANY_ACL)] * 2), CONTEXT)
     refused = [(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")] * 2
     assert [(each.error_code, each.error_message) for each in created.results] == refused
     assert [(each.error_code, each.error_message) for each in deleted.filter_results] == refused
@@ -40,23 +41,23 @@ def test_acls_are_refused() -> None:
 def test_a_filter_with_an_unknown_part_closes_the_connection(part: str) -> None:
     d = messages.delete_acls_request
     with pytest.raises(ProtocolViolation):
-        describe_acls(BROKER, messages.describe_acls_request.DescribeAclsRequest(**{**ANY_ACL, part: 0}), CONTEXT)
+        describe_acls(PARTS, messages.describe_acls_request.DescribeAclsRequest(**{**ANY_ACL, part: 0}), CONTEXT)
     with pytest.raises(ProtocolViolation):
-        delete_acls(BROKER, d.DeleteAclsRequest(filters=[d.DeleteAclsFilter(**{**ANY_ACL, part: 0})]), CONTEXT)
+        delete_acls(PARTS, d.DeleteAclsRequest(filters=[d.DeleteAclsFilter(**{**ANY_ACL, part: 0})]), CONTEXT)
 
 
 @pytest.mark.parametrize("part", ACL)
 def test_an_acl_with_an_unknown_part_closes_the_connection(part: str) -> None:
     c = messages.create_acls_request
     with pytest.raises(ProtocolViolation):
-        create_acls(BROKER, c.CreateAclsRequest(creations=[c.AclCreation(**{**ACL, part: 0})]), CONTEXT)
+        create_acls(PARTS, c.CreateAclsRequest(creations=[c.AclCreation(**{**ACL, part: 0})]), CONTEXT)
 
 
 @pytest.mark.parametrize("owner", [None, "", "alice"])
 def test_tokens_are_refused_with_the_names_of_those_concerned(owner: str | None) -> None:
     m = messages.create_delegation_token_request
     request = m.CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name=owner)
-    reply = create_delegation_token(BROKER, request, CONTEXT)
+    reply = create_delegation_token(PARTS, request, CONTEXT)
     assert reply.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     assert (reply.principal_name, reply.token_requester_principal_name) == (owner or "ANONYMOUS", "ANONYMOUS")
 
@@ -87,7 +88,7 @@ def test_tokens_are_refused_with_the_names_of_those_concerned(owner: str | None)
 def test_no_feature_can_be_updated(update: dict[str, Any], said: str) -> None:
     m = messages.update_features_request
     request = m.UpdateFeaturesRequest(feature_updates=[m.FeatureUpdateKey(**update)] * 2)
-    (result,) = update_features(BROKER, request, CONTEXT).results
+    (result,) = update_features(PARTS, request, CONTEXT).results
     assert (result.feature, result.error_code, result.error_message) == (
         update["feature"],
         ErrorCode.INVALID_REQUEST,
@@ -96,7 +97,8 @@ def test_no_feature_can_be_updated(update: dict[str, Any], said: str) -> None:
 
 
 def test_features_are_the_controllers_business() -> None:
-    elsewhere: Any = SimpleNamespace(controller=SimpleNamespace(is_active=False))
+    elsewhere: Any = MemoryParts()
+    elsewhere.controller = FakeController(is_active=False)
     with pytest.raises(KafkaError) as caught:
         update_features(elsewhere, messages.update_features_request.UpdateFeaturesRequest(), CONTEXT)
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
@@ -104,11 +106,11 @@ def test_features_are_the_controllers_business() -> None:
 
 def test_there_are_no_transactions() -> None:
     d = messages.describe_transactions_request.DescribeTransactionsRequest(transactional_ids=["a", ""])
-    codes = [each.error_code for each in describe_transactions(BROKER, d, CONTEXT).transaction_states]
+    codes = [each.error_code for each in describe_transactions(PARTS, d, CONTEXT).transaction_states]
     assert codes == [ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST]
     states = ["Ongoing", "Dead", "ongoing", "Nonsense", "ongoing"]
     listed = list_transactions(
-        BROKER, messages.list_transactions_request.ListTransactionsRequest(state_filters=states), CONTEXT
+        PARTS, messages.list_transactions_request.ListTransactionsRequest(state_filters=states), CONTEXT
     )
     assert (listed.unknown_state_filters, listed.transaction_states) == (["ongoing", "Nonsense"], [])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 from kafkalite.broker.metadata_cache import MetadataCache
@@ -11,8 +10,10 @@ from kafkalite.broker.shutdown import controlled_shutdown
 from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata, UpdateMetadata, UpdateMetadataTopic
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
+from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import TopicPartition
+from tests.unit.broker.memory_parts import MemoryParts
 
 T0 = TopicPartition("t", 0)
 
@@ -29,15 +30,12 @@ class Cluster:
 
     @property
     def broker(self) -> Any:
-        config = SimpleNamespace(controlled_shutdown_retry_backoff_ms=5000, controlled_shutdown_max_retries=3)
-        return SimpleNamespace(
-            config=config,
-            metadata=self.metadata,
-            broker_id=1,
-            replicas=SimpleNamespace(broker_epoch=7),
-            versions=SimpleNamespace(controlled_shutdown=3),
-            controller_channel=SimpleNamespace(request=self.request),
-        )
+        settings = {"controlled_shutdown_retry_backoff_ms": "5000", "controlled_shutdown_max_retries": "3"}
+        parts: Any = MemoryParts(**settings)
+        parts.metadata, parts.replicas.broker_epoch = self.metadata, 7
+        parts.versions = ProtocolVersion.parse("3.9").requests
+        parts.controller_channel = self
+        return parts
 
     def publish(self, alive: set[int], isr: list[int], leader: int = 1) -> None:
         self.alive, self.isr = alive, isr

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafkalite.broker.dynamic_configs import DynamicConfigs
 from kafkalite.broker.handlers.client_quotas import alter_client_quotas, describe_client_quotas
 from kafkalite.broker.handlers.user_scram_credentials import (
     APIS,
@@ -18,11 +16,11 @@ from kafkalite.broker.handlers.user_scram_credentials import (
     describe_user_scram_credentials,
 )
 from kafkalite.broker.user_credentials import judge
-from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.scram import ScramMechanism, credential_of
 from kafkalite.testing.simulation import virtual_time
+from tests.unit.broker.memory_parts import FakeController, MemoryParts, context_of
 from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import NoNodeError
@@ -97,22 +95,21 @@ class Scene:
     """A broker as far as the handlers use it."""
 
     def __init__(self, store: MemoryStore) -> None:
-        config = BrokerConfig.from_properties({"zookeeper.connect": "unused"})
         self.store = store
-        self.controller = SimpleNamespace(is_active=True)
-        self.broker: Any = SimpleNamespace(
-            store=store, dynamic_configs=DynamicConfigs(store, LiveConfig(config)), controller=self.controller
-        )
-        self.context: Any = SimpleNamespace()
+        self.controller = FakeController()
+        self.parts = MemoryParts()
+        self.parts.keep_in(store)
+        self.parts.controller = self.controller
+        self.context = context_of(0)
 
     async def alter(self, *items: Any) -> dict[str, tuple[int, str | None]]:
-        reply = await alter_user_scram_credentials(self.broker, request_of(*items), self.context)
+        reply = await alter_user_scram_credentials(self.parts, request_of(*items), self.context)
         return {each.user: (each.error_code, each.error_message) for each in reply.results}
 
     async def describe(self, *users: str) -> dict[str, Any]:
         m = messages.describe_user_scram_credentials_request
         request = m.DescribeUserScramCredentialsRequest(users=[m.UserName(name=each) for each in users] or None)
-        reply = await describe_user_scram_credentials(self.broker, request, self.context)
+        reply = await describe_user_scram_credentials(self.parts, request, self.context)
         assert (reply.error_code, reply.error_message) == DONE
         return {
             each.user: {info.mechanism: info.iterations for info in each.credential_infos}
@@ -126,12 +123,12 @@ class Scene:
         op = m.OpData(key="producer_byte_rate", value=rate or 0.0, remove=rate is None)
         entry = m.EntryData(entity=[m.EntityData(entity_type="user", entity_name=user)], ops=[op])
         request = m.AlterClientQuotasRequest(entries=[entry])
-        (answer,) = (await alter_client_quotas(self.broker, request, self.context)).entries
+        (answer,) = (await alter_client_quotas(self.parts, request, self.context)).entries
         assert answer.error_code == 0
 
     async def quotas(self) -> dict[str | None, dict[str, float]]:
         request = messages.describe_client_quotas_request.DescribeClientQuotasRequest()
-        reply = await describe_client_quotas(self.broker, request, self.context)
+        reply = await describe_client_quotas(self.parts, request, self.context)
         return {each.entity[0].entity_name: {value.key: value.value for value in each.values} for each in reply.entries}
 
     async def znode(self, user: str) -> bytes:
