@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 
+from kafkalite.client.blocking.loop_thread import LoopThread
+from spark_jobs.batch.failures import RunActiveError
+from spark_jobs.batch.run_lock import lock_holder, run_lock
 from tests.contract.conftest import Stores
 from zk import paths
+from zk.ensemble import Ensemble
 from zk.run_lock import LockHeldError, RunLock, read_holder, spark_job_lock
 from zk.store import NodeExistsError, SessionState, Store
 from zk.znodes.run_locks import RunLockHolder
@@ -113,3 +118,15 @@ def test_own_znode_of_a_lost_answer_is_the_lock(stores: Stores) -> None:
             assert lock.held
 
     asyncio.run(scenario())
+
+
+def test_a_run_holds_its_lock_while_it_works(zookeeper: Ensemble) -> None:
+    """The session lives on the loop thread of the process, which ends with its last user."""
+    connect, output = f"{zookeeper.connect}/run-locks", "file:///data/nightly"
+    with run_lock(connect, output, "nightly", 0) as held:
+        held.check()
+        assert str(os.getpid()) in str(lock_holder(connect, output))
+        with pytest.raises(RunActiveError, match="another run is active"), run_lock(connect, output, "nightly", 1):
+            pass
+    assert lock_holder(connect, output) is None
+    assert LoopThread._shared is None
