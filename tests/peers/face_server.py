@@ -11,6 +11,7 @@ import configparser
 import functools
 import io
 import os
+import random
 import re
 import signal
 import subprocess
@@ -114,6 +115,7 @@ def _become(name: str, arguments: list[str], folder: str, stdin: int, stdout: in
     sys.stdout = io.TextIOWrapper(os.fdopen(1, "wb", closefd=False), encoding="utf-8")
     sys.stderr = io.TextIOWrapper(os.fdopen(2, "wb", closefd=False), encoding="utf-8", write_through=True)
     os.chdir(folder)
+    random.seed()  # else every call draws what the others drew
     sys.argv = [name, *arguments]
     module, function = entry_points()[name]
     main: Any = getattr(import_module(module), function)
