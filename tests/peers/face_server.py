@@ -1,6 +1,6 @@
-"""Our faces of Kafka's tools, each call in a process of its own that begins with all modules imported.
+"""Our faces of Kafka's tools, each call in a process of its own that begins with most modules imported.
 
-A call forks from a process that has imported everything, so hundreds of calls pay for one import. Whatever a tool does when it starts
+A call forks from a process that has imported the clients, so hundreds of calls pay for one import. Whatever a tool does when it starts
 alone (what it imports, what it costs) is tested in tests/unit/legacy/test_start.py and measured in tests/bench.
 """
 
@@ -26,6 +26,11 @@ import msgpack
 from tests.peers.tool_server import Outcome
 
 _ROOT: Final = Path(__file__).parents[2]
+_SHARED: Final = (
+    *("kafkalite.client.admin.admin", "kafkalite.client.consumer.sync", "kafkalite.client.producer.sync"),
+    *("kafkalite.legacy.cluster.admin_session", "kafkalite.legacy.command_line.option_parser", "zk.kazoo_store"),
+)
+"""What takes long to import. A tool's own modules are imported by each call: kafka-consumer-perf-test draws its group's name there."""
 
 
 @functools.cache
@@ -86,9 +91,7 @@ def run_ours(name: str, *arguments: str, stdin: str = "", timeout_s: float = 60)
 
 
 def _serve() -> None:
-    for module, _ in set(entry_points().values()):
-        import_module(module)
-    for module in ("kafkalite.client.admin.admin", "kafkalite.client.consumer.sync", "kafkalite.client.producer.sync"):
+    for module in _SHARED:
         import_module(module)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
