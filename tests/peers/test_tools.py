@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
-from tests.peers.apache_kafka import fetch
+from tests.peers.apache_kafka import fetch, tool_command
 from tests.peers.tool_server import run_tool
 from tests.wire.clients import CLIENTS, CODECS, Record
 
@@ -41,8 +42,10 @@ def wait_until_shown(servers: str, topic: str, partitions: int) -> None:
     """Until every broker shows leaders of so many partitions; with 0 until none knows the topic. A tool may ask any of them."""
 
     def shown(server: str) -> bool:
-        found = AdminClient({"bootstrap.servers": server}).list_topics(topic, timeout=10).topics[topic].partitions
-        return len(found) == partitions and all(each.leader >= 0 for each in found.values())
+        # All topics: a request for this one would create it.
+        found = AdminClient({"bootstrap.servers": server}).list_topics(timeout=10).topics.get(topic)
+        leaders = [each.leader for each in found.partitions.values()] if found is not None else []
+        return len(leaders) == partitions and all(leader >= 0 for leader in leaders)
 
     for server in servers.split(","):
         wait_until(partial(shown, server), f"{topic} with {partitions} partitions at {server}", 30)
@@ -83,10 +86,12 @@ def test_console_producer_and_consumer_carry_keys_and_headers(servers: str) -> N
 
 def test_the_verifiable_producer_gets_every_record_acknowledged(servers: str) -> None:
     topic = make_topic(servers, "tools-verifiable", "--partitions", "3", "--replication-factor", "3")
-    output = run_tool(
+    # A Java machine of its own: what this tool does when the machine ends is to wait for its acknowledgements.
+    command = tool_command(
         "kafka-verifiable-producer",
         *("--bootstrap-server", servers, "--topic", topic, "--max-messages", "2000", "--acks", "-1"),
     )
+    output = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     assert sum(event["name"] == "producer_send_success" for event in events) == 2000
     assert not [event for event in events if event["name"] == "producer_send_error"]
