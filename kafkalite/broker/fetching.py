@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.broker.cold_reads import ColdReads
 from kafkalite.broker.fetch_sessions import FetchItem, FetchSession
-from kafkalite.broker.partition import FetchRequester, IsrChange, Partition
+from kafkalite.broker.follower_state import FetchRequester
+from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.broker.replicas import Replicas
 from kafkalite.errors import ErrorCode, KafkaError

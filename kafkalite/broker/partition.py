@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.broker.action_queue import ActionQueue, Done
+from kafkalite.broker.follower_state import NEVER_MS, FetchRequester, FollowerState
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.storage.append_checks import AppendOrigin
@@ -30,10 +31,6 @@ from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 if TYPE_CHECKING:
     from kafkalite.storage.append_checks import AppendResult
     from kafkalite.storage.partition_log import PartitionLog
-
-UNKNOWN_OFFSET = -1
-NEVER_MS = float("-inf")
-"""A moment before all others; monotonic time may begin at 0."""
 
 
 class Watcher(Protocol):
@@ -44,33 +41,6 @@ class Watcher(Protocol):
 
     def high_watermark_moved(self, partition: Partition) -> None:
         """More records are committed."""
-
-
-class FetchRequester(Protocol):
-    """Knows when a follower last asked for anything, also for partitions that an incremental fetch did not name."""
-
-    last_fetch_ms: float
-
-
-@dataclass(slots=True)
-class NeverFetched:
-    """Stands for a follower that has not fetched yet."""
-
-    last_fetch_ms: float = NEVER_MS
-
-
-@dataclass(slots=True)
-class FollowerState:
-    """What the leader knows of a follower (Kafka's Replica and ReplicaState)."""
-
-    broker_id: BrokerId
-    log_end_offset: int = UNKNOWN_OFFSET
-    log_start_offset: int = UNKNOWN_OFFSET
-    last_fetch_ms: float = NEVER_MS
-    leader_end_at_last_fetch: int = 0
-    last_caught_up_ms: float = NEVER_MS
-    requester: FetchRequester = field(default_factory=NeverFetched)
-    missed_expansion: bool = False  # it caught up while a change of the ISR without it was in flight
 
 
 @dataclass(frozen=True, slots=True)

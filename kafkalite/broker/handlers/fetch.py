@@ -38,7 +38,7 @@ from kafkalite.types import Buffer, TopicPartition
 if TYPE_CHECKING:
     from kafkalite.broker.fetch_sessions import FetchSessionCache
     from kafkalite.broker.fetching import Answers, PartitionData, PartitionReader
-    from kafkalite.broker.partition import FetchRequester
+    from kafkalite.broker.follower_state import FetchRequester
     from kafkalite.broker.quotas import ClientQuotas
     from kafkalite.broker.replicas import Replicas
     from kafkalite.broker.traffic import Traffic

@@ -14,8 +14,9 @@ from kafkalite.broker.delayed_fetch import DelayedFetch
 from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.fetching import FetchLimits
+from kafkalite.broker.follower_state import NeverFetched
 from kafkalite.broker.handlers import SERVED
-from kafkalite.broker.partition import NeverFetched, Partition
+from kafkalite.broker.partition import Partition
 from kafkalite.errors import ErrorCode, InvariantBroken
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages

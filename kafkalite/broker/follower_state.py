@@ -1,0 +1,39 @@
+"""What a leader knows of one follower of a partition: how far it is, and when it last asked. Only `partition` changes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kafkalite.types import BrokerId
+
+UNKNOWN_OFFSET = -1
+NEVER_MS = float("-inf")
+"""A moment before all others; monotonic time may begin at 0."""
+
+
+class FetchRequester(Protocol):
+    """Knows when a follower last asked for anything, also for partitions that an incremental fetch did not name."""
+
+    last_fetch_ms: float
+
+
+@dataclass(slots=True)
+class NeverFetched:
+    """Stands for a follower that has not fetched yet."""
+
+    last_fetch_ms: float = NEVER_MS
+
+
+@dataclass(slots=True)
+class FollowerState:
+    """What the leader knows of a follower (Kafka's Replica and ReplicaState)."""
+
+    broker_id: BrokerId
+    log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    last_fetch_ms: float = NEVER_MS
+    leader_end_at_last_fetch: int = 0
+    last_caught_up_ms: float = NEVER_MS
+    requester: FetchRequester = field(default_factory=NeverFetched)
+    missed_expansion: bool = False  # it caught up while a change of the ISR without it was in flight
