@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafkalite.errors import ensure
 
-if TYPE_CHECKING:
-    from kafkalite.storage.partition_log import PartitionLog
+
+class Offsets(Protocol):
+    """Of a log (`PartitionLog`)."""
+
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+
+    @property
+    def recovery_point(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int: ...
 
 
-def ensure_order(log: PartitionLog) -> None:
+def ensure_order(log: Offsets) -> None:
     """log start <= recovery point, high watermark <= log end, and log start <= last stable offset <= high watermark.
 
     To be called after what moves a lower member up or down by itself; appends only move the end away. Raises InvariantBroken.

@@ -17,13 +17,10 @@ import random
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from kafkalite.testing.simulation.trace import Trace
 from kafkalite.testing.simulation.virtual_time import VirtualTime
-
-if TYPE_CHECKING:
-    from kafkalite.testing.simulation.processes import Process
 
 _SEND_BUFFER_BYTES: Final = 64 * 1024
 _WINDOWS_BYTES: Final = (2_048, 64 * 1024, 1024 * 1024)
@@ -44,6 +41,17 @@ class Address(NamedTuple):
     port: int
 
 
+class SocketOwner(Protocol):
+    """A process (`kafkalite.testing.simulation.processes.Process`), as the network knows it."""
+
+    name: str
+    machine: str
+    alive: bool
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+
 class _ListeningSocket:
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -56,7 +64,7 @@ class SimulatedServer(asyncio.AbstractServer):
     """What `create_server` of a simulated process gives."""
 
     def __init__(
-        self, network: Network, process: Process, factory: Callable[[], asyncio.BaseProtocol], address: Address
+        self, network: Network, process: SocketOwner, factory: Callable[[], asyncio.BaseProtocol], address: Address
     ) -> None:
         self.process = process
         self.factory = factory
@@ -91,7 +99,7 @@ class SimulatedServer(asyncio.AbstractServer):
 class SimulatedTransport(asyncio.Transport):
     """One end of a connection, and the bytes that are on their way from there to the other end."""
 
-    def __init__(self, network: Network, process: Process, address: Address, peer_address: Address) -> None:
+    def __init__(self, network: Network, process: SocketOwner, address: Address, peer_address: Address) -> None:
         super().__init__({"sockname": address, "peername": peer_address})
         self.process = process
         self.peer: SimulatedTransport
@@ -372,7 +380,7 @@ class Network:
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cut
 
-    def process_ended(self, process: Process, *, unheard: bool) -> None:
+    def process_ended(self, process: SocketOwner, *, unheard: bool) -> None:
         """Close what it had open."""
         for server in [each for each in self._servers.values() if each.process is process]:
             server.close()
@@ -382,7 +390,7 @@ class Network:
     # connections
 
     def bind(
-        self, process: Process, factory: Callable[[], asyncio.BaseProtocol], port: int, serve: bool
+        self, process: SocketOwner, factory: Callable[[], asyncio.BaseProtocol], port: int, serve: bool
     ) -> SimulatedServer:
         address = Address(process.machine, port or self._new_port())
         if address in self._servers:
@@ -396,7 +404,7 @@ class Network:
             del self._servers[server.address]
 
     async def connect(
-        self, process: Process, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self, process: SocketOwner, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """The client's end of a new connection. ConnectionRefusedError; waits as long as a link is cut."""
         here = process.machine
@@ -433,7 +441,7 @@ class Network:
 
     # what the seed decides
 
-    def arrival_s(self, source: Process, target: Process, after_s: float) -> float:
+    def arrival_s(self, source: SocketOwner, target: SocketOwner, after_s: float) -> float:
         """When something sent now arrives, behind what arrives at `after_s`."""
         return max(self._time.now_s + self._delay_s(source.machine, target.machine), after_s + _ORDER_S)
 
