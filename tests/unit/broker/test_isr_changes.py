@@ -64,7 +64,7 @@ def leader(topic_partition: TopicPartition = TP, topic_id: bytes = bytes(range(1
     """A partition with a change that is due: 3 joins."""
     partition = make_partition(FakeLog(topic_id=topic_id), topic_partition=topic_partition)
     partition.become_leader(assignment(isr=(1, 2)), 0.0)
-    change = partition.follower_fetched(3, 0, 0, 0.0, partition.followers[3].clock)
+    change = partition.follower_fetched(3, 0, 0, 0.0, partition.followers[3].requester)
     assert change is not None
     return partition, change
 
