@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from kafkalite.client.cluster.heap import keep_freed_memory
-from kafkalite.client.cluster.retry import is_retriable
+from kafkalite.client.cluster.retry import is_retriable, is_retriable_code
 from kafkalite.client.cluster.view import ClusterView
 from kafkalite.client.errors import (
     ClientClosedError,
@@ -392,29 +392,38 @@ class ClusterClient:
                 self._nudge.set()
             await asyncio.sleep(self.retry.delay_ms(max(failures, 1), self.chance()) / 1000)
 
-    async def wait_for_topic(self, topic: str, timeout_s: float, auto_create: bool = False) -> None:
-        """Wait until the view has partitions of `topic`.
+    async def wait_for_topic(
+        self, topic: str, timeout_s: float, auto_create: bool = False, partition: int | None = None
+    ) -> None:
+        """Wait until the view has partitions of `topic`, and `partition` among them: brokers learn of new ones one after the other.
 
-        ClientError UNKNOWN_TOPIC_OR_PARTITION when there is no such topic and brokers do not create it; ClientTimeoutError.
+        ClientError UNKNOWN_TOPIC_OR_PARTITION when it is not there in time, or at once when no broker would create it; ClientTimeoutError.
         """
         self.watch_topics([topic], auto_create)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         failures = 0
-        while topic not in self.view.topics:
+        while not self._knows(topic, partition):
             await self.try_refresh()
-            if topic in self.view.topics:
+            if self._knows(topic, partition):
                 return
             failures += 1
             code = self.view.topic_errors.get(topic, 0)
-            if code and not ErrorCode(code).retriable:
+            if code and not is_retriable_code(code):
                 raise error_of(code, f"topic {topic}")
             delay_s = self.retry.delay_ms(failures, self.chance()) / 1000
             if loop.time() + delay_s >= deadline_s:
                 if code:
                     raise error_of(code, f"topic {topic}")
+                if (known := self.view.topics.get(topic)) is not None:
+                    there = f"partitions 0 to {len(known.partitions) - 1}, not {partition}"
+                    raise ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} has {there}")
                 raise ClientTimeoutError(f"no metadata of topic {topic} within {timeout_s:g} s")
             await asyncio.sleep(delay_s)
+
+    def _knows(self, topic: str, partition: int | None) -> bool:
+        known = self.view.topics.get(topic)
+        return known is not None and (partition is None or partition in known.partitions)
 
 
 def version_for(connection: Connection, message: Any, max_version: int | None = None) -> int:

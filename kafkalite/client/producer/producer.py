@@ -132,7 +132,7 @@ class Producer:
 
         `timestamp_ms` (since 1970 UTC) is now by default. `headers` are (name, bytes or None) pairs.
         Raises SerializationError, BufferFullError, ClientTimeoutError (no metadata within `max_block_ms`), ClientError
-        UNKNOWN_TOPIC_OR_PARTITION or MESSAGE_TOO_LARGE, ClientClosedError.
+        UNKNOWN_TOPIC_OR_PARTITION (still not there after `max_block_ms`) or MESSAGE_TOO_LARGE, ClientClosedError.
         """
         if not self.takes_bytes or type(value) not in _BYTES_OR_NONE or type(key) not in _BYTES_OR_NONE:
             key, value = self.serialized(topic, key, value)
@@ -215,17 +215,20 @@ class Producer:
         headers: Sequence[Header] | None,
         on_delivery: OnDelivery | None,
     ) -> None:
-        """`try_append` until it succeeds, after connecting, and waiting for the topic and for room. Errors as `send`."""
+        """`try_append` until it succeeds, after connecting, and waiting for the partition and for room. Errors as `send`."""
+        if partition is not None and partition < 0:
+            raise ClientError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} cannot have a partition {partition}"
+            )
         while True:
             self._check_open()
             if self._sending is None:
                 await self.connect()
             if self._sender.fatal is not None:
                 raise self._sender.fatal
-            if topic not in self._cluster.view.topics:
-                await self._topic_view(topic)
-            if partition is not None and partition not in self._cluster.view.topics[topic].partitions:
-                await self._check_partition(topic, partition)
+            known = self._cluster.view.topics.get(topic)
+            if known is None or (partition is not None and partition not in known.partitions):
+                await self._topic_view(topic, partition)
             if not self._accumulator.has_room:
                 await self._wait_for_room()
             self._find_route(topic)
@@ -284,18 +287,10 @@ class Producer:
         except Exception as problem:
             raise SerializationError(topic, part, problem) from problem
 
-    async def _topic_view(self, topic: str) -> TopicView:
-        await self._cluster.wait_for_topic(topic, self._max_block_s, self.options.allow_auto_create_topics)
+    async def _topic_view(self, topic: str, partition: int | None = None) -> TopicView:
+        may_create = self.options.allow_auto_create_topics
+        await self._cluster.wait_for_topic(topic, self._max_block_s, may_create, partition)
         return self._cluster.view.topics[topic]
-
-    async def _check_partition(self, topic: str, partition: int) -> None:
-        await self._cluster.try_refresh()
-        count = len(self._cluster.view.topics[topic].partitions)
-        if not 0 <= partition < count:
-            raise ClientError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic} has partitions 0 to {count - 1}, not {partition}",
-            )
 
     def _check_size(self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> None:
         size = HEADER_SIZE + record_bytes_bound(key, value, headers)

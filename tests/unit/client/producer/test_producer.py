@@ -363,9 +363,46 @@ def test_unknown_topics_and_partitions() -> None:
             with pytest.raises(ClientError, match="topic nope: there is no such") as raised:
                 await target.send("nope", b"x")
             assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            with pytest.raises(ClientError, match="partitions 0 to 1, not 7"):
+            with pytest.raises(ClientError, match="partitions 0 to 1, not 7") as raised:
                 await target.send("t", b"x", partition=7)
+            assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            with pytest.raises(ClientError, match="cannot have a partition -1"):
+                await target.send("t", b"x", partition=-1)
             assert await target.partitions_for("t") == {0, 1}
+
+    run(scenario())
+
+
+def test_a_record_for_a_partition_that_brokers_are_yet_to_learn_of_is_not_refused() -> None:
+    cluster = FakeCluster({"t": 2})
+    cluster.leaders[late := TopicPartition("t", 2)] = 1
+
+    def not_yet(_: int, __: Any) -> None:
+        """The broker that was asked has not heard of the new partition."""
+
+    def by_now(_: int, __: Any) -> None:
+        cluster.topics["t"] = 3
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            assert await target.partitions_for("t") == {0, 1}
+            cluster.script[ApiKey.METADATA].extend([not_yet, not_yet, by_now])
+            await target.send_and_wait("t", b"x", partition=2)
+
+    run(scenario())
+    assert values_in(cluster, late) == [b"x"]
+
+
+def test_a_topic_that_is_deleted_while_a_record_for_its_new_partition_waits_is_an_error_of_the_client() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        async with producer(cluster, max_block_ms=50) as target:
+            assert await target.partitions_for("t") == {0}
+            del cluster.topics["t"]
+            with pytest.raises(ClientError, match="topic t: there is no such") as raised:
+                await target.send("t", b"x", partition=1)
+            assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     run(scenario())
 
