@@ -28,12 +28,12 @@ class BlockingClient(Generic[Core]):
     """What blocking clients share: the asyncio client `_core` on the loop thread, connect, close, context manager.
 
     A subclass names its asyncio `twin`; its methods have the twin's signatures (a test compares them), and the twin's docstrings
-    unless they have their own.
+    unless they have their own. A program may subclass these clients without naming one.
     """
 
-    def __init_subclass__(cls, twin: type[Core], **others: Any) -> None:
+    def __init_subclass__(cls, twin: type[Core] | None = None, **others: Any) -> None:
         super().__init_subclass__(**others)
-        for name, method in vars(cls).items():
+        for name, method in vars(cls).items() if twin is not None else ():
             if inspect.isfunction(method) and not name.startswith("_") and method.__doc__ is None:
                 method.__doc__ = getattr(twin, name).__doc__
 

@@ -111,3 +111,17 @@ def test_clients_share_one_loop_thread() -> None:
     with producer(cluster) as target:
         target.send("t", b"x")
     assert values_in(cluster, T0) == [b"x"]
+
+
+def test_a_program_subclasses_a_blocking_client() -> None:
+    class Counting(SyncProducer):
+        sent = 0
+
+        def send_counted(self, topic: str, value: bytes) -> None:
+            self.sent += 1
+            self.send(topic, value)
+
+    cluster = FakeCluster({"t": 1})
+    with Counting.from_config({"bootstrap.servers": "fake:9001"}, opener=cluster.open) as target:
+        target.send_counted("t", b"x")
+    assert target.sent == 1 and values_in(cluster, T0) == [b"x"]
