@@ -30,7 +30,10 @@ check() {
         printf '%s\n' "$name" >>"$stages/failed"
     fi
     # Lanes end checks at the same time; one speaks after the other.
-    until mkdir "$stages/speaking" 2>/dev/null; do sleep 0.1; done
+    until mkdir "$stages/speaking" 2>/dev/null; do
+        go_on || return 0
+        sleep 0.1
+    done
     say "== $name"
     cat "$stages/$name.log"
     say "== $name $outcome after $(($(date +%s) - check_began_s)) s"
@@ -88,7 +91,7 @@ end_stages() {
 }
 
 finish() {
-    took_s=$(($(date +%s) - stages_began_s))
+    took_s=$(($(date +%s) - began_s))
     if [ -e "$stages/failed" ]; then
         say "deploy/test: FAILED after $took_s s: $(paste -s -d, "$stages/failed" | sed 's/,/, /g')"
         exit 1
