@@ -88,13 +88,17 @@ class ServerConnection(asyncio.BufferedProtocol):
     # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
         self.peer_host = peer[0] if peer else ""
         self.last_used_s = self._loop.time()
-        self._transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)  # type: ignore[union-attr]
-        if not self.server.admit(self):
-            self._transport.abort()  # type: ignore[union-attr]
+        made: asyncio.Transport = transport  # type: ignore[assignment]
+        made.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
+        admitted = self.server.admit(self)
+        self._transport = made
+        if not admitted:
+            made.abort()
+        elif self._muted is not None:
+            self._loop.call_soon(self._limit_reading)  # not now: uvloop begins to read after this, paused or not
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True

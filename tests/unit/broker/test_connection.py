@@ -91,8 +91,11 @@ class FakeServer:
     def __init__(self) -> None:
         self.is_open = True
         self.left = 0
+        self.hold_s = 0.0
 
     def admit(self, connection: Any) -> bool:
+        if self.hold_s:
+            connection.mute(self.hold_s)
         return self.is_open
 
     def gone(self, connection: Any) -> None:
@@ -102,9 +105,9 @@ class FakeServer:
 class Peer:
     """A connection and everything around it."""
 
-    def __init__(self, max_frame_bytes: int = 1 << 20, is_open: bool = True) -> None:
+    def __init__(self, max_frame_bytes: int = 1 << 20, is_open: bool = True, hold_s: float = 0.0) -> None:
         self.server, self.dispatcher, self.transport = FakeServer(), FakeDispatcher(), FakeTransport()
-        self.server.is_open = is_open
+        self.server.is_open, self.server.hold_s = is_open, hold_s
         self.connection = ServerConnection(self.server, self.dispatcher, "PLAINTEXT", max_frame_bytes)  # type: ignore[arg-type]
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
@@ -332,6 +335,20 @@ def test_a_muted_connection_begins_nothing_and_reads_nothing() -> None:
         assert peer.transport.reading
 
     scenario(act)
+
+
+def test_who_was_held_back_when_it_connected_was_read_all_the_same() -> None:
+    """uvloop's transports begin to read after `connection_made`, whatever that asked of them."""
+
+    async def scenario() -> None:
+        peer = Peer(hold_s=1.0)
+        assert peer.transport.reading  # a pause would be lost now
+        await virtual_time.settle()
+        assert not peer.transport.reading
+        await asyncio.sleep(1.1)
+        assert peer.transport.reading
+
+    virtual_time.run(scenario())
 
 
 def test_the_longest_of_several_silences_counts() -> None:
