@@ -26,9 +26,9 @@ PRELOADED = (
     "spark_jobs.source",
     "spark_jobs.batch.records",
     "kafkalite.client",
-    "kafkalite.client.record_columns",
+    "kafkalite.client.consumer.record_columns",
 )
-"""What is not there (releases of pyspark differ) is left out: it is only slower."""
+"""What pyspark does not have (its releases differ) is left out: it is only slower."""
 
 
 def preload() -> None:
