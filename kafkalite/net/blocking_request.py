@@ -31,13 +31,18 @@ def exchange(
 
     `left_s` says before each step how many seconds are left for it, and raises TimeoutError when none are. OSError; NotKafkaError.
     """
-    with socket.create_connection((host, port), timeout=left_s()) as plain:
-        connection = tls.wrap_socket(plain, server_hostname=host) if tls is not None else plain
+    plain = socket.create_connection((host, port), timeout=left_s())
+    with plain if tls is None else _secured(plain, host, tls) as connection:
         connection.sendall(b"".join(request))
         (size,) = _LENGTH.unpack(_received(connection, _LENGTH.size, left_s))
         if not 0 <= size <= _LONGEST_RESPONSE_BYTES:
             raise NotKafkaError(f"{host}:{port} does not speak Kafka's protocol")
         return _received(connection, size, left_s)
+
+
+def _secured(plain: socket.socket, host: str, tls: ssl.SSLContext) -> ssl.SSLSocket:
+    with plain:  # its descriptor goes over to the other socket, unless the handshake fails
+        return tls.wrap_socket(plain, server_hostname=host)
 
 
 def _received(connection: socket.socket, size: int, left_s: Callable[[], float]) -> bytes:

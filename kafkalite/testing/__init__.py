@@ -1,7 +1,8 @@
 """For tests of what uses kafkalite, and of kafkalite itself: real clusters, of processes (`LocalCluster`) or of containers.
 
-`containers` runs clusters in Docker, `workloads` keeps them busy, `history` records what clients saw and judges it; `pytest_plugin` gives
-users' tests their fixtures. Clusters of processes are product code and live in `kafkalite.local`.
+`containers` runs clusters in Docker, `simulation` whole ones in one process on virtual time, `workloads` keeps them busy, `history` records
+what clients saw and judges it; `pytest_plugin` gives users' tests their fixtures. Clusters of processes are product code and live in
+`kafkalite.local`.
 """
 
 from __future__ import annotations
