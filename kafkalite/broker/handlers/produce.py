@@ -2,7 +2,7 @@
 
 - acks=0 has no answer; an error closes the connection, so that the producer learns of it. acks=1 is answered after the append, acks=all
   when the high watermark has passed the records (min.insync.replicas before and after).
-- 0 to 2 carry message sets of magic 0 and 1, which are refused until old clients are served; 3 transactional id, batches of magic 2;
+- 0 to 2 carry message sets of magic 0 and 1, which are rewritten as one batch of magic 2; 3 transactional id, batches of magic 2;
   7 zstd; 8 error messages; 10 endpoints of new leaders in the answer (KIP-951).
 - A client that exceeds its producer_byte_rate is told for how long (KIP-219), and nothing more is read from it meanwhile.
 - Not done: transactions (a transactional id is refused).
