@@ -72,21 +72,33 @@ class HostingRules:
 class _OpenTicket(Ticket):
     """A request in the hands of a machine. Most are answered while `decide` runs, and never get a future."""
 
-    __slots__ = ("answered", "future", "reply", "shape", "waiting")
+    __slots__ = ("answered", "failure", "future", "reply", "shape", "waiting")
 
     def __init__(self, shape: Callable[[Any], Any], waiting: dict[_OpenTicket, None]) -> None:
         self.shape, self.waiting = shape, waiting
         self.future: asyncio.Future[Any] | None = None
         self.answered = False
+        self.failure: KafkaError | None = None
         self.reply: Any = None
 
     def answer(self, reply: Any) -> None:
+        if self.failure is not None:  # the machine does not know of that
+            return
         ensure(not self.answered, "a request was answered twice")
         self.answered, self.reply = True, self.shape(reply)
         if self.future is not None:
             self.waiting.pop(self, None)
             if not self.future.done():
                 self.future.set_result(self.reply)
+
+    def fail(self) -> None:
+        """What the request set off went wrong, and the machine may never answer it."""
+        if not self.answered:
+            self.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
+            self.answered = True
+            self.waiting.pop(self, None)
+            if self.future is not None and not self.future.done():
+                self.future.set_exception(self.failure)
 
     def refuse(self, code: ErrorCode) -> None:
         self.answered = True
@@ -95,12 +107,12 @@ class _OpenTicket(Ticket):
 
 
 class _InFlight:
-    """An append that is not committed yet."""
+    """An append that is not committed yet; `cause` is the request that it was made for, if any."""
 
-    __slots__ = ("append", "deadline_ms", "end_offset", "first_offset", "told")
+    __slots__ = ("append", "cause", "deadline_ms", "end_offset", "first_offset", "told")
 
-    def __init__(self, append: Append, first_offset: int, deadline_ms: int) -> None:
-        self.append, self.first_offset, self.deadline_ms = append, first_offset, deadline_ms
+    def __init__(self, append: Append, cause: _OpenTicket | None, first_offset: int, deadline_ms: int) -> None:
+        self.append, self.cause, self.first_offset, self.deadline_ms = append, cause, first_offset, deadline_ms
         self.end_offset = first_offset + len(append.records)
         self.told = False
 
@@ -177,7 +189,9 @@ class CoordinatorRuntime(Generic[MachineT]):
         """
         shard = self.shard_for(key)
         ticket = _OpenTicket(shape, shard.waiting)
-        self._carry_out(shard, shard.machine.decide(request, ticket, self.now()))
+        self._carry_out(shard, shard.machine.decide(request, ticket, self.now()), ticket)
+        if ticket.failure is not None:
+            raise ticket.failure
         if ticket.answered:
             reply: ShapedT = ticket.reply
             return reply
@@ -322,14 +336,18 @@ class CoordinatorRuntime(Generic[MachineT]):
 
     # Carrying out
 
-    def _guarded(self, shard: Shard[MachineT], decide: Callable[[], Decision]) -> None:
-        """For decisions that no request waits for: what goes wrong is reported."""
+    def _guarded(
+        self, shard: Shard[MachineT], decide: Callable[[], Decision], cause: _OpenTicket | None = None
+    ) -> None:
+        """For decisions that are made later: what goes wrong is reported, and answers the request that set them off."""
         try:
-            self._carry_out(shard, decide())
+            self._carry_out(shard, decide(), cause)
         except Exception as problem:
             report(f"the coordinator of {self.topic}-{shard.partition} failed", problem)
+            if cause is not None:
+                cause.fail()
 
-    def _carry_out(self, shard: Shard[MachineT], decision: Decision) -> None:
+    def _carry_out(self, shard: Shard[MachineT], decision: Decision, cause: _OpenTicket | None) -> None:
         for ticket, reply in decision.answers:
             ticket.answer(reply)  # type: ignore[attr-defined]
         for key, due_ms in decision.timers:
@@ -338,18 +356,18 @@ class CoordinatorRuntime(Generic[MachineT]):
             else:
                 shard.timers.set(key, due_ms)
         for append in decision.appends:
-            self._append(shard, append, decision.now)
+            self._append(shard, append, cause, decision.now)
         self._set_alarm(shard)
 
-    def _append(self, shard: Shard[MachineT], append: Append, now: Now) -> None:
+    def _append(self, shard: Shard[MachineT], append: Append, cause: _OpenTicket | None, now: Now) -> None:
         try:
             if shard.closed:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             first_offset = shard.log.append(_batch(append, now.wall_ms, self.rules.codec))
         except KafkaError as problem:
-            self._continue(shard, append, problem.code)
+            self._continue(shard, append, cause, problem.code)
             return
-        entry = _InFlight(append, first_offset, now.monotonic_ms + self.rules.append_timeout_ms)
+        entry = _InFlight(append, cause, first_offset, now.monotonic_ms + self.rules.append_timeout_ms)
         shard.in_flight.append(entry)
         if self.rules.required_acks != -1:
             self._settle(shard, entry, ErrorCode.NONE)
@@ -377,15 +395,15 @@ class CoordinatorRuntime(Generic[MachineT]):
             self._fatal(f"{self.topic}-{shard.partition}: a record of our own cannot be applied: {problem!r}")
             return
         if not entry.told:
-            self._continue(shard, append, code)
+            self._continue(shard, append, entry.cause, code)
 
-    def _continue(self, shard: Shard[MachineT], append: Append, code: ErrorCode) -> None:
+    def _continue(self, shard: Shard[MachineT], append: Append, cause: _OpenTicket | None, code: ErrorCode) -> None:
         def decide() -> Decision:
             decision = Decision(self.now())
             append.then(code, decision)
             return decision
 
-        self._guarded(shard, decide)
+        self._guarded(shard, decide, cause)
 
     # Timers
 
@@ -420,7 +438,7 @@ class CoordinatorRuntime(Generic[MachineT]):
                 shard.timers.set(_APPEND_TIMEOUT, entry.deadline_ms)
                 return
             entry.told = True
-            self._continue(shard, entry.append, ErrorCode.REQUEST_TIMED_OUT)
+            self._continue(shard, entry.append, entry.cause, ErrorCode.REQUEST_TIMED_OUT)
 
     def statistics(self) -> dict[str, int]:
         """Counts for metrics and tests."""

@@ -434,6 +434,47 @@ def test_a_machine_that_fails_on_a_timer_does_not_take_others_along(caplog: pyte
     assert "broken" in caplog.text
 
 
+@pytest.mark.parametrize("lagging", [False, True])
+def test_a_machine_that_failed_after_an_append_left_its_request_unanswered(lagging: bool) -> None:
+    kept: list[Ticket] = []
+
+    class Broken(Words):
+        def decide(self, request: str, ticket: Ticket, now: Now) -> Decision:
+            def then(code: ErrorCode, following: Decision) -> None:
+                following.answer(ticket, code)
+                raise ZeroDivisionError("a bug")
+
+            kept.append(ticket)
+            decision = Decision(now)
+            decision.append([DraftRecord(request.encode(), b"")], then)
+            return decision
+
+        def on_timer(self, key: Any, now: Now) -> Decision:
+            decision = Decision(now)
+            decision.answer(kept[0], "late")
+            return decision
+
+    async def scenario() -> None:
+        here = host()
+        here.runtime._new_machine = lambda _: Broken()
+        log = await here.serve()
+        log.lagging = lagging
+        with virtual_time.expected_errors() as seen:
+            if lagging:
+                reply = here.say("one")
+                log.commit(1)
+                with pytest.raises(KafkaError, match="unexpected error"):
+                    await reply
+            else:
+                assert code_of(lambda: here.say("one")) is ErrorCode.UNKNOWN_SERVER_ERROR
+            here.runtime.shards[0].timers.set("late", 0)
+            here.runtime._ring(here.runtime.shards[0])
+        assert seen.count == 1 and not here.fatal, "an answer that comes after the failure is no second one"
+        assert here.runtime.statistics()["waiting"] == 0
+
+    virtual_time.run(scenario())
+
+
 @pytest.mark.parametrize("where", ["reading the log", "the machine, when it was loaded"])
 def test_an_unexpected_error_while_loading_meant_load_in_progress_for_good(where: str) -> None:
     failures = 3
