@@ -6,7 +6,8 @@ import ast
 import configparser
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -63,9 +64,15 @@ def imports(path: Path) -> Iterator[str]:
                 yield top
 
 
+@cache
+def installed() -> Mapping[str, list[str]]:
+    """The distributions that provide each top-level module; looking at all of them takes seconds."""
+    return packages_distributions()
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_imported_distribution_is_required(package: str) -> None:
-    required, providers = requirements(), packages_distributions()
+    required, providers = requirements(), installed()
     missing = []
     for path in sorted((ROOT / package).rglob("*.py")):
         place = path.relative_to(ROOT).as_posix()
