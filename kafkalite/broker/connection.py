@@ -180,6 +180,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if future.cancelled():
             return
         problem = future.exception()
+        if problem is not None and not isinstance(problem, ProtocolViolation):
+            report("answering a request failed", problem)
         if self.closed:
             return
         if problem is None:
@@ -189,7 +191,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         elif isinstance(problem, ProtocolViolation):
             self._violation(str(problem))
         else:
-            report("answering a request failed", problem)
             self._violation(f"internal error: {problem!r}")
 
     def _finish(self, slot: Slot, frame: Answer) -> None:

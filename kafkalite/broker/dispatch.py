@@ -37,7 +37,7 @@ class _Route(NamedTuple, Generic[PartsT_contra]):
     first_version: int
     last_version: int
     handle: Callable[[PartsT_contra, Any, RequestContext], Any]
-    """Its replies are told apart by `is_async` and, where a handler may park a request, by their class."""
+    """Its replies are told apart by `is_async` and, where a handler may delay its answer, by their class."""
     is_async: bool
     cluster_permission: Permission | None
     latency: Histogram

@@ -265,6 +265,18 @@ def test_an_answer_to_somebody_who_left_is_dropped() -> None:
     scenario(act)
 
 
+def test_a_failure_was_told_nobody_when_the_client_had_left() -> None:
+    async def act(peer: Peer) -> None:
+        peer.send(frame(OTHER, b"a"))
+        peer.connection.connection_lost(None)
+        with virtual_time.expected_errors() as seen:
+            peer.dispatcher.pending.pop(b"a").set_exception(ZeroDivisionError("a bug"))
+            await virtual_time.settle()
+            assert seen.count == 1
+
+    scenario(act)
+
+
 def test_too_many_waiting_requests_stop_the_reading() -> None:
     async def act(peer: Peer) -> None:
         names = [b"%d" % number for number in range(130)]
