@@ -85,7 +85,13 @@ class _OpenTicket(Ticket):
         if self.failure is not None:  # the machine does not know of that
             return
         ensure(not self.answered, "a request was answered twice")
-        self.answered, self.reply = True, self.shape(reply)
+        try:
+            self.reply = self.shape(reply)
+        except Exception as problem:  # of this request alone: the decision has answers for others, and records
+            report("shaping an answer failed", problem)
+            self.fail()
+            return
+        self.answered = True
         if self.future is not None:
             self.waiting.pop(self, None)
             if not self.future.done():

@@ -475,6 +475,23 @@ def test_a_machine_that_failed_after_an_append_left_its_request_unanswered(laggi
     virtual_time.run(scenario())
 
 
+def test_an_answer_that_could_not_be_shaped_took_those_of_others_along() -> None:
+    def broken(reply: Any) -> Any:
+        raise ZeroDivisionError("a bug")
+
+    async def scenario() -> None:
+        here = host()
+        await here.serve()
+        first, second = here.runtime.submit("k", "later", broken), here.say("later")
+        with virtual_time.expected_errors() as seen:
+            assert await second == 1000
+        with pytest.raises(KafkaError, match="unexpected error"):
+            await first
+        assert seen.count == 1 and here.runtime.statistics()["waiting"] == 0
+
+    virtual_time.run(scenario())
+
+
 @pytest.mark.parametrize("where", ["reading the log", "the machine, when it was loaded"])
 def test_an_unexpected_error_while_loading_meant_load_in_progress_for_good(where: str) -> None:
     failures = 3
