@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 
+if TYPE_CHECKING:
+    from kafkalite.protocol.messages import Message, Request
+
 Result = TypeVar("Result")
+ResponseT = TypeVar("ResponseT", bound="Message")
 Key = TypeVar("Key")
 
 
@@ -26,11 +30,11 @@ class AdminCalls:
     def _timeout(self, timeout_ms: int | None) -> int:
         return self._request_timeout_ms if timeout_ms is None else timeout_ms
 
-    async def _retrying(self, attempt: Callable[[], Awaitable[Any]], what: str) -> Any:
+    async def _retrying(self, attempt: Callable[[], Awaitable[Result]], what: str) -> Result:
         """Call `attempt` until it raises no retriable error or the time is up."""
         return await self._cluster.retrying(attempt, what, self._api_timeout_s)
 
-    async def _ask_controller(self, request: Any) -> Any:
+    async def _ask_controller(self, request: Request[ResponseT]) -> ResponseT:
         """Send a request to the controller; its response."""
         if self._cluster.view.controller_id < 0:
             await self._cluster.refresh()
@@ -39,10 +43,10 @@ class AdminCalls:
             raise ClientError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
         return await self._cluster.request(controller, request)
 
-    async def _ask(self, broker: int | None, request: Any, what: str) -> Any:
+    async def _ask(self, broker: int | None, request: Request[ResponseT], what: str) -> ResponseT:
         """Send a request to one broker, or to any; its response. Tries again while the broker cannot be reached."""
 
-        async def attempt() -> Any:
+        async def attempt() -> ResponseT:
             return await (
                 self._cluster.request_any(request) if broker is None else self._cluster.request(broker, request)
             )

@@ -142,9 +142,9 @@ class TopicAdmin(AdminCalls):
                 if answer.error_code == ErrorCode.NOT_CONTROLLER:
                     raise error
                 if answer.error_code:
-                    failures[answer.name] = error
+                    failures[answer.name or ""] = error
                 else:
-                    done.add(answer.name)
+                    done.add(answer.name or "")
 
         await self._retrying(attempt, "deleting topics")
         if failures:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.heap import keep_freed_memory
 from kafkalite.client.cluster.retry import is_retriable, is_retriable_code
@@ -26,6 +26,12 @@ from kafkalite.client.options import ConnectionOptions, parse_servers
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.messages import Message, Request
+
+Result = TypeVar("Result")
+ResponseT = TypeVar("ResponseT", bound="Message")
 
 _CONNECTION_TIMEOUT_S = 10.0
 
@@ -230,16 +236,20 @@ class ClusterClient:
 
     # requests
 
-    async def request(self, broker_id: int, message: Any, *, max_version: int | None = None) -> Any:
+    async def request(
+        self, broker_id: int, message: Request[ResponseT], *, max_version: int | None = None
+    ) -> ResponseT:
         """Send `message` to one broker in the highest common version, `max_version` at most."""
         connection = await self.connection(broker_id)
         return await self._request_on(connection, message, max_version)
 
-    async def _request_on(self, connection: Connection, message: Any, max_version: int | None = None) -> Any:
+    async def _request_on(
+        self, connection: Connection, message: Request[ResponseT], max_version: int | None = None
+    ) -> ResponseT:
         version = version_for(connection, message, max_version)
         return await connection.request(message, version, self.request_timeout_s)
 
-    async def request_any(self, message: Any) -> Any:
+    async def request_any(self, message: Request[ResponseT]) -> ResponseT:
         """Send `message` to whichever broker answers. NoBrokersAvailableError when none does."""
         reasons: dict[str, str] = {}
         for address in self._addresses():
@@ -249,7 +259,7 @@ class ClusterClient:
                 reasons[f"{address[0]}:{address[1]}"] = str(problem)
         raise NoBrokersAvailableError(reasons)
 
-    async def retrying(self, attempt: Callable[[], Awaitable[Any]], what: str, timeout_s: float) -> Any:
+    async def retrying(self, attempt: Callable[[], Awaitable[Result]], what: str, timeout_s: float) -> Result:
         """Call `attempt` until it succeeds, fails for good, or `timeout_s` is over; metadata is refreshed in between.
 
         ClientTimeoutError names the last problem.
@@ -346,7 +356,7 @@ class ClusterClient:
         request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=self._auto_create)
         self._take(await self._request_on(connection, request), everything)
 
-    def _take(self, response: Any, everything: bool) -> None:
+    def _take(self, response: messages.metadata_response.MetadataResponse, everything: bool) -> None:
         if response.brokers or not self.view.brokers:
             self.view = self.view.updated(response, everything)
             self._notify()
@@ -426,7 +436,7 @@ class ClusterClient:
         return known is not None and (partition is None or partition in known.partitions)
 
 
-def version_for(connection: Connection, message: Any, max_version: int | None = None) -> int:
+def version_for(connection: Connection, message: Message, max_version: int | None = None) -> int:
     """The highest version of `message` that both sides speak. ClientError UNSUPPORTED_VERSION when there is none."""
     try:
         version = connection.version_of(message.API.key)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.errors import ErrorCode
 from kafkalite.types import NO_BROKER, NO_TOPIC_ID, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.protocol import messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class ClusterView:
     def topic_name(self, topic_id: bytes) -> str | None:
         return next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
-    def updated(self, response: Any, everything: bool = False) -> ClusterView:
+    def updated(self, response: messages.metadata_response.MetadataResponse, everything: bool = False) -> ClusterView:
         """The view after a MetadataResponse; with `everything` the answer lists all topics, and others are forgotten."""
         topics = {} if everything else dict(self.topics)
         errors: dict[str, int] = {} if everything else dict(self.topic_errors)
@@ -112,7 +115,7 @@ class ClusterView:
                 if answer.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
                     topics.pop(answer.name, None)
                 continue
-            topics[answer.name] = _topic_view(answer, self.topics.get(answer.name))
+            topics[answer.name] = _topic_view(answer.name, answer, self.topics.get(answer.name))
         return ClusterView(
             response.cluster_id if response.cluster_id is not None else self.cluster_id,
             response.controller_id,
@@ -137,7 +140,9 @@ class ClusterView:
         return replace(self, brokers=MappingProxyType({**self.brokers, **{node.id: node for node in nodes}}))
 
 
-def _topic_view(answer: Any, known: TopicView | None) -> TopicView:
+def _topic_view(
+    name: str, answer: messages.metadata_response.MetadataResponseTopic, known: TopicView | None
+) -> TopicView:
     same_topic = known is not None and (
         known.topic_id == answer.topic_id or NO_TOPIC_ID in (known.topic_id, answer.topic_id)
     )
@@ -148,7 +153,7 @@ def _topic_view(answer: Any, known: TopicView | None) -> TopicView:
             partitions[each.partition_index] = old
             continue
         partitions[each.partition_index] = PartitionView(
-            answer.name,
+            name,
             each.partition_index,
             each.leader_id,
             each.leader_epoch,
@@ -157,4 +162,4 @@ def _topic_view(answer: Any, known: TopicView | None) -> TopicView:
             tuple(each.offline_replicas),
             each.error_code,
         )
-    return TopicView(answer.name, answer.topic_id, answer.is_internal, MappingProxyType(partitions))
+    return TopicView(name, answer.topic_id, answer.is_internal, MappingProxyType(partitions))

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
 from kafkalite.client.cluster.retry import is_retriable, is_retriable_code, is_stale_metadata
@@ -274,7 +273,7 @@ class Fetcher:
         self,
         leader: int,
         session: ConsumerFetchSession,
-        answer: Callable[[], Awaitable[Any]],
+        answer: Callable[[], Awaitable[messages.fetch_response.FetchResponse]],
         names: dict[bytes, str] | None,
         asked: dict[TopicPartition, tuple[PartitionState, int, int]],
         max_bytes: int,
@@ -316,7 +315,7 @@ class Fetcher:
         ids: dict[str, bytes],
         max_bytes: int,
         wait_ms: int,
-    ) -> Any:
+    ) -> messages.fetch_request.FetchRequest:
         m = messages.fetch_request
         wanted = {}
         for state in states:
@@ -324,7 +323,7 @@ class Fetcher:
             epoch = known.leader_epoch if known else -1
             wanted[state.topic_partition] = FetchPosition(ids[state.topic_partition.topic], state.fetch_offset, epoch)
         part = session.request(wanted)
-        topics: dict[str, list[Any]] = {}
+        topics: dict[str, list[messages.fetch_request.FetchPartition]] = {}
         for each in part.named:
             position = wanted[each]
             topics.setdefault(each.topic, []).append(
@@ -357,7 +356,7 @@ class Fetcher:
 
     def _take_response(
         self,
-        response: Any,
+        response: messages.fetch_response.FetchResponse,
         names: dict[bytes, str] | None,
         asked: dict[TopicPartition, tuple[PartitionState, int, int]],
     ) -> None:
@@ -376,7 +375,9 @@ class Fetcher:
         if news:
             self._on_data()
 
-    def _take_answer(self, state: PartitionState, generation: int, fetch_offset: int, answer: Any) -> bool:
+    def _take_answer(
+        self, state: PartitionState, generation: int, fetch_offset: int, answer: messages.fetch_response.PartitionData
+    ) -> bool:
         """Buffer what came, or deal with the error; is there something new to read?"""
         code = answer.error_code
         if code == ErrorCode.NONE:

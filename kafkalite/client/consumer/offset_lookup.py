@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.cluster.retry import is_retriable
@@ -96,7 +95,7 @@ async def _ask(
     found: dict[TopicPartition, OffsetAndTimestamp | None],
 ) -> Exception | None:
     m = messages.list_offsets_request
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[messages.list_offsets_request.ListOffsetsPartition]] = {}
     for topic_partition, timestamp in asked.items():
         known = cluster.view.partition(topic_partition)
         epoch = known.leader_epoch if known else -1

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
 from kafkalite.client.errors import ClientClosedError, error_of
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.messages import Message, Request
+
+ResponseT = TypeVar("ResponseT", bound="Message")
 
 _GROUP = 0
 """The key type of groups in FindCoordinator; 1 is for transactions."""
@@ -38,7 +43,7 @@ class CoordinatorLink:
         self._opening: dict[Lane, asyncio.Lock] = {lane: asyncio.Lock() for lane in Lane}
         self._closed = False
 
-    async def request(self, message: Any, lane: Lane, timeout_s: float) -> Any:
+    async def request(self, message: Request[ResponseT], lane: Lane, timeout_s: float) -> ResponseT:
         """Send `message` to the coordinator. ConnectionError, TimeoutError, ClientError; all but refusals forget the coordinator."""
         try:
             connection = await self._connection(lane)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.client.group.assignors import Assignor
@@ -43,6 +43,9 @@ from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, 
 from kafkalite.errors import ErrorCode, ensure
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.group.membership_steps import HeartbeatOrLeave, MembershipRequest
 
 NO_MEMBER = ""
 
@@ -99,7 +102,7 @@ class Membership:
         self._rejoin_reason: str | None = None
         self._prepared = False
         self._waits_for_report = False
-        self._in_flight: Any = None
+        self._in_flight: MembershipRequest | None = None
         self._to_lose: tuple[TopicPartition, ...] = ()
         self._to_assign: tuple[TopicPartition, ...] | None = None
         self._to_revoke: tuple[TopicPartition, ...] = ()
@@ -192,7 +195,7 @@ class Membership:
         self._waits_for_report = True
         return step
 
-    def _sent(self, message: Any, timeout_ms: float) -> Send:
+    def _sent(self, message: MembershipRequest, timeout_ms: float) -> Send:
         self._in_flight = message
         self._waits_for_report = True
         return Send(message, timeout_ms)
@@ -271,7 +274,7 @@ class Membership:
 
     # joining
 
-    def _join_request(self) -> Any:
+    def _join_request(self) -> messages.join_group_request.JoinGroupRequest:
         subscriptions = {each.name: self._subscription(each) for each in self.settings.assignors}
         return join_group(self.settings, self.member_id, subscriptions, self._rejoin_reason)
 
@@ -279,7 +282,7 @@ class Membership:
         user_data = assignor.user_data(self._last_assignment, self._last_generation)
         return Subscription(tuple(sorted(self.topics)), user_data, self.owned, self.generation)
 
-    def _joined(self, request: Any, response: Any, now_ms: float) -> None:
+    def _joined(self, request: messages.join_group_request.JoinGroupRequest, response: Any, now_ms: float) -> None:
         if self.state is not MemberState.JOINING or request.member_id != self.member_id:
             return
         code = response.error_code
@@ -325,7 +328,7 @@ class Membership:
 
     # syncing
 
-    def _synced(self, request: Any, response: Any, now_ms: float) -> None:
+    def _synced(self, request: messages.sync_group_request.SyncGroupRequest, response: Any, now_ms: float) -> None:
         present = (self.generation, self.member_id)
         if self.state is not MemberState.SYNCING or (request.generation_id, request.member_id) != present:
             return
@@ -358,7 +361,7 @@ class Membership:
 
     # heartbeats
 
-    def next_heartbeat(self, now_ms: float) -> Any:
+    def next_heartbeat(self, now_ms: float) -> HeartbeatOrLeave | None:
         """The Heartbeat that is due, a LeaveGroup when the program did not poll for too long, or None."""
         if self._heartbeat.in_flight or not self.is_member or self.failure is not None or self.stalled:
             return None
@@ -376,7 +379,7 @@ class Membership:
         """When to ask `next_heartbeat` again."""
         return self._heartbeat.next_event_ms()
 
-    def heartbeat_answered(self, request: Any, response: Any, now_ms: float) -> None:
+    def heartbeat_answered(self, request: HeartbeatOrLeave, response: Any, now_ms: float) -> None:
         """The answer to a message of `next_heartbeat`; None for one that got none."""
         if not isinstance(request, messages.heartbeat_request.HeartbeatRequest):
             return
@@ -404,13 +407,13 @@ class Membership:
         else:
             self._refused(code, "heartbeat", now_ms)
 
-    def _stall(self) -> Any:
+    def _stall(self) -> messages.leave_group_request.LeaveGroupRequest | None:
         message = self.leave_request("the program did not poll within max_poll_interval_ms")
         self.stalled = True
         self._out(forget_member=self.settings.group_instance_id is None)
         return message
 
-    def leave_request(self, reason: str) -> Any:
+    def leave_request(self, reason: str) -> messages.leave_group_request.LeaveGroupRequest | None:
         """The LeaveGroup of this member; None for static members, whose place is kept for them (KIP-345), and non-members."""
         if self.settings.group_instance_id is not None or self.member_id == NO_MEMBER:
             return None

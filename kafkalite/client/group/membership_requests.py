@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.group.assignors import Assignor
@@ -51,7 +50,7 @@ class MembershipSettings:
 
 def join_group(
     settings: MembershipSettings, member_id: str, subscriptions: Mapping[str, Subscription], reason: str | None
-) -> Any:
+) -> messages.join_group_request.JoinGroupRequest:
     """JoinGroup, with a subscription for each assignor that the member offers."""
     m = messages.join_group_request
     return m.JoinGroupRequest(
@@ -75,7 +74,7 @@ def sync_group(
     generation: int,
     protocol_name: str | None,
     assignments: Mapping[str, Sequence[TopicPartition]],
-) -> Any:
+) -> messages.sync_group_request.SyncGroupRequest:
     """SyncGroup; only the leader has `assignments`."""
     m = messages.sync_group_request
     return m.SyncGroupRequest(
@@ -92,7 +91,9 @@ def sync_group(
     )
 
 
-def heartbeat(settings: MembershipSettings, member_id: str, generation: int) -> Any:
+def heartbeat(
+    settings: MembershipSettings, member_id: str, generation: int
+) -> messages.heartbeat_request.HeartbeatRequest:
     """Heartbeat."""
     return messages.heartbeat_request.HeartbeatRequest(
         group_id=settings.group_id,
@@ -102,7 +103,9 @@ def heartbeat(settings: MembershipSettings, member_id: str, generation: int) -> 
     )
 
 
-def leave_group(settings: MembershipSettings, member_id: str, reason: str) -> Any:
+def leave_group(
+    settings: MembershipSettings, member_id: str, reason: str
+) -> messages.leave_group_request.LeaveGroupRequest:
     """LeaveGroup, with a reason for the coordinator's log (KIP-800)."""
     m = messages.leave_group_request
     return m.LeaveGroupRequest(

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.protocol import messages
+
+    MembershipRequest = (
+        messages.join_group_request.JoinGroupRequest
+        | messages.sync_group_request.SyncGroupRequest
+        | messages.leave_group_request.LeaveGroupRequest
+    )
+    HeartbeatOrLeave = messages.heartbeat_request.HeartbeatRequest | messages.leave_group_request.LeaveGroupRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
     """Send `message` to the coordinator; report by `answered` or `unanswered`."""
 
-    message: Any
+    message: MembershipRequest
     timeout_ms: float
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import ClientError, CommitFailedError, error_of
@@ -109,7 +108,7 @@ class GroupOffsets:
         member_id = member.member_id if member is not None and grouped else ""
         if grouped and generation == NO_GENERATION:
             return ErrorCode.REBALANCE_IN_PROGRESS
-        topics: dict[str, list[Any]] = {}
+        topics: dict[str, list[messages.offset_commit_request.OffsetCommitRequestPartition]] = {}
         for (topic, partition), offset in offsets.items():
             topics.setdefault(topic, []).append(
                 m.OffsetCommitRequestPartition(

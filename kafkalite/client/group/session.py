@@ -17,7 +17,7 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer
@@ -30,6 +30,9 @@ from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, 
 from kafkalite.client.group.offsets import GroupOffsets
 from kafkalite.client.records import OffsetAndMetadata
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.group.membership_steps import HeartbeatOrLeave
 
 log = logging.getLogger(__name__)
 
@@ -371,7 +374,7 @@ class GroupSession:
             except TimeoutError:
                 pass
 
-    async def _send_heartbeat(self, message: Any) -> None:
+    async def _send_heartbeat(self, message: HeartbeatOrLeave) -> None:
         self._follow_coordinator()
         response = None
         timeout_s = min(self._request_timeout_s, self.membership.settings.session_timeout_ms / 1000)

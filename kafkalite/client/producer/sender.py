@@ -205,9 +205,9 @@ class Sender:
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
-    def _message(self, batches: list[Batch]) -> Any:
+    def _message(self, batches: list[Batch]) -> messages.produce_request.ProduceRequest:
         m = messages.produce_request
-        topics: dict[str, list[Any]] = {}
+        topics: dict[str, list[messages.produce_request.PartitionProduceData]] = {}
         for batch in batches:
             name, index = batch.topic_partition
             topics.setdefault(name, []).append(m.PartitionProduceData(index=index, records=batch.encoded))
@@ -220,7 +220,11 @@ class Sender:
     # what came back
 
     async def _answered(
-        self, leader: int, connection: Connection, future: asyncio.Future[Any], batches: list[Batch]
+        self,
+        leader: int,
+        connection: Connection,
+        future: asyncio.Future[messages.produce_response.ProduceResponse],
+        batches: list[Batch],
     ) -> None:
         timeout_s = self._options.request_timeout_ms / 1000
         try:
@@ -243,7 +247,7 @@ class Sender:
         for batch in batches:
             self._again(batch, problem)
 
-    def _take_response(self, response: Any, batches: list[Batch]) -> None:
+    def _take_response(self, response: messages.produce_response.ProduceResponse, batches: list[Batch]) -> None:
         answers = {
             TopicPartition(topic.name, each.index): each
             for topic in response.responses
@@ -261,7 +265,7 @@ class Sender:
             else:
                 self._take_answer(batch, answer)
 
-    def _take_answer(self, batch: Batch, answer: Any) -> None:
+    def _take_answer(self, batch: Batch, answer: messages.produce_response.PartitionProduceResponse) -> None:
         code = answer.error_code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._delivered(batch, answer.base_offset if code == 0 else -1, answer.log_append_time_ms)
