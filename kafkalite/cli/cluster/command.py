@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -98,9 +99,15 @@ def up(
     except (BrokerDied, TimeoutError, EnsembleError, MissingRequirementError, OSError) as problem:
         fail(str(problem))
     finally:
-        unclean = running.close(note)
+        unclean = running.close(_tell)
     if unclean:
         fail(f"brokers that did not stop cleanly, with their exit statuses: {unclean}")
+
+
+def _tell(line: str) -> None:
+    """`note`, unless nobody reads stderr any more: the brokers are to be stopped all the same."""
+    with suppress(OSError):
+        note(line)
 
 
 class _StopAsked(KeyboardInterrupt):
