@@ -48,7 +48,8 @@ class ProducerOptions(ConnectionOptions):
       keys stay on a partition for a batch), "murmur3" (keys by mmh3), or a callable (key, all partitions, available partitions).
     - `key_serializer`, `value_serializer`: a name of `serializers.FORMATS`, a callable, or a mapping from topic to either.
     - `batch_size`: records of a partition travel together up to this size (uncompressed), or until `linger_ms` is over.
-    - `buffer_memory`: what may wait for brokers; `send` waits up to `max_block_ms` for room, then raises BufferFullError.
+    - `buffer_memory`: what may wait for brokers; `send` waits up to `max_block_ms` for room, then raises BufferFullError. It waits as long
+      for a topic, or a partition of it, that brokers do not show yet.
     - `request_timeout_ms` bounds one attempt, `delivery_timeout_ms` the whole life of a record, retries included.
     - `max_in_flight_requests_per_connection`: without idempotence one batch of a partition is in flight at a time all the same, so
       that retries keep the order.
