@@ -149,6 +149,11 @@ class ClusterState:
         offline = self.offline_dir_replicas.get(broker_id)
         return not offline or partition not in offline
 
+    @property
+    def sound_brokers(self) -> frozenset[BrokerId]:
+        """Registered brokers of whose log directories none is known to be offline: all their replicas are online."""
+        return frozenset(broker for broker in self.brokers if not self.offline_dir_replicas.get(broker))
+
     def online_of(
         self, brokers: Iterable[BrokerId], partition: TopicPartition, *, with_shutting_down: bool = False
     ) -> tuple[BrokerId, ...]:

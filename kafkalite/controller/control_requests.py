@@ -83,12 +83,12 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadataTopic:
-    """Partitions of a topic by index, and the indices of those to be forgotten, because the topic is being deleted."""
+    """Partitions of a topic by index; apart from them those to be forgotten, because the topic is being deleted."""
 
     name: str
     topic_id: bytes
-    partitions: Mapping[int, PartitionMetadata]
-    deleted: Sequence[int] = ()
+    partitions: dict[int, PartitionMetadata]
+    deleted: dict[int, PartitionMetadata] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import (
@@ -20,6 +21,7 @@ from kafkalite.controller.cluster_state import (
     PartitionAndReplica,
     RegisteredBroker,
     ReplicaStatus,
+    Topic,
 )
 from kafkalite.controller.control_requests import (
     EPOCH_DURING_DELETE,
@@ -35,7 +37,7 @@ from kafkalite.controller.control_requests import (
     UpdateMetadata,
     UpdateMetadataTopic,
 )
-from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
+from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,13 @@ class RequestBatch:
                 continue
             topics = []
             leaders: set[BrokerId] = set()
-            for topic, partitions in _by_topic(wanted):
+            for topic, partitions in self._by_topic(wanted):
                 states: list[LeaderAndIsrPartition] = []
                 for partition in partitions:
                     is_new = wanted[partition]
                     state = built[is_new].get(partition)
                     if state is None:
-                        known = cluster.find(partition)
+                        known = topic.partitions.get(partition.partition)
                         if known is None or known.leadership is None:
                             continue
                         state = _leader_and_isr_partition(partition, known.assignment, known.leadership, is_new)
@@ -110,7 +112,7 @@ class RequestBatch:
                     leaders.add(state.leader)
                     states.append(state)
                 if states:
-                    topics.append(LeaderAndIsrTopic(topic, self._topic_id(topic), states))
+                    topics.append(LeaderAndIsrTopic(topic.name, topic.topic_id, states))
             yield Command(broker_id, LeaderAndIsr(*self._head(broker), topics, self._live_leaders(leaders)))
 
     def _live_leaders(self, leaders: Iterable[BrokerId]) -> dict[BrokerId, Endpoint]:
@@ -132,7 +134,7 @@ class RequestBatch:
         cluster = self._cluster
         topics = [
             told
-            for topic, partitions in _by_topic(self._metadata)
+            for topic, partitions in self._by_topic(self._metadata)
             if (told := self._topic_metadata(topic, partitions)).partitions or told.deleted
         ]
         brokers = [
@@ -144,18 +146,28 @@ class RequestBatch:
             if broker is not None:
                 yield Command(broker_id, UpdateMetadata(*self._head(broker), topics, brokers))
 
-    def _topic_metadata(self, topic: str, partitions: Iterable[TopicPartition]) -> UpdateMetadataTopic:
+    def _topic_metadata(self, topic: Topic, partitions: Iterable[TopicPartition]) -> UpdateMetadataTopic:
         """Without partitions that never had a leader: clients are not to know of them yet."""
         cluster = self._cluster
-        led = [
-            (partition, state.leadership, state.assignment.replicas)
-            for partition in partitions
-            if (state := cluster.find(partition)) is not None and state.leadership is not None
-        ]
-        if cluster.is_queued_for_deletion(topic):
-            return UpdateMetadataTopic(topic, self._topic_id(topic), {}, [partition.partition for partition, *_ in led])
-        known = {each[0].partition: _partition_metadata(cluster, *each) for each in led}
-        return UpdateMetadataTopic(topic, self._topic_id(topic), known)
+        sound = cluster.sound_brokers
+        known: dict[int, PartitionMetadata] = {}
+        for partition in partitions:
+            state = topic.partitions.get(partition.partition)
+            if state is None or state.leadership is None:
+                continue
+            leadership, replicas = state.leadership, state.assignment.replicas
+            known[partition.partition] = PartitionMetadata(
+                leadership.leader,
+                leadership.leader_epoch,
+                list(leadership.isr),
+                list(replicas),
+                [] if sound.issuperset(replicas) else cluster.offline_replicas(partition, replicas),
+                leadership.partition_epoch,
+                leadership.controller_epoch,
+            )
+        if cluster.is_queued_for_deletion(topic.name):
+            return UpdateMetadataTopic(topic.name, topic.topic_id, {}, known)
+        return UpdateMetadataTopic(topic.name, topic.topic_id, known)
 
     # -- StopReplica
 
@@ -185,14 +197,12 @@ class RequestBatch:
     def _head(self, broker: RegisteredBroker) -> tuple[BrokerId, int, int]:
         return self._cluster.controller_id, self._cluster.epoch, broker.epoch
 
-    def _topic_id(self, name: str) -> bytes:
-        topic = self._cluster.topics.get(name)
-        return NO_TOPIC_ID if topic is None else topic.topic_id
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[TopicPartition]]]:
-    for topic, group in groupby(sorted(partitions), key=lambda partition: partition.topic):
-        yield topic, list(group)
+    def _by_topic(self, partitions: Iterable[TopicPartition]) -> Iterable[tuple[Topic, list[TopicPartition]]]:
+        """Sorted; without those of topics that are gone."""
+        for name, group in groupby(sorted(partitions), key=itemgetter(0)):
+            topic = self._cluster.topics.get(name)
+            if topic is not None:
+                yield topic, list(group)
 
 
 def _leader_and_isr_partition(
@@ -200,28 +210,14 @@ def _leader_and_isr_partition(
 ) -> LeaderAndIsrPartition:
     return LeaderAndIsrPartition(
         partition,
-        controller_epoch=leadership.controller_epoch,
-        leader=leadership.leader,
-        leader_epoch=leadership.leader_epoch,
-        partition_epoch=leadership.partition_epoch,
-        isr=leadership.isr,
-        replicas=assignment.replicas,
-        adding_replicas=assignment.adding,
-        removing_replicas=assignment.removing,
-        is_new=is_new,
-        recovering=leadership.recovering,
-    )
-
-
-def _partition_metadata(
-    cluster: ClusterState, partition: TopicPartition, leadership: Leadership, replicas: tuple[BrokerId, ...]
-) -> PartitionMetadata:
-    return PartitionMetadata(
-        leader=leadership.leader,
-        leader_epoch=leadership.leader_epoch,
-        isr=list(leadership.isr),
-        replicas=list(replicas),
-        offline_replicas=cluster.offline_replicas(partition, replicas),
-        partition_epoch=leadership.partition_epoch,
-        controller_epoch=leadership.controller_epoch,
+        leadership.controller_epoch,
+        leadership.leader,
+        leadership.leader_epoch,
+        leadership.partition_epoch,
+        leadership.isr,
+        assignment.replicas,
+        assignment.adding,
+        assignment.removing,
+        is_new,
+        leadership.recovering,
     )

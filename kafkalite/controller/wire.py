@@ -174,7 +174,17 @@ def _metadata_state(topic: UpdateMetadataTopic) -> Any:
             )
             for index, known in topic.partitions.items()
         ]
-        + [m.PartitionState(partition_index=index, leader=LEADER_DURING_DELETE) for index in topic.deleted],
+        + [  # as Kafka's LeaderAndIsr.duringDelete: epochs are 0
+            m.PartitionState(
+                partition_index=index,
+                controller_epoch=known.controller_epoch,
+                leader=LEADER_DURING_DELETE,
+                isr=known.isr,
+                replicas=known.replicas,
+                offline_replicas=known.offline_replicas,
+            )
+            for index, known in topic.deleted.items()
+        ],
     )
 
 

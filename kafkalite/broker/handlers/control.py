@@ -156,27 +156,21 @@ def update_metadata(
 
 
 def _update_metadata(request: messages.update_metadata_request.UpdateMetadataRequest) -> UpdateMetadata:
-    topics = [
-        UpdateMetadataTopic(
-            topic.topic_name,
-            topic.topic_id,
-            {
-                state.partition_index: PartitionMetadata(
-                    state.leader,
-                    state.leader_epoch,
-                    state.isr,
-                    state.replicas,
-                    state.offline_replicas,
-                    state.zk_version,
-                    state.controller_epoch,
-                )
-                for state in topic.partition_states
-                if state.leader != LEADER_DURING_DELETE
-            },
-            [state.partition_index for state in topic.partition_states if state.leader == LEADER_DURING_DELETE],
-        )
-        for topic in request.topic_states
-    ]
+    topics = []
+    for topic in request.topic_states:
+        told = UpdateMetadataTopic(topic.topic_name, topic.topic_id, {}, {})
+        for state in topic.partition_states:
+            partitions = told.deleted if state.leader == LEADER_DURING_DELETE else told.partitions
+            partitions[state.partition_index] = PartitionMetadata(
+                state.leader,
+                state.leader_epoch,
+                state.isr,
+                state.replicas,
+                state.offline_replicas,
+                state.zk_version,
+                state.controller_epoch,
+            )
+        topics.append(told)
     brokers = [
         LiveBroker(
             broker.id,

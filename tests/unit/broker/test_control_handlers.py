@@ -109,11 +109,11 @@ def test_update_metadata(release: str) -> None:
     version = ProtocolVersion.parse(release).requests.update_metadata
     endpoint = Endpoint("SASL_SSL", "h", 9093, "SASL_SSL")
     live = LiveBroker(2, {"SASL_SSL": endpoint}, "r")
-    request = UpdateMetadata(1, 5, 103, [UpdateMetadataTopic("t", ID, {0: KNOWN}, [3])], [live])
+    request = UpdateMetadata(1, 5, 103, [UpdateMetadataTopic("t", ID, {0: KNOWN}, {3: KNOWN})], [live])
     told, heard = tell(request, release)
     (topic,) = told.topics
     assert (topic.name, topic.topic_id) == ("t", ID if version >= 7 else bytes(16))
-    assert (topic.partitions, topic.deleted) == ({0: KNOWN}, [3])
+    assert (topic.partitions, list(topic.deleted)) == ({0: KNOWN}, [3])
     assert (told.brokers, heard) == ([live], None)
 
 

@@ -28,7 +28,7 @@ def topic(name: str, leaders: dict[int, int], topic_id: bytes = NO_TOPIC_ID) -> 
 
 
 def deletion(name: str, *partitions: int) -> UpdateMetadataTopic:
-    return UpdateMetadataTopic(name, ID, {}, partitions)
+    return UpdateMetadataTopic(name, ID, {}, topic(name, dict.fromkeys(partitions, -2)).partitions)
 
 
 def cache_of(*requests: UpdateMetadata) -> MetadataCache:

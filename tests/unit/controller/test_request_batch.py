@@ -93,8 +93,20 @@ def test_a_topic_that_is_being_deleted() -> None:
     batch.stop_replica(1, T0, delete=True)
     update, *_, stop = [command.request for command in batch.commands()]
     assert isinstance(update, UpdateMetadata) and isinstance(stop, StopReplica)
-    assert (update.topics[0].partitions, update.topics[0].deleted) == ({}, [0])
+    assert (update.topics[0].partitions, list(update.topics[0].deleted)) == ({}, [0])
     assert stop.partitions[T0].leader_epoch == EPOCH_DURING_DELETE
+
+
+def test_a_partition_that_is_being_deleted_is_told_with_its_replicas_as_apache_kafka_does() -> None:
+    """ControllerBrokerRequestBatch.addUpdateMetadataRequestForBrokers with LeaderAndIsr.duringDelete."""
+    cluster = _cluster()
+    cluster.deletions.queued.add("t")
+    cluster.offline_dir_replicas[2].add(T0)
+    batch = RequestBatch(cluster)
+    batch.update_metadata((T0,))
+    (state,) = _outgoing(batch, cluster)[0].message.topic_states[0].partition_states
+    assert (state.leader, state.leader_epoch, state.zk_version, state.controller_epoch) == (-2, 0, 0, 4)
+    assert (state.isr, state.replicas, state.offline_replicas) == ([1, 2], [1, 2], [2])
 
 
 def test_old_stop_requests_are_split_by_their_one_flag() -> None:
