@@ -119,5 +119,7 @@ def _walked(plain: bytes, header: BatchHeader) -> Iterator[Record]:
                 plain[key:key_end] if key >= 0 else None,
                 plain[value:value_end] if value >= 0 else None,
             )
+        if position != len(plain):
+            raise ValueError(f"{len(plain) - position} bytes behind the last record")
     except (IndexError, ValueError) as problem:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"records cannot be read: {problem}") from None

@@ -22,6 +22,7 @@ from kafkalite.protocol.records import (
     iter_records,
 )
 from kafkalite.storage.append_checks import AppendOrigin
+from kafkalite.storage.batch_filter import OpenBatch
 from kafkalite.storage.cleaning import CorruptSegment
 from kafkalite.storage.disk import OsDisk
 from tests.unit.storage.cleaner_settings import compact, part_of
@@ -450,6 +451,15 @@ def test_a_stop_at_any_moment_of_a_pass_leaves_the_old_or_the_new(tmp_path):
         assert contents(log) == new
         deaths += 1
     assert deaths > 20
+
+
+def test_bytes_behind_the_last_record_are_told_as_an_invalid_record_not_as_an_unexpected_error():
+    batch = build_batch([NewRecord(key=b"k", value=b"v")])
+    batch[8:12] = (len(batch) - 12 + 1).to_bytes(4, "big")
+    batch += b"\0"
+    (header,) = iter_batches(batch)
+    with pytest.raises(KafkaError, match="1 bytes behind the last record"):
+        OpenBatch(batch, header).records()
 
 
 def test_a_broken_batch_ends_the_pass_and_changes_nothing(tmp_path):
