@@ -44,6 +44,7 @@ def cpu_ms(*arguments: str) -> float:
     return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "command", ["", "topic create", "config set", "partition reassign execute", "group reset-offsets"]
 )
