@@ -34,8 +34,9 @@ _MAY_BE_APPENDED: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_
 class DirectWriter:
     """Sends one record every 50 ms to `partition` at `host:port`, from `start` to `finish`.
 
-    `answered` counts the refusals and the acknowledgements; `last_ack_ns` is the moment of the latest acknowledgement, 0
-    before the first. `problem` says why the writer ended early.
+    `answered` counts the refusals and the acknowledgements; `last_ack_ns` is the moment of the latest acknowledgement, and
+    `last_acknowledged_send_ns` the moment when the latest of the acknowledged records was sent, 0 before the first. `problem` says why the
+    writer ended early.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class DirectWriter:
         self.answered = 0
         self.acknowledged = 0
         self.last_ack_ns = 0
+        self.last_acknowledged_send_ns = 0
         self.errors: set[str] = set()
         self.problem: str | None = None
         self._recorder = recorder
@@ -95,7 +97,8 @@ class DirectWriter:
     async def _send(self, connection: Connection) -> None:
         value = Value(self._name, self._number)
         self._number += 1
-        self._recorder.add(SendInvoked(self._recorder.now_ns(), self._topic, self._partition, *value))
+        invoked_ns = self._recorder.now_ns()
+        self._recorder.add(SendInvoked(invoked_ns, self._topic, self._partition, *value))
         try:
             response = await connection.request(self._request(value), _PRODUCE_VERSION, timeout_s=60)
         except (OSError, TimeoutError) as problem:
@@ -106,6 +109,7 @@ class DirectWriter:
         if answer.error_code == ErrorCode.NONE:
             self.acknowledged += 1
             self.last_ack_ns = self._recorder.now_ns()
+            self.last_acknowledged_send_ns = max(self.last_acknowledged_send_ns, invoked_ns)
             acknowledged = SendAcknowledged(self.last_ack_ns, self._topic, self._partition, *value, answer.base_offset)
             self._recorder.add(acknowledged)
             return
