@@ -15,11 +15,13 @@ import logging
 import random
 import signal
 import sys
+import time
 from collections.abc import Callable
 
 import uvloop
 
 from kafkalite.broker.app import Broker
+from kafkalite.broker.log_output import WINDOW_S, BrokerLog
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.protocol.compiled_records import preload
@@ -35,12 +37,14 @@ _PROGRESS_S = 1.0
 
 def run(config: BrokerConfig, log_level: str = "INFO") -> int:
     """Run a broker until it is told to stop; the exit code."""
-    logging.basicConfig(level=log_level, stream=sys.stderr, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
-    return uvloop.run(_serve(config))
+    log = BrokerLog(sys.stderr)
+    logging.basicConfig(level=log_level, handlers=[log])
+    return uvloop.run(_serve(config, log))
 
 
-async def _serve(config: BrokerConfig) -> int:
+async def _serve(config: BrokerConfig, log: BrokerLog) -> int:
     loop = asyncio.get_running_loop()
+    _tell_left_out(loop, log)
     for warning in config.warnings():
         logger.warning("%s", warning)
     stopping = asyncio.Event()
@@ -101,6 +105,12 @@ async def _tell_progress(broker: Broker) -> None:
             told = left
             print(f"[KafkaServer id={broker.broker_id}] stopping: {left}", flush=True)
         await asyncio.sleep(_PROGRESS_S)
+
+
+def _tell_left_out(loop: asyncio.AbstractEventLoop, log: BrokerLog) -> None:
+    """Each window's lines that were left out, also when no line follows."""
+    log.tell(time.time())
+    loop.call_later(WINDOW_S, _tell_left_out, loop, log)
 
 
 def _handle_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
