@@ -71,9 +71,9 @@ async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenera
         raise InvariantBroken("both were asked for as pipes")
     try:
         target.write(_message((task, bytes_per_second)))
-        await target.drain()
         while True:
             try:
+                await target.drain()  # raises when the process is gone, perhaps before it read anything
                 (length,) = _LENGTH.unpack(await source.readexactly(_LENGTH.size))
                 step = pickle.loads(await source.readexactly(length))
             except (asyncio.IncompleteReadError, ConnectionError) as problem:

@@ -2,7 +2,8 @@
 
 - AlterConfigs replaces all overrides of a resource; IncrementalAlterConfigs sets, deletes, appends and subtracts (KIP-339), conditionally,
   so that two callers at once lose nothing. Both 1+ flexible later; `validate_only` writes nothing.
-- A broker resource belongs to that broker; the empty name is the cluster's default (KIP-226).
+- A broker resource belongs to that broker; the empty name is the cluster's default (KIP-226). The broker that is asked obeys before it
+  answers, and does not wait for the notification as Apache Kafka's does: a throttle holds once it is set.
 - Not done: broker loggers, policies.
 """
 
@@ -114,6 +115,8 @@ async def _alter(
     try:
         entity_path, check = _target(parts, resource)
         await parts.dynamic_configs.change(entity_path, change, check, validate_only)
+        if resource.resource_type == BROKER and not validate_only:
+            await parts.dynamic_configs.load_broker(parts.broker_id)
     except KafkaError as problem:
         return problem.code, problem.message
     return ErrorCode.NONE, None

@@ -192,6 +192,32 @@ def test_a_killed_child_ended_the_compaction_of_its_log(tmp_path):
     asyncio.run(scenario())
 
 
+def test_a_child_that_died_before_it_read_its_task_took_the_log_directory_offline(tmp_path, monkeypatch):
+    """The pipe to it is broken, which is an OSError, but none of the disk."""
+    start = asyncio.create_subprocess_exec
+
+    async def start_and_kill(*words, **options):
+        process = await start(*words, **options)
+        process.kill()
+        await process.wait()
+        return process
+
+    async def scenario():
+        store = await store_at(tmp_path)
+        log = store.create(A)
+        fill(log, 3)
+        cleaner = cleaner_of(store, in_process)
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "create_subprocess_exec", start_and_kill)
+            assert not await cleaner.clean_dirtiest() and not cleaner.uncleanable
+        assert log.log_directory.offline_reason is None
+        cleaner.clock.elapsed_ms += 1e6
+        assert await cleaner.clean_dirtiest() and len(contents(log)) == 1
+        await store.close()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("problem", [MemoryError(), OSError(errno.EAGAIN, "no process"), PassInterrupted("killed")])
 def test_a_pass_without_memory_or_processes_is_made_again(tmp_path, problem):
     async def scenario():
