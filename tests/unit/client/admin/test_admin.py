@@ -13,6 +13,7 @@ from kafkalite.client.errors import ClientError, ClientTimeoutError
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition, topic_id_to_text
 from tests.unit.client.fake_broker import TOPIC_ID, FakeCluster
 
@@ -24,7 +25,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
         async with asyncio.timeout(20):
             await coroutine
 
-    asyncio.run(in_time())
+    virtual_time.run(in_time())
 
 
 def admin(cluster: FakeCluster, **options: Any) -> Admin:

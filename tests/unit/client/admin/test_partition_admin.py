@@ -13,6 +13,7 @@ from kafkalite.client.errors import ClientError
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster
 
@@ -25,7 +26,7 @@ def ask(cluster: FakeCluster, call: Callable[[Admin], Awaitable[Any]]) -> Any:
         async with asyncio.timeout(20), Admin(bootstrap_servers="fake:9002", opener=cluster.open, **options) as admin:  # type: ignore[arg-type]
             return await call(admin)
 
-    return asyncio.run(in_time())
+    return virtual_time.run(in_time())
 
 
 def created(*results: tuple[str, int]) -> Any:

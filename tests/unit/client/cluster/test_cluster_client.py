@@ -11,6 +11,7 @@ from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import ClientClosedError, NoBrokersAvailableError
 from kafkalite.client.options import ConnectionOptions, parse_servers
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.testing.simulation import virtual_time
 from tests.unit.client.fake_broker import HANG, FakeCluster
 
 
@@ -51,7 +52,7 @@ def test_one_server_that_answers_is_enough() -> None:
         assert set(target.view.brokers) == {1, 2}
         await target.close()
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_servers_that_are_silent_are_named_after_the_timeout() -> None:
@@ -67,7 +68,7 @@ def test_servers_that_are_silent_are_named_after_the_timeout() -> None:
         assert "no answer within 0.05 s" in raised.value.reasons["fake:9002"]
         await target.close()
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_refreshes_that_meet_share_a_round() -> None:
@@ -83,7 +84,7 @@ def test_refreshes_that_meet_share_a_round() -> None:
         with pytest.raises(ClientClosedError):
             await target.refresh()
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())
 
 
 def test_metadata_is_asked_of_another_broker_when_one_is_gone() -> None:
@@ -104,4 +105,4 @@ def test_metadata_is_asked_of_another_broker_when_one_is_gone() -> None:
             await target.refresh()
         await target.close()
 
-    asyncio.run(scenario())
+    virtual_time.run(scenario())

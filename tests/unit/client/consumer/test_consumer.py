@@ -21,6 +21,7 @@ from kafkalite.client.record_codec import BatchWriter
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import HANG, TOPIC_ID, FakeCluster
 
@@ -32,7 +33,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
         async with asyncio.timeout(20):
             await coroutine
 
-    asyncio.run(in_time())
+    virtual_time.run(in_time())
 
 
 def consumer(cluster: FakeCluster, **options: Any) -> Consumer:

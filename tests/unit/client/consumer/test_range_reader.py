@@ -23,6 +23,7 @@ from kafkalite.protocol.records import (
     iter_batches,
     set_max_timestamp_in_place,
 )
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster
 
@@ -35,7 +36,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
         async with asyncio.timeout(20):
             await coroutine
 
-    asyncio.run(in_time())
+    virtual_time.run(in_time())
 
 
 def consumer(cluster: FakeCluster, **options: Any) -> Consumer:

@@ -21,6 +21,7 @@ from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.records import BatchHeader
+from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import HANG, FakeCluster, values_in
 
@@ -32,7 +33,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
         async with asyncio.timeout(20):
             await coroutine
 
-    asyncio.run(in_time())
+    virtual_time.run(in_time())
 
 
 def producer(cluster: FakeCluster, **options: Any) -> Producer:
