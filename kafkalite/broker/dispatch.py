@@ -22,6 +22,7 @@ from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.histogram import Histogram
 from kafkalite.lifecycle import report
 from kafkalite.net.frames import read_head, read_request_header, response_frame
+from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import Api, ApiKey, request_header_version
 
@@ -55,6 +56,7 @@ class Dispatcher(Generic[PartsT_contra]):
     ) -> None:
         self._parts, self._authorizer = parts, authorizer
         self.now_s = now_s
+        self.portions = Portions()
         self._routes = {int(each.api.key): _route(each) for each in served}
         self._tasks: dict[asyncio.Task[Answer], None] = {}
         self.latencies = {key: route.latency for key, route in self._routes.items()}
@@ -77,7 +79,7 @@ class Dispatcher(Generic[PartsT_contra]):
         request = codec.decode_request(api_key, version, frame, header.body_position)
         if api_key == ApiKey.FETCH and replica_id_of(request) >= 0:
             latency = self.follower_fetches
-        context = RequestContext(version, header.client_id, connection, len(frame), self._authorizer)
+        context = RequestContext(version, header.client_id, connection, len(frame), self._authorizer, self.portions)
         try:
             if cluster_permission is not None:
                 self._authorize(cluster_permission, context)

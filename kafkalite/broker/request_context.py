@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer
+from kafkalite.portions import Portions
 
 
 class ClientConnection(Protocol):
@@ -31,6 +32,8 @@ class RequestContext:
     connection: ClientConnection
     request_bytes: int = 0
     authorizer: Authorizer = ALLOW_ALL
+    portions: Portions = field(default_factory=Portions)
+    """By which work that grows with the request is cut; those of the whole broker."""
 
     @property
     def listener(self) -> str:

@@ -12,6 +12,7 @@ from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.controller.topic_rules import name_error
 from kafkalite.errors import ErrorCode
+from kafkalite.portions import Portions
 from kafkalite.protocol import messages
 from kafkalite.types import OFFSETS_TOPIC
 from zk import paths
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
 _WAIT_S = 1.0
 """How long a metadata request waits for a topic that it made, before the client is asked to come again."""
 
+_TOPICS_TOGETHER = 500
+"""Topics in one request to the controller."""
+
 _STILL_ELECTING = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST_TIMED_OUT})
+
+
+def _still_electing(code: ErrorCode) -> ErrorCode:
+    return ErrorCode.LEADER_NOT_AVAILABLE if code in _STILL_ELECTING else code
 
 
 class TopicCreation:
@@ -38,27 +46,29 @@ class TopicCreation:
         store: Store,
     ) -> None:
         self._config, self._metadata, self._channel, self._store = config, metadata, channel, store
-        self._in_flight: dict[str, asyncio.Task[ErrorCode]] = {}
+        self._in_flight: dict[str, asyncio.Task[dict[str, ErrorCode]]] = {}
 
-    async def create_missing(self, names: list[str], may_create: bool) -> dict[str, ErrorCode]:
+    async def create_missing(self, names: list[str], may_create: bool, portions: Portions) -> dict[str, ErrorCode]:
         """What to answer for topics that this broker does not know."""
         codes: dict[str, ErrorCode] = {}
-        creating: dict[str, asyncio.Task[ErrorCode]] = {}
+        creatable: list[str] = []
+        pace = portions.pace()
         for name in names:
+            await pace.unit()
             bad = name_error(name)
             if bad:
                 codes[name] = bad
             elif not (may_create and self._config.current.auto_create_topics_enable):
                 codes[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                creating[name] = self._begin(name)
-        for name, task in creating.items():
-            codes[name] = await asyncio.shield(task)
+                creatable.append(name)
+        for first in range(0, len(creatable), _TOPICS_TOGETHER):
+            codes |= await self._created(creatable[first : first + _TOPICS_TOGETHER])
         return codes
 
     async def create_internal(self, name: str) -> ErrorCode:
         """Make an internal topic, whatever auto.create.topics.enable says."""
-        return await asyncio.shield(self._begin(name))
+        return (await self._created([name]))[name]
 
     async def partition_count(self, topic: str) -> int:
         """The partitions that a topic has in ZooKeeper, 0 when it is not there."""
@@ -68,17 +78,29 @@ class TopicCreation:
             return 0
         return len(TopicAssignment.decode(data).partitions)
 
-    def _begin(self, name: str) -> asyncio.Task[ErrorCode]:
-        task = self._in_flight.get(name)
-        if task is None:
-            task = self._in_flight[name] = asyncio.get_running_loop().create_task(self._create(name))
-            task.add_done_callback(lambda _: self._in_flight.pop(name, None))
-        return task
+    async def _created(self, names: list[str]) -> dict[str, ErrorCode]:
+        """The outcome of each, of those that somebody else has asked for already that of theirs."""
+        begun = [name for name in names if name not in self._in_flight]
+        if begun:
+            self._begin(begun)
+        tasks = {name: self._in_flight[name] for name in names}
+        return {name: (await asyncio.shield(task))[name] for name, task in tasks.items()}
 
-    async def _create(self, name: str) -> ErrorCode:
+    def _begin(self, names: list[str]) -> None:
+        task = asyncio.get_running_loop().create_task(self._create(names))
+        self._in_flight |= dict.fromkeys(names, task)
+
+        def ended(_: object) -> None:
+            for name in names:
+                del self._in_flight[name]
+
+        task.add_done_callback(ended)
+
+    async def _create(self, names: list[str]) -> dict[str, ErrorCode]:
+        """One request for all, as Kafka's AutoTopicCreationManager makes it."""
         m = messages.create_topics_request
         request = m.CreateTopicsRequest(
-            topics=[self._wanted(name)],
+            topics=[self._wanted(name) for name in names],
             timeout_ms=int(_WAIT_S * 1000),
         )
         loop = asyncio.get_running_loop()
@@ -87,9 +109,9 @@ class TopicCreation:
                 request, deadline_s=loop.time() + self._config.current.request_timeout_ms / 1000
             )
         except TimeoutError:
-            return ErrorCode.LEADER_NOT_AVAILABLE
-        code = ErrorCode(reply.topics[0].error_code)
-        return ErrorCode.LEADER_NOT_AVAILABLE if code in _STILL_ELECTING else code
+            return dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
+        codes = {each.name: ErrorCode(each.error_code) for each in reply.topics}
+        return {name: _still_electing(codes.get(name, ErrorCode.NONE)) for name in names}
 
     def _wanted(self, name: str) -> messages.create_topics_request.CreatableTopic:
         """An ordinary topic has the cluster's defaults, an internal one settings of its own.

@@ -7,7 +7,9 @@ module is pure: who reads the znodes passes their content in as mappings of key 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
@@ -104,13 +106,13 @@ class ConfigEntry:
 
 
 def describe_topic(
-    sources: BrokerSources, overrides: Mapping[str, str], names: Collection[str] | None = None
+    sources: BrokerSources, overrides: Mapping[str, str], names: AbstractSet[str] | None = None
 ) -> list[ConfigEntry]:
     """The settings of a topic whose own ones are `overrides`; of those in `names` when given, unknown ones left out."""
     return [_topic_entry(key, sources, overrides) for name, key in TOPIC_KEYS.items() if names is None or name in names]
 
 
-def describe_broker(sources: BrokerSources, names: Collection[str] | None = None) -> list[ConfigEntry]:
+def describe_broker(sources: BrokerSources, names: AbstractSet[str] | None = None) -> list[ConfigEntry]:
     """The settings of a broker; unknown keys that it was given are listed last, without their values."""
     given = sources.merged()
     entries = [
@@ -125,7 +127,7 @@ def describe_broker(sources: BrokerSources, names: Collection[str] | None = None
 
 
 def describe_cluster_default(
-    cluster_default: Mapping[str, str], names: Collection[str] | None = None
+    cluster_default: Mapping[str, str], names: AbstractSet[str] | None = None
 ) -> list[ConfigEntry]:
     """What is set for all brokers at once; nothing else has a value there."""
     sources = BrokerSources(cluster_default=cluster_default)
@@ -251,8 +253,8 @@ def altered(current: Mapping[str, str], operations: Collection[Operation], keys:
     Raises KafkaError INVALID_REQUEST for a key named twice, an unknown operation or a missing value, INVALID_CONFIG when
     something is added to or taken from what is no list.
     """
-    names = [each.name for each in operations]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    counts = Counter(each.name for each in operations)
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys : {','.join(repeated)}")
     result = dict(current)
     for each in operations:
@@ -286,8 +288,10 @@ def _changed_list(current: str | None, each: Operation, operation: AlterOperatio
     old = [item for part in current.split(",") if (item := part.strip())]
     given = [item for part in (each.value or "").split(",") if (item := part.strip())]
     if operation is AlterOperation.APPEND:
-        return ",".join(old + [item for item in dict.fromkeys(given) if item not in old])
-    return ",".join(item for item in old if item not in given)
+        known = frozenset(old)
+        return ",".join(old + [item for item in dict.fromkeys(given) if item not in known])
+    removed = frozenset(given)
+    return ",".join(item for item in old if item not in removed)
 
 
 def _topic_entry(key: Key, sources: BrokerSources, overrides: Mapping[str, str]) -> ConfigEntry:

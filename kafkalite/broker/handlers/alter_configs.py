@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC
+from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC, broker_id_of
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.config.broker import BROKER_KEYS
@@ -64,7 +64,9 @@ async def alter_configs(
         return lambda _: altered({}, operations, _keys(resource))
 
     responses = []
+    pace = context.portions.pace()
     for resource in request.resources:
+        await pace.unit(1 + len(resource.configs))
         code, message = await _alter(parts, resource, replacement(resource), request.validate_only)
         responses.append(
             m.AlterConfigsResourceResponse(
@@ -92,7 +94,9 @@ async def incremental_alter_configs(
         return lambda current: altered(current, operations, _keys(resource))
 
     responses = []
+    pace = context.portions.pace()
     for resource in request.resources:
+        await pace.unit(1 + len(resource.configs))
         code, message = await _alter(parts, resource, change(resource), request.validate_only)
         responses.append(
             m.AlterConfigsResourceResponse(
@@ -132,15 +136,16 @@ def _target(parts: Parts, resource: _Resource) -> tuple[str, Callable[[dict[str,
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {name!r} does not exist.")
         return f"topics/{name}", lambda overrides: _check_topic(parts, name, overrides)
     if resource.resource_type == BROKER:
-        if name and not name.isdigit():
+        broker_id = broker_id_of(name)
+        if name and broker_id is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-        if name and int(name) != parts.broker_id:
+        if name and broker_id != parts.broker_id:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {parts.broker_id}, but received {name}"
             )
         sources = parts.dynamic_configs.sources
         return (
-            f"brokers/{name or paths.DEFAULT_ENTITY}",
+            f"brokers/{broker_id if name else paths.DEFAULT_ENTITY}",
             lambda overrides: check_broker_overrides(sources, overrides, per_broker=bool(name)),
         )
     raise KafkaError(

@@ -2,12 +2,13 @@
 
 - 1 synonyms; 3 types and documentation; 4 flexible. A broker answers for itself and for the cluster's default (an empty name);
   a topic is answered by any broker, from its znode, so a change shows before the logs obey it.
+- A resource that is named several times is answered once, with all keys that are asked of it (Kafka: as often as it is named).
 - Not done: broker loggers, client metrics.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
@@ -21,6 +22,7 @@ from kafkalite.config.dynamic import (
 )
 from kafkalite.controller.topic_rules import name_error
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Pace, Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from zk import paths
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
     from kafkalite.types import BrokerId
 
 TOPIC, BROKER = 2, 4
+_DIGITS_MAX: Final = 10
+_DESCRIPTION_UNITS: Final = 100
+"""All settings of a topic, told the first time."""
+
+_Names: TypeAlias = frozenset[str] | None
+"""The keys that are asked for; None: all."""
 
 
 class Parts(Protocol):
@@ -51,45 +59,101 @@ async def describe_configs(
 ) -> messages.describe_configs_response.DescribeConfigsResponse:
     """The settings of each resource, or its error."""
     m = messages.describe_configs_response
+    asked = await context.portions.finish(_asked(request))
+    pace = context.portions.pace()
+    description = _Description(parts, request)
     results = []
-    for resource in request.resources:
+    for resource, names in asked.values():
+        await pace.unit()
         result = m.DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
-            entries = await _entries(parts, resource)
-            result.configs = [_config(entry, request) for entry in entries]
+            result.configs = await description.configs(resource.resource_type, resource.resource_name, names, pace)
         except KafkaError as problem:
             result.error_code, result.error_message = problem.code, problem.message
         results.append(result)
     return m.DescribeConfigsResponse(results=results)
 
 
-async def _entries(
-    parts: Parts, resource: messages.describe_configs_request.DescribeConfigsResource
-) -> list[ConfigEntry]:
-    names = resource.configuration_keys
-    if resource.resource_type == TOPIC:
-        if name_error(resource.resource_name):
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{resource.resource_name!r} is no topic name")
-        if resource.resource_name not in parts.metadata.topics:
+def _asked(
+    request: messages.describe_configs_request.DescribeConfigsRequest,
+) -> Work[dict[tuple[int, str], tuple[messages.describe_configs_request.DescribeConfigsResource, _Names]]]:
+    """Each resource once, with all keys that are asked of it: a few bytes can name what has hundreds of settings."""
+    asked: dict[tuple[int, str], tuple[messages.describe_configs_request.DescribeConfigsResource, _Names]] = {}
+    for resource in request.resources:
+        yield
+        name = resource.resource_name
+        if resource.resource_type == BROKER and (broker_id := broker_id_of(name)) is not None:
+            name = str(broker_id)  # 1 is also 01
+        keys = resource.configuration_keys
+        names = None if keys is None else frozenset(keys)
+        known = asked.get((resource.resource_type, name))
+        if known is None:
+            asked[resource.resource_type, name] = resource, names
+        elif known[1] is not None and known[1] != names:
+            asked[resource.resource_type, name] = known[0], None if names is None else known[1] | names
+    return asked
+
+
+def broker_id_of(name: str) -> int | None:
+    """The number that the name of a broker resource is, None when it is none."""
+    return int(name) if len(name) <= _DIGITS_MAX and name.isascii() and name.isdigit() else None
+
+
+class _Description:
+    """What one request is told; topics with the same overrides, which most have, share their entries."""
+
+    def __init__(self, parts: Parts, request: messages.describe_configs_request.DescribeConfigsRequest) -> None:
+        self._parts, self._request = parts, request
+        self._topics: dict[
+            tuple[_Names, tuple[tuple[str, str], ...]],
+            list[messages.describe_configs_response.DescribeConfigsResourceResult],
+        ] = {}
+
+    async def configs(
+        self, resource_type: int, name: str, names: _Names, pace: Pace
+    ) -> list[messages.describe_configs_response.DescribeConfigsResourceResult]:
+        """KafkaError when there is nothing to tell of the resource."""
+        if resource_type == TOPIC:
+            return await self._topic(name, names, pace)
+        if resource_type == BROKER:
+            return self._told(await _broker_entries(self._parts, name, names))
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} has no settings here")
+
+    async def _topic(
+        self, name: str, names: _Names, pace: Pace
+    ) -> list[messages.describe_configs_response.DescribeConfigsResourceResult]:
+        parts = self._parts
+        if name_error(name):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is no topic name")
+        if name not in parts.metadata.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")  # Kafka says no word about it
-        overrides = await parts.dynamic_configs.read(paths.topic_config(resource.resource_name))
-        return describe_topic(parts.dynamic_configs.sources, overrides, names)
-    if resource.resource_type == BROKER:
-        return await _broker_entries(parts, resource.resource_name, names)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} has no settings here")
+        overrides = await parts.dynamic_configs.read(paths.topic_config(name))
+        key = names, tuple(sorted(overrides.items()))
+        told = self._topics.get(key)
+        if told is None:
+            await pace.unit(_DESCRIPTION_UNITS)
+            told = self._told(describe_topic(parts.dynamic_configs.sources, overrides, names))
+            self._topics[key] = told
+        return told
+
+    def _told(
+        self, entries: list[ConfigEntry]
+    ) -> list[messages.describe_configs_response.DescribeConfigsResourceResult]:
+        return [_config(entry, self._request) for entry in entries]
 
 
-async def _broker_entries(parts: Parts, name: str, names: list[str] | None) -> list[ConfigEntry]:
-    default = await parts.dynamic_configs.read(paths.broker_config(None))
-    if name == "":
-        return describe_cluster_default(default, names)
-    if not name.isdigit():
+async def _broker_entries(parts: Parts, name: str, names: _Names) -> list[ConfigEntry]:
+    broker_id = broker_id_of(name)
+    if name and broker_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker id must be an integer, but it is: {name}")
-    if int(name) != parts.broker_id:
+    if name and broker_id != parts.broker_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {parts.broker_id} or empty string, but received {name}",
         )
+    default = await parts.dynamic_configs.read(paths.broker_config(None))
+    if name == "":
+        return describe_cluster_default(default, names)
     own = await parts.dynamic_configs.read(paths.broker_config(parts.broker_id))
     return describe_broker(BrokerSources(parts.dynamic_configs.sources.static, default, own), names)
 

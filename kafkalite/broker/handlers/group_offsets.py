@@ -4,12 +4,15 @@
 - OffsetFetch 2 all partitions of the group, an error of the whole; 7 require_stable (KIP-447); 8 several groups (KIP-709); 9 member
   and epoch, which mean nothing to classic groups.
 - OffsetDelete (KIP-496): offsets of topics that somebody is subscribed to stay.
+- What an OffsetFetch names several times is answered once. The offsets of a large OffsetCommit or OffsetDelete are stored in
+  several batches; Kafka refuses a commit that is larger than one batch may be.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.handlers.group_membership import require_group_id
@@ -19,6 +22,7 @@ from kafkalite.coordinators.group.machine import GroupMachine
 from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.coordinators.group.requests import CommitOffsets, DeleteOffsets, DeleteOffsetsReply, OffsetToCommit
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work, in_one_go
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -29,6 +33,24 @@ if TYPE_CHECKING:
     from kafkalite.coordinators.runtime import CoordinatorRuntime
 
 _NOTHING = CommittedOffset(-1, -1, "", -1)
+_BATCH_OFFSETS: Final = 1000
+"""So many take some 10 ms to be stored, and are less than max.message.bytes."""
+
+_CheckedCommit: TypeAlias = (
+    "tuple[messages.offset_commit_response.OffsetCommitResponse,"
+    " list[messages.offset_commit_response.OffsetCommitResponsePartition], list[OffsetToCommit]]"
+)
+_CheckedDeletion: TypeAlias = (
+    "tuple[messages.offset_delete_response.OffsetDeleteResponse,"
+    " list[messages.offset_delete_response.OffsetDeleteResponsePartition], list[TopicPartition]]"
+)
+
+
+class _Partitioned(Protocol):
+    """A topic of a request."""
+
+    @property
+    def partitions(self) -> Sequence[Any]: ...
 
 
 class Parts(Protocol):
@@ -53,11 +75,71 @@ def offset_commit(
     | asyncio.Future[messages.offset_commit_response.OffsetCommitResponse]
 ):
     """The outcome for each partition."""
+    if _is_much(request.topics):
+        return asyncio.ensure_future(_commit_much(parts, request, context))
+    response, undecided, offsets = in_one_go(_checked_commit(parts, request))
+    if not offsets:
+        return response
+
+    def shape(codes: list[ErrorCode]) -> messages.offset_commit_response.OffsetCommitResponse:
+        for answer, code in zip(undecided, codes, strict=True):
+            answer.error_code = code
+        return response
+
+    try:
+        return parts.groups.submit(request.group_id, _commit(request, offsets), shape)
+    except KafkaError as problem:
+        return shape([problem.code] * len(offsets))
+
+
+async def _commit_much(
+    parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
+) -> messages.offset_commit_response.OffsetCommitResponse:
+    """One batch after the other is appended, then all are awaited."""
+    response, undecided, offsets = await context.portions.finish(_checked_commit(parts, request))
+    outcomes: list[list[ErrorCode] | asyncio.Future[list[ErrorCode]]] = []
+    pace = context.portions.pace()
+    for first in range(0, len(offsets), _BATCH_OFFSETS):
+        await pace.unit(_BATCH_OFFSETS)
+        portion = offsets[first : first + _BATCH_OFFSETS]
+        try:
+            outcomes.append(parts.groups.submit(request.group_id, _commit(request, portion), list))
+        except KafkaError as problem:
+            outcomes.append([problem.code] * len(portion))
+    codes: list[ErrorCode] = []
+    for outcome in outcomes:
+        codes += await outcome if isinstance(outcome, asyncio.Future) else outcome
+    for answer, code in zip(undecided, codes, strict=True):
+        answer.error_code = code
+    return response
+
+
+def _is_much(topics: Sequence[_Partitioned]) -> bool:
+    return len(topics) > _BATCH_OFFSETS or sum(len(topic.partitions) for topic in topics) > _BATCH_OFFSETS
+
+
+def _commit(
+    request: messages.offset_commit_request.OffsetCommitRequest, offsets: list[OffsetToCommit]
+) -> CommitOffsets:
+    return CommitOffsets(
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+        offsets,
+        request.retention_time_ms,
+    )
+
+
+def _checked_commit(parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest) -> Work[_CheckedCommit]:
+    """(response, its answers that are not decided yet, what is to be committed for each of them)."""
     m = messages.offset_commit_response
     topics, undecided, offsets = [], [], []
     for topic in request.topics:
+        yield
         answers = []
         for each in topic.partitions:
+            yield
             answer = m.OffsetCommitResponsePartition(partition_index=each.partition_index)
             answers.append(answer)
             if not _exists(parts, topic.name, each.partition_index):
@@ -74,63 +156,71 @@ def offset_commit(
                 )
             )
         topics.append(m.OffsetCommitResponseTopic(name=topic.name, partitions=answers))
-    response = m.OffsetCommitResponse(topics=topics)
-    if not offsets:
-        return response
-
-    def shape(codes: list[ErrorCode]) -> messages.offset_commit_response.OffsetCommitResponse:
-        for answer, code in zip(undecided, codes, strict=True):
-            answer.error_code = code
-        return response
-
-    wanted = CommitOffsets(
-        request.group_id,
-        request.generation_id_or_member_epoch,
-        request.member_id,
-        request.group_instance_id,
-        offsets,
-        request.retention_time_ms,
-    )
-    try:
-        return parts.groups.submit(request.group_id, wanted, shape)
-    except KafkaError as problem:
-        return shape([problem.code] * len(offsets))
+    return m.OffsetCommitResponse(topics=topics), undecided, offsets
 
 
 def offset_fetch(
     parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext
-) -> messages.offset_fetch_response.OffsetFetchResponse:
+) -> (
+    messages.offset_fetch_response.OffsetFetchResponse
+    | asyncio.Future[messages.offset_fetch_response.OffsetFetchResponse]
+):
     """The committed offsets; -1 where nothing is committed."""
+    return context.portions.run(_fetched(parts, request))
+
+
+def _fetched(
+    parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest
+) -> Work[messages.offset_fetch_response.OffsetFetchResponse]:
     m = messages.offset_fetch_response
     groups = []
-    for group in request.groups:
+    asked = yield from _asked(request)
+    for group_id, partitions in asked.items():
+        yield
         try:
-            machine = parts.groups.machine_for(group.group_id)
+            machine = parts.groups.machine_for(group_id)
+            topics = yield from _offsets(machine, group_id, partitions, request.require_stable)
+            if parts.groups.machine_for(group_id) is not machine:  # another broker may have served the group meanwhile
+                raise KafkaError(ErrorCode.NOT_COORDINATOR)
         except KafkaError as problem:
             if len(request.groups) == 1:
                 raise  # older versions have the error in another place, which dispatch knows
-            groups.append(m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=problem.code))
+            groups.append(m.OffsetFetchResponseGroup(group_id=group_id, error_code=problem.code))
         else:
-            topics = _offsets(machine, group, request.require_stable)
-            groups.append(m.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics))
+            groups.append(m.OffsetFetchResponseGroup(group_id=group_id, topics=topics))
     return m.OffsetFetchResponse(groups=groups)
 
 
+def _asked(
+    request: messages.offset_fetch_request.OffsetFetchRequest,
+) -> Work[dict[str, dict[str, dict[int, None]] | None]]:
+    """By group and topic the partitions, each once: metadata of an offset may have a thousand times the bytes that name it."""
+    asked: dict[str, dict[str, dict[int, None]] | None] = {}
+    for group in request.groups:
+        yield
+        topics = asked.setdefault(group.group_id, {})
+        if topics is None or group.topics is None:
+            asked[group.group_id] = None
+            continue
+        for topic in group.topics:
+            yield
+            topics.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    return asked
+
+
 def _offsets(
-    machine: GroupMachine, group: messages.offset_fetch_request.OffsetFetchRequestGroup, require_stable: bool
-) -> list[messages.offset_fetch_response.OffsetFetchResponseTopics]:
+    machine: GroupMachine, group_id: str, asked: dict[str, dict[int, None]] | None, require_stable: bool
+) -> Work[list[messages.offset_fetch_response.OffsetFetchResponseTopics]]:
     m = messages.offset_fetch_response
-    committed = machine.offsets_of(group.group_id)
-    if group.topics is None:
-        asked = [(topic, list(partitions)) for topic, partitions in committed.items()]
-    else:
-        asked = [(topic.name, topic.partition_indexes) for topic in group.topics]
+    committed = machine.offsets_of(group_id)
     topics = []
-    for name, indexes in asked:
+    for name in list(committed if asked is None else asked):
+        yield
         known, partitions = committed.get(name, {}), []
-        for index in indexes:
+        for index in list(known if asked is None else asked[name]):
+            yield
             found, code = known.get(index, _NOTHING), ErrorCode.NONE
-            if require_stable and machine.is_unstable(group.group_id, name, index):
+            if require_stable and machine.is_unstable(group_id, name, index):
                 found, code = _NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
             partitions.append(
                 m.OffsetFetchResponsePartitions(
@@ -154,10 +244,54 @@ def offset_delete(
     """The outcome for each partition."""
     m = messages.offset_delete_response
     require_group_id(request.group_id)
+    if _is_much(request.topics):
+        return asyncio.ensure_future(_delete_much(parts, request, context))
+    response, undecided, partitions = in_one_go(_checked_deletion(parts, request))
+
+    def shape(reply: DeleteOffsetsReply) -> messages.offset_delete_response.OffsetDeleteResponse:
+        if reply.error:
+            return m.OffsetDeleteResponse(error_code=reply.error)
+        for answer, code in zip(undecided, reply.partition_errors, strict=True):
+            answer.error_code = code
+        return response
+
+    return parts.groups.submit(request.group_id, DeleteOffsets(request.group_id, partitions), shape)
+
+
+async def _delete_much(
+    parts: Parts, request: messages.offset_delete_request.OffsetDeleteRequest, context: RequestContext
+) -> messages.offset_delete_response.OffsetDeleteResponse:
+    """One batch after the other; what refuses the group refuses the request."""
+    response, undecided, partitions = await context.portions.finish(_checked_deletion(parts, request))
+    pace = context.portions.pace()
+    for first in range(0, len(partitions), _BATCH_OFFSETS):
+        await pace.unit(_BATCH_OFFSETS)
+        portion = partitions[first : first + _BATCH_OFFSETS]
+        wanted = DeleteOffsets(request.group_id, portion)
+        outcome = parts.groups.submit(request.group_id, wanted, _unshaped)
+        reply = await outcome if isinstance(outcome, asyncio.Future) else outcome
+        if reply.error:
+            return messages.offset_delete_response.OffsetDeleteResponse(error_code=reply.error)
+        for answer, code in zip(undecided[first : first + _BATCH_OFFSETS], reply.partition_errors, strict=True):
+            answer.error_code = code
+    return response
+
+
+def _unshaped(reply: DeleteOffsetsReply) -> DeleteOffsetsReply:
+    return reply
+
+
+def _checked_deletion(
+    parts: Parts, request: messages.offset_delete_request.OffsetDeleteRequest
+) -> Work[_CheckedDeletion]:
+    """(response, its answers that are not decided yet, the partition of each of them)."""
+    m = messages.offset_delete_response
     topics, undecided, partitions = [], [], []
     for topic in request.topics:
+        yield
         answers = []
         for each in topic.partitions:
+            yield
             answer = m.OffsetDeleteResponsePartition(partition_index=each.partition_index)
             answers.append(answer)
             if not _exists(parts, topic.name, each.partition_index):
@@ -166,15 +300,7 @@ def offset_delete(
             undecided.append(answer)
             partitions.append(TopicPartition(topic.name, each.partition_index))
         topics.append(m.OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
-
-    def shape(reply: DeleteOffsetsReply) -> messages.offset_delete_response.OffsetDeleteResponse:
-        if reply.error:
-            return m.OffsetDeleteResponse(error_code=reply.error)
-        for answer, code in zip(undecided, reply.partition_errors, strict=True):
-            answer.error_code = code
-        return m.OffsetDeleteResponse(topics=topics)
-
-    return parts.groups.submit(request.group_id, DeleteOffsets(request.group_id, partitions), shape)
+    return m.OffsetDeleteResponse(topics=topics), undecided, partitions
 
 
 def _commit_failed(

@@ -2,6 +2,7 @@
 
 - 1 one offset for each partition; 2 isolation level; 4 leader epoch; 5 OFFSET_NOT_AVAILABLE; 7 max timestamp (-3, KIP-734);
   8 earliest local (-4); 9 latest tiered (-5), which without tiered storage is unknown.
+- A partition that is named twice is answered with INVALID_REQUEST, as in Kafka.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from kafkalite.broker.partition import Partition
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -38,13 +40,22 @@ async def list_offsets(
 ) -> messages.list_offsets_response.ListOffsetsResponse:
     """Timestamp, offset and leader epoch for each partition."""
     m = messages.list_offsets_response
+    repeated = await context.portions.finish(_repeated(request))
+    pace = context.portions.pace()
     topics = []
     for topic in request.topics:
-        partitions = []
+        await pace.unit()
+        partitions: list[messages.list_offsets_response.ListOffsetsPartitionResponse] = []
+        topics.append(m.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
         for asked in topic.partitions:
+            await pace.unit()
             answer = m.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            partitions.append(answer)
+            topic_partition = TopicPartition(topic.name, asked.partition_index)
             try:
-                partition = parts.replicas.require(TopicPartition(topic.name, asked.partition_index))
+                if topic_partition in repeated:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                partition = parts.replicas.require(topic_partition)
                 if request.replica_id != -2:  # the debugging consumer also asks followers
                     partition.require_leader(asked.current_leader_epoch)
                 found = await _find(
@@ -53,9 +64,19 @@ async def list_offsets(
                 answer.timestamp, answer.offset, answer.leader_epoch = found
             except KafkaError as problem:
                 answer.error_code = problem.code
-            partitions.append(answer)
-        topics.append(m.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return m.ListOffsetsResponse(topics=topics)
+
+
+def _repeated(request: messages.list_offsets_request.ListOffsetsRequest) -> Work[set[TopicPartition]]:
+    seen: set[TopicPartition] = set()
+    repeated: set[TopicPartition] = set()
+    for topic in request.topics:
+        yield
+        for asked in topic.partitions:
+            yield
+            topic_partition = TopicPartition(topic.name, asked.partition_index)
+            (repeated if topic_partition in seen else seen).add(topic_partition)
+    return repeated
 
 
 async def _find(

@@ -2,6 +2,7 @@
 
 - 0 no topics means all; 1 null means all, rack, controller; 2 cluster id; 4 allow_auto_topic_creation; 5 offline replicas; 7 leader epoch;
   8 authorized operations; 9 flexible; 10 topic ids in the answer; 12 topics by id.
+- A topic that is named several times is answered once, as in Kafka.
 - A topic that is created on the way is answered with LEADER_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION, and the client asks again.
 """
 
@@ -15,6 +16,7 @@ from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.controller.control_requests import PartitionMetadata
 from kafkalite.errors import ErrorCode
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import INTERNAL_TOPICS, NO_BROKER, NO_TOPIC_ID
@@ -46,22 +48,11 @@ async def metadata(
     version, listener = context.api_version, context.listener
     await parts.metadata.wait_for_controller()
     cache = parts.metadata
-    topics = []
-    if request.topics is None or (version == 0 and not request.topics):
-        topics = [_topic(parts, topic, version, listener) for topic in cache.topics.values()]
-    else:
-        missing: list[str] = []
-        for asked in request.topics:
-            name = asked.name if asked.name is not None else cache.topic_name(asked.topic_id)
-            known = cache.topics.get(name) if name is not None else None
-            if known is not None:
-                topics.append(_topic(parts, known, version, listener))
-            elif asked.name is None:
-                topics.append(_failed(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
-            else:
-                missing.append(asked.name)
+    topics, missing = await context.portions.finish(_topics(parts, request, context))
+    if missing:
         may_create = version < 4 or request.allow_auto_topic_creation
-        topics += await _missing(parts, missing, may_create)
+        codes = await parts.topic_creation.create_missing(missing, may_create, context.portions)
+        topics += await context.portions.finish(_missing(missing, codes))
     m = messages.metadata_response
     brokers = [
         m.MetadataResponseBroker(node_id=each.broker_id, host=endpoint.host, port=endpoint.port, rack=each.rack)
@@ -78,13 +69,44 @@ async def metadata(
     )
 
 
-async def _missing(
-    parts: Parts, names: list[str], may_create: bool
-) -> list[messages.metadata_response.MetadataResponseTopic]:
-    if not names:
-        return []
-    codes = await parts.topic_creation.create_missing(names, may_create)
-    return [_failed(name, NO_TOPIC_ID, codes[name]) for name in names]
+def _topics(
+    parts: Parts, request: messages.metadata_request.MetadataRequest, context: RequestContext
+) -> Work[tuple[list[messages.metadata_response.MetadataResponseTopic], list[str]]]:
+    """(answers, names of topics that are not there)."""
+    cache = parts.metadata
+    topics: list[messages.metadata_response.MetadataResponseTopic] = []
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        for topic in list(cache.topics.values()):
+            if topic.partitions:  # else it was deleted since the answer was begun
+                topics.append((yield from _topic(parts, topic, context)))
+        return topics, []
+    asked_before: set[str | bytes] = set()
+    missing: list[str] = []
+    for asked in request.topics:
+        yield
+        key = asked.name if asked.name is not None else asked.topic_id
+        if key in asked_before:
+            continue
+        asked_before.add(key)
+        name = asked.name if asked.name is not None else cache.topic_name(asked.topic_id)
+        known = cache.topics.get(name) if name is not None else None
+        if known is not None:
+            topics.append((yield from _topic(parts, known, context)))
+        elif asked.name is None:
+            topics.append(_failed(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            missing.append(asked.name)
+    return topics, missing
+
+
+def _missing(
+    names: list[str], codes: dict[str, ErrorCode]
+) -> Work[list[messages.metadata_response.MetadataResponseTopic]]:
+    answers = []
+    for name in names:
+        yield
+        answers.append(_failed(name, NO_TOPIC_ID, codes[name]))
+    return answers
 
 
 def _failed(name: str | None, topic_id: bytes, code: ErrorCode) -> messages.metadata_response.MetadataResponseTopic:
@@ -94,16 +116,19 @@ def _failed(name: str | None, topic_id: bytes, code: ErrorCode) -> messages.meta
 
 
 def _topic(
-    parts: Parts, topic: TopicMetadata, version: int, listener: str
-) -> messages.metadata_response.MetadataResponseTopic:
+    parts: Parts, topic: TopicMetadata, context: RequestContext
+) -> Work[messages.metadata_response.MetadataResponseTopic]:
+    version, listener = context.api_version, context.listener
+    partitions = []
+    for index, partition in list(topic.partitions.items()):
+        yield
+        partitions.append(_partition(parts, index, partition, version, listener))
     return messages.metadata_response.MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         topic_authorized_operations=_UNKNOWN_OPERATIONS,
-        partitions=[
-            _partition(parts, index, partition, version, listener) for index, partition in topic.partitions.items()
-        ],
+        partitions=partitions,
     )
 
 

@@ -25,6 +25,7 @@ from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.frames import request_frame, response_body_position
+from kafkalite.portions import Portions
 from kafkalite.protocol import codec
 from kafkalite.protocol.messages import Message
 from kafkalite.types import OFFSETS_TOPIC, Endpoint, TopicPartition
@@ -114,7 +115,7 @@ class MemoryTopicCreation:
         self._metadata = metadata
         self.created: list[str] = []
 
-    async def create_missing(self, names: list[str], may_create: bool) -> dict[str, ErrorCode]:
+    async def create_missing(self, names: list[str], may_create: bool, portions: Portions) -> dict[str, ErrorCode]:
         if not may_create:
             return dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.created += names

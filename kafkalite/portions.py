@@ -1,0 +1,119 @@
+"""Work that grows with what a request names, or with the cluster, cut into portions between which the event loop serves others.
+
+Work is a generator that yields after each unit: a partition, a topic, a group, some microseconds of computing. It is counted and not timed,
+so that simulated runs repeat exactly. What other requests change between two portions it has to bear: it walks over a copy of
+what may change, and looks again at what must still hold when it ends.
+
+There is one portion in each turn of the loop, however many requests are under way, and the work that began first is finished first: so
+the loop is held for one portion only, and of a hundred large answers one is in memory half made, not a hundred.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Generator
+from typing import Any, Final, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Work: TypeAlias = Generator[None, None, T]
+
+AT_ONCE_UNITS: Final = 100
+"""What is done before anybody has to wait: of a hundred clients that ask at the same time each may have as much."""
+PORTION_UNITS: Final = 500
+"""A portion is a few milliseconds, for a unit is at most some 20 µs."""
+
+
+class Portions:
+    """See the module. Who asks for the work awaits its end; where that is given up, so is the rest of the work."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Work[Any], asyncio.Future[Any]]] = deque()
+        self._turn_is_due = False
+        self.turns = 0
+        """Portions that were done after others had their turn, for metrics and tests."""
+
+    def run(self, work: Work[T]) -> T | asyncio.Future[T]:
+        """The result of `work`, or a future of it when it is much. Raises what the work raises."""
+        try:
+            for _ in range(AT_ONCE_UNITS):
+                next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        return self._queue(work)
+
+    async def finish(self, work: Work[T]) -> T:
+        """The result of `work`. Raises what it raises."""
+        result = self.run(work)
+        return await result if isinstance(result, asyncio.Future) else result
+
+    def pace(self) -> Pace:
+        """For work that awaits something itself."""
+        return Pace(self)
+
+    def turn(self) -> asyncio.Future[None]:
+        """Done when those that waited before have had their turn."""
+        return self._queue(_nothing())
+
+    def _queue(self, work: Work[T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append((work, future))
+        self._have_a_turn()
+        return future
+
+    def _have_a_turn(self) -> None:
+        if self._waiting and not self._turn_is_due:
+            self._turn_is_due = True
+            asyncio.get_running_loop().call_soon(self._portion)
+
+    def _portion(self) -> None:
+        self._turn_is_due = False
+        self.turns += 1
+        work, future = self._waiting[0]
+        if future.done():  # nobody waits for it any more
+            work.close()
+            self._waiting.popleft()
+        else:
+            try:
+                for _ in range(PORTION_UNITS):
+                    next(work)
+            except StopIteration as end:
+                future.set_result(end.value)
+                self._waiting.popleft()
+            except Exception as problem:
+                future.set_exception(problem)
+                self._waiting.popleft()
+        self._have_a_turn()
+
+
+class Pace:
+    """Counts the units of one piece of work that awaits something itself."""
+
+    __slots__ = ("_left", "_portions")
+
+    def __init__(self, portions: Portions) -> None:
+        self._portions, self._left = portions, AT_ONCE_UNITS
+
+    async def unit(self, units: int = 1) -> None:
+        """To be awaited before each unit, or before what is as much as `units` of them."""
+        if self._left <= 0:
+            await self._portions.turn()
+            self._left = PORTION_UNITS
+        self._left -= units
+
+
+def in_one_go(work: Work[T]) -> T:
+    """The result of work that is known to be little."""
+    try:
+        while True:
+            next(work)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def _nothing() -> Work[None]:
+    """Only a turn."""
+    yield from ()
