@@ -26,6 +26,13 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import Buffer
 
 
+class DecompressedTooLarge(KafkaError):
+    """Compressed data would become more than its reader takes."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, f"compressed records grow past the limit of {limit_bytes} bytes")
+
+
 class Codec(IntEnum):
     """Compression codecs with their numbers in a batch's attributes."""
 
@@ -91,7 +98,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_B
     """What was compressed into `data`, at most `limit_bytes` of it.
 
     Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, INVALID_RECORD for data that is not what the
-    codec writes or that would grow past the limit.
+    codec writes, as DecompressedTooLarge where it would grow past the limit.
     """
     try:
         match codec:
@@ -112,16 +119,12 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_B
     raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
 
 
-def _too_large(limit_bytes: int) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_RECORD, f"compressed records grow past the limit of {limit_bytes} bytes")
-
-
 def _bounded(
     decompress_into: Callable[[Any, Any], int], data: Buffer, announced_bytes: int | None, limit_bytes: int
 ) -> bytearray:
     """Decompress into memory of the announced size, or of growing guesses, never above the limit."""
     if announced_bytes is not None and announced_bytes > limit_bytes:
-        raise _too_large(limit_bytes)
+        raise DecompressedTooLarge(limit_bytes)
     capacity = min(limit_bytes, announced_bytes or max(_FIRST_GUESS_BYTES, 4 * len(data)))
     while True:
         output = bytearray(capacity)
@@ -131,7 +134,7 @@ def _bounded(
             if _OUTPUT_FULL not in str(problem):
                 raise
             if capacity >= limit_bytes:
-                raise _too_large(limit_bytes) from None
+                raise DecompressedTooLarge(limit_bytes) from None
             capacity = min(limit_bytes, 4 * capacity)
         else:
             del output[size:]
@@ -189,7 +192,7 @@ def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes:
 
 def _raw_snappy(block: memoryview, room_bytes: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > room_bytes:
-        raise _too_large(room_bytes)
+        raise DecompressedTooLarge(room_bytes)
     return bytes(cramjam.snappy.decompress_raw(block))
 
 

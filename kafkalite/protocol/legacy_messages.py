@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, decompress
+from kafkalite.protocol.compression import Codec, decompress
 from kafkalite.protocol.records import NO_TIMESTAMP, NewRecord, build_batch
 from kafkalite.types import Buffer
 
@@ -26,6 +26,8 @@ _HEAD = struct.Struct(">Ibb")
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _CODEC_MASK: Final = 0x07
+_DECOMPRESSED_LIMIT_BYTES: Final = 32 * 1024 * 1024
+"""Of all messages of a set together: each becomes an object of its own, however small it is."""
 _MAGIC_POSITION: Final = 16
 
 
@@ -37,12 +39,14 @@ def is_message_set(records: Buffer) -> bool:
 def to_record_batch(messages: Buffer) -> bytearray:
     """One batch with the records of a message set, compressed as its first message was.
 
+    A message that is cut at the end is left out, as Kafka leaves it out.
+
     Raises KafkaError CORRUPT_MESSAGE for a wrong CRC or a message that cannot be read, INVALID_RECORD for an empty set or
     compressed messages that cannot be decompressed, UNSUPPORTED_COMPRESSION_TYPE for zstd or an unknown codec.
     """
     data = memoryview(messages)
     try:
-        records = list(_records(data, DECOMPRESSED_LIMIT_BYTES))
+        records = list(_records(data, [_DECOMPRESSED_LIMIT_BYTES]))
         codec = data[_MAGIC_POSITION + 1] & _CODEC_MASK
     except (struct.error, IndexError) as problem:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"messages cannot be read: {problem}") from None
@@ -51,20 +55,23 @@ def to_record_batch(messages: Buffer) -> bytearray:
     return build_batch(records, codec=codec)
 
 
-def _records(data: memoryview, limit_bytes: int, *, nested: bool = False) -> Iterator[NewRecord]:
+def _records(data: memoryview, room: list[int], *, nested: bool = False) -> Iterator[NewRecord]:
+    """The records of a set; `room` has one number, the bytes that all its messages together may still become."""
     position = 0
     while position + _ENTRY.size <= len(data):
         _, size = _ENTRY.unpack_from(data, position)
         position += _ENTRY.size
+        if position + size > len(data) and not nested:
+            return
         if size < _HEAD.size + 2 * _LENGTH.size or position + size > len(data):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, f"a message of {size} bytes where {len(data) - position} are left"
             )
-        yield from _message(data[position : position + size], limit_bytes, nested)
+        yield from _message(data[position : position + size], room, nested)
         position += size
 
 
-def _message(message: memoryview, limit_bytes: int, nested: bool) -> Iterator[NewRecord]:
+def _message(message: memoryview, room: list[int], nested: bool) -> Iterator[NewRecord]:
     crc, magic, attributes = _HEAD.unpack_from(message)
     if zlib.crc32(message[4:]) != crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the CRC of a message does not fit its bytes")
@@ -86,7 +93,9 @@ def _message(message: memoryview, limit_bytes: int, nested: bool) -> Iterator[Ne
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} in a message of magic {magic}")
     if codec == Codec.LZ4 and magic == 0:
         value = _with_right_lz4_checksum(value)
-    yield from _records(memoryview(decompress(codec, value, limit_bytes)), limit_bytes, nested=True)
+    plain = decompress(codec, value, room[0])
+    room[0] -= len(plain)
+    yield from _records(memoryview(plain), room, nested=True)
 
 
 def _content(message: memoryview, position: int) -> tuple[bytes | None, int]:

@@ -6,6 +6,7 @@ In this order, as Kafka's produce path does; one partition of a produce request 
 |--------------------------------------------------------------------------|------------------------------|
 | a batch length that no batch can have; unknown magic                     | CORRUPT_MESSAGE              |
 | no records, a batch cut short, more than one batch, magic 0 or 1 (v3+)   | INVALID_RECORD               |
+| behind the batch the beginning of what can be none (length, magic)       | CORRUPT_MESSAGE              |
 | an unknown codec, or zstd before Produce v7 (KIP-110)                    | UNSUPPORTED_COMPRESSION_TYPE |
 | base offset other than 0                                                 | INVALID_RECORD               |
 | batch larger than max.message.bytes                                      | MESSAGE_TOO_LARGE            |
@@ -14,7 +15,9 @@ In this order, as Kafka's produce path does; one partition of a produce request 
 | records that cannot be decompressed or read, or with other offset deltas | INVALID_RECORD               |
 | a record without key for a compacted topic                               | INVALID_RECORD, per record   |
 | LogAppendTime set by the producer; a timestamp beyond the topic's limits | INVALID_TIMESTAMP            |
+| a timestamp that 64 bits do not hold                                     | INVALID_TIMESTAMP            |
 
+A batch that is cut behind the first one is dropped, as Kafka drops it.
 Kafka answers UNKNOWN_SERVER_ERROR to garbage as compressed data and to unknown codecs; here they have codes that say more.
 Produce v0 to v2 may carry message sets of magic 0 and 1: `legacy_messages` rewrites them as one batch before this.
 """
@@ -43,12 +46,16 @@ from kafkalite.types import Buffer
 _LEAST_LENGTH = 14
 """Batch length below which not even a message of the oldest format fits."""
 
+_LENGTH = struct.Struct(">8xi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
 _ZSTD_FROM_VERSION = 7
 
 
 class ProducedBatch(NamedTuple):
-    """The one batch a client sent for a partition; `max_timestamp` is what its records say, whatever the header claims."""
+    """The one batch that a client sent for a partition; `header.size` is where it ends.
+
+    `max_timestamp` is what its records say, whatever the header claims.
+    """
 
     header: BatchHeader
     max_timestamp: int
@@ -69,6 +76,8 @@ def validate_produced(records: Buffer, *, config: TopicConfig, now_ms: int, requ
     _check_header(header)
     deltas = check_records(records_of(records, header), header.records_count, keys_required=config.compacts)
     max_timestamp = header.base_timestamp + deltas.largest
+    if max_timestamp > LONG_MAX or header.base_timestamp + deltas.smallest < -LONG_MAX - 1:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "timestamps are numbers of 64 bits")
     if config.message_timestamp_type == "CreateTime":
         _check_timestamps(records, header, deltas, config, now_ms)
     return ProducedBatch(header, max_timestamp)
@@ -102,8 +111,25 @@ def _only_batch(records: Buffer, request_version: int) -> BatchHeader:
             f"zstd needs produce requests of version {_ZSTD_FROM_VERSION}, this has {request_version}",
         )
     if header.size != size:
-        raise _invalid(f"{size - header.size} bytes behind the only batch that a partition may have in one request")
+        _check_rest(records, header.size)
     return header
+
+
+def _check_rest(records: Buffer, position: int) -> None:
+    """Behind the batch there may be one that is cut, of which nothing is taken (Kafka's ByteBufferLogInputStream)."""
+    rest_bytes = len(records) - position
+    if rest_bytes < LOG_OVERHEAD:
+        return
+    (length,) = _LENGTH.unpack_from(records, position)
+    if length < _LEAST_LENGTH:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch length of {length} behind the batch")
+    if rest_bytes < _LENGTH_AND_MAGIC.size:
+        return
+    _, magic = _LENGTH_AND_MAGIC.unpack_from(records, position)
+    if not 0 <= magic <= MAGIC:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"magic {magic} behind the batch is unknown")
+    if length + LOG_OVERHEAD <= rest_bytes:
+        raise _invalid("more than the one batch that a partition may have in one request")
 
 
 def _check_header(header: BatchHeader) -> None:

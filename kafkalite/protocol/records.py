@@ -28,7 +28,7 @@ from crc32c import crc32c
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, compress, decompress
 from kafkalite.protocol.record_walk import headers_at, record_at
-from kafkalite.protocol.varint import write_varint
+from kafkalite.protocol.varint import wrapped, write_varint
 from kafkalite.types import Buffer
 
 HEADER_SIZE: Final = 61
@@ -49,6 +49,9 @@ LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
+
+_MARKER_LIMIT_BYTES: Final = 16 * 1024
+"""A marker has some twenty bytes. Whoever follows a log reads one for each control batch, and batches of 100 bytes can be many."""
 
 ABORT_MARKER: Final = 0
 COMMIT_MARKER: Final = 1
@@ -233,9 +236,9 @@ def decode_records(buffer: Buffer, header: BatchHeader) -> list[Record]:
     return list(iter_records(buffer, header))
 
 
-def iter_records(buffer: Buffer, header: BatchHeader) -> Iterator[Record]:
+def iter_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> Iterator[Record]:
     """The records of a batch one by one. Raises KafkaError INVALID_RECORD where they cannot be read."""
-    data = bytes(records_of(buffer, header))
+    data = bytes(records_of(buffer, header, limit_bytes))
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.uses_log_append_time else None
     position = 0
@@ -249,7 +252,7 @@ def iter_records(buffer: Buffer, header: BatchHeader) -> Iterator[Record]:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"record {number} cannot be read: {problem}") from None
         yield Record(
             base_offset + offset_delta,
-            base_timestamp + delta if append_time is None else append_time,
+            wrapped(base_timestamp + delta) if append_time is None else append_time,
             data[key:key_end] if key >= 0 else None,
             data[value:value_end] if value >= 0 else None,
             decoded,
@@ -260,7 +263,7 @@ def read_marker(buffer: Buffer, header: BatchHeader) -> Marker | None:
     """How a control batch ends a transaction; None for a control batch of another kind or without records."""
     if not header.records_count:
         return None
-    record = next(iter_records(buffer, header))
+    record = next(iter_records(buffer, header, _MARKER_LIMIT_BYTES))
     if record.key is None or len(record.key) < _MARKER_KEY.size:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"control batch at offset {header.base_offset} has no key")
     _, type_ = _MARKER_KEY.unpack_from(record.key)
@@ -394,7 +397,7 @@ def encode_record(
 ) -> bytes:
     """One record as it lies in a batch."""
     body = bytearray(1)
-    write_varint(body, timestamp_delta)
+    write_varint(body, wrapped(timestamp_delta))
     write_varint(body, offset_delta)
     _write_bytes(body, key)
     _write_bytes(body, value)

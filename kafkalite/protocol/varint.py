@@ -4,6 +4,12 @@ from __future__ import annotations
 
 _INT_BYTES = 5
 _LONG_SHIFT = 63
+_HALF = 1 << 63
+
+
+def wrapped(number: int) -> int:
+    """`number` as 64 bits hold it, as Java's additions of longs give it: behind the largest comes the smallest."""
+    return number if -_HALF <= number < _HALF else (number + _HALF) % (2 * _HALF) - _HALF
 
 
 def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:

@@ -64,6 +64,8 @@ def clients_batch(
     if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
         records = to_record_batch(records)
     produced = validate_produced(records, config=config, now_ms=now_ms, request_version=request_version)
+    if produced.header.size != len(records):
+        records = records[: produced.header.size]
     if produced.header.producer_id >= 0:
         known = producers.check(produced.header)
         if known is not None:

@@ -23,7 +23,7 @@ from kafkalite.protocol.records import (
     assemble_batch,
     records_of,
 )
-from kafkalite.protocol.varint import read_varint, write_varint
+from kafkalite.protocol.varint import read_varint, wrapped, write_varint
 from kafkalite.types import Buffer
 
 
@@ -100,7 +100,7 @@ def _with_shifted_timestamp(record: bytes, shift_ms: int) -> bytes:
     _, start = read_varint(record, 0)
     delta, rest = read_varint(record, start + 1)
     body = bytearray(record[start : start + 1])
-    write_varint(body, delta + shift_ms)
+    write_varint(body, wrapped(delta + shift_ms))
     body += record[rest:]
     encoded = bytearray()
     write_varint(encoded, len(body))
@@ -115,7 +115,7 @@ def _walked(plain: bytes, header: BatchHeader) -> Iterator[Record]:
             delta, offset_delta, key, key_end, value, value_end, _, _, position = record_at(plain, position)
             yield Record(
                 header.base_offset + offset_delta,
-                header.max_timestamp if header.uses_log_append_time else header.base_timestamp + delta,
+                header.max_timestamp if header.uses_log_append_time else wrapped(header.base_timestamp + delta),
                 plain[key:key_end] if key >= 0 else None,
                 plain[value:value_end] if value >= 0 else None,
             )

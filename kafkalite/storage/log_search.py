@@ -1,13 +1,50 @@
-"""Searches over the segments of a log: by timestamp, and for aborted transactions."""
+"""Searches over the segments of a log: by timestamp, and for aborted transactions.
+
+Where a search must not wait (`OpenFiles`), neither does it go through the records of a large batch: a few hundred kB may hold millions. It
+raises `LongSearch` then, which whoever awaits the medium runs in another thread in the same way; the segment keeps what was found.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-from kafkalite.protocol.records import NO_TIMESTAMP, BatchHeader, iter_records
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol.compiled_records import decode_plain, unreadable
+from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
+from kafkalite.protocol.record_walk import record_at
+from kafkalite.protocol.records import NO_TIMESTAMP, BatchHeader, records_of
+from kafkalite.protocol.varint import wrapped
 from kafkalite.storage.leader_epochs import LeaderEpochs
+from kafkalite.storage.open_files import NotInMemory
 from kafkalite.storage.segment import Segment
 from kafkalite.storage.transaction_index import AbortedTransaction
+from kafkalite.types import Buffer
+
+_RECORDS_AT_ONCE: Final = 10_000
+_PLAIN_BYTES_AT_ONCE: Final = 1 << 20
+_SEARCHES_KEPT: Final = 16
+
+
+class LongSearch(NotInMemory):
+    """A search through the records of one large batch. `load` makes it, and notes the outcome in the segment."""
+
+    def __init__(self, segment: Segment, header: BatchHeader, data: Buffer, timestamp: int, start_offset: int) -> None:
+        super().__init__(segment.disk, segment.path, header.position, header.size)
+        self.key = header.position, header.crc, timestamp, start_offset
+        self.args = (segment.path, *self.key)
+        self._outcomes, self._header, self._data = segment.searched, header._replace(position=0), data
+
+    def load(self) -> None:
+        _, _, timestamp, start_offset = self.key
+        outcome: tuple[int, int] | KafkaError | None
+        try:
+            outcome = _search(self._data, self._header, timestamp, start_offset, DECOMPRESSED_LIMIT_BYTES)
+        except KafkaError as problem:
+            outcome = problem
+        while len(self._outcomes) >= _SEARCHES_KEPT:
+            self._outcomes.pop(next(iter(self._outcomes)), None)
+        self._outcomes[self.key] = outcome
 
 
 def first_record_from(segments: Iterable[Segment], timestamp: int, start_offset: int) -> tuple[int, int] | None:
@@ -43,9 +80,47 @@ def _first_in_batch(segment: Segment, header: BatchHeader, timestamp: int, start
     if header.uses_log_append_time:
         return header.max_timestamp, max(header.base_offset, start_offset)
     data = segment.read(header.position, header.size)
-    for record in iter_records(data, header._replace(position=0)):
-        if record.timestamp >= timestamp and record.offset >= start_offset:
-            return record.timestamp, record.offset
+    if segment.may_wait:
+        return _search(data, header._replace(position=0), timestamp, start_offset, DECOMPRESSED_LIMIT_BYTES)
+    if header.records_count <= _RECORDS_AT_ONCE:
+        try:
+            return _search(data, header._replace(position=0), timestamp, start_offset, _PLAIN_BYTES_AT_ONCE)
+        except DecompressedTooLarge:
+            pass
+    search = LongSearch(segment, header, data, timestamp, start_offset)
+    if search.key not in segment.searched:
+        raise search
+    outcome = segment.searched[search.key]
+    if isinstance(outcome, KafkaError):
+        raise outcome
+    return outcome
+
+
+def _search(
+    data: Buffer, header: BatchHeader, timestamp: int, start_offset: int, limit_bytes: int
+) -> tuple[int, int] | None:
+    """(timestamp, offset) of the first record of a batch at or behind `start_offset` with at least `timestamp` ms. KafkaError."""
+    plain = bytes(records_of(data, header, limit_bytes))
+    try:
+        for record in decode_plain(plain, header):
+            if record.timestamp >= timestamp and record.offset >= start_offset:
+                return record.timestamp, record.offset
+    except unreadable():
+        return _walk(plain, header, timestamp, start_offset)
+    return None
+
+
+def _walk(plain: bytes, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
+    """As `_search` for decompressed records that compiled code refuses: names of headers, which it decodes, may be any bytes."""
+    position = 0
+    for number in range(header.records_count):
+        try:
+            delta, offset_delta, *_, position = record_at(plain, position)
+        except (IndexError, ValueError) as problem:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"record {number} cannot be read: {problem}") from None
+        found = wrapped(header.base_timestamp + delta), header.base_offset + offset_delta
+        if found[0] >= timestamp and found[1] >= start_offset:
+            return found
     return None
 
 

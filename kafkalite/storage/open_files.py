@@ -50,7 +50,7 @@ class OpenFiles:
         self.disk = disk
         self.limit = limit
         self._files: dict[str, File] = {}
-        self._may_wait = True
+        self.may_wait = True
 
     def __len__(self) -> int:
         return len(self._files)
@@ -63,7 +63,7 @@ class OpenFiles:
     def read(self, path: str, position: int, size: int) -> bytes | bytearray:
         """Up to `size` bytes of a file; fewer only at its end. Raises OSError, in a `with` block NotInMemory."""
         file = self._files.get(path) or self._open(path, create=False)
-        if self._may_wait:
+        if self.may_wait:
             return file.read_at(position, size)
         data = file.read_in_memory(position, size)
         if data is None:
@@ -71,12 +71,12 @@ class OpenFiles:
         return data
 
     def __enter__(self) -> None:
-        self._may_wait = False
+        self.may_wait = False
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._may_wait = True
+        self.may_wait = True
 
     def create(self, path: str) -> File:
         """The file at `path`, empty."""

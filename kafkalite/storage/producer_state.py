@@ -134,6 +134,11 @@ class ProducerState:
         """
         producer = self.producers.get(header.producer_id)
         if producer is None:
+            if header.producer_epoch < NO_PRODUCER_EPOCH:
+                raise KafkaError(
+                    ErrorCode.INVALID_PRODUCER_EPOCH,
+                    f"epoch {header.producer_epoch} of producer {header.producer_id} is none",
+                )
             return None
         first, epoch = header.base_sequence, header.producer_epoch
         if epoch == producer.epoch:

@@ -12,8 +12,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from kafkalite.errors import ensure
+from kafkalite.errors import KafkaError, ensure
 from kafkalite.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP, BatchHeader
+from kafkalite.storage.disk import Disk
 from kafkalite.storage.log_files import (
     DELETED,
     LOG,
@@ -76,6 +77,7 @@ class Segment:
         "offset_index",
         "path",
         "roll_jitter_ms",
+        "searched",
         "size",
         "time_index",
         "transaction_index",
@@ -112,6 +114,17 @@ class Segment:
         self._first_timestamp: int | None = None
         self._largest: tuple[int, int] | None = None if sizes.log else (NO_TIMESTAMP, base_offset)
         self._torn: _Extent | None = None
+        self.searched: dict[tuple[int, int, int, int], tuple[int, int] | KafkaError | None] = {}
+        """What long searches through records have found (`log_search`)."""
+
+    @property
+    def disk(self) -> Disk:
+        return self._files.disk
+
+    @property
+    def may_wait(self) -> bool:
+        """May a reader wait for the medium now?"""
+        return self._files.may_wait
 
     @classmethod
     def create(

@@ -60,3 +60,26 @@ def test_a_cut_set_is_refused(size):
 
 def test_a_record_batch_is_no_message_set():
     assert not is_message_set(build_batch([NewRecord(b"k", b"v")]))
+
+
+def test_a_message_that_is_cut_behind_others_is_left_out():
+    whole = message_set(1, 0, count=2)
+    one = len(message_set(1, 0, count=1))
+    for rest in (1, 12, 30, len(whole) - one - 1):
+        batch = to_record_batch(whole[: one + rest])
+        assert BatchHeader.read(batch).records_count == 1
+
+
+def framed(body):
+    message = struct.pack(">I", zlib.crc32(body)) + body
+    return struct.pack(">qi", 0, len(message)) + message
+
+
+def test_all_compressed_messages_of_a_set_share_one_bound():
+    large = framed(struct.pack(">bbii", 0, 0, -1, 18_000_000) + bytes(18_000_000))
+    packed = compress(Codec.GZIP, large)
+    message = framed(struct.pack(">bbii", 0, Codec.GZIP, -1, len(packed)) + packed)
+    assert BatchHeader.read(to_record_batch(message)).records_count == 1
+    with pytest.raises(KafkaError, match="grow past the limit") as refused:
+        to_record_batch(message * 2)
+    assert refused.value.code == ErrorCode.INVALID_RECORD

@@ -13,7 +13,17 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import Codec
 from kafkalite.protocol.produce_validation import validate_produced
 from kafkalite.protocol.record_check import InvalidRecords
-from kafkalite.protocol.records import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, NewRecord, build_batch
+from kafkalite.protocol.records import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BatchHeader,
+    NewRecord,
+    assemble_batch,
+    build_batch,
+    decode_records,
+    encode_record,
+)
 
 NOW_MS = 1_700_000_000_000
 RECORDS = [NewRecord(b"key", b"value", NOW_MS + n) for n in range(3)]
@@ -69,7 +79,37 @@ def test_no_records_a_torn_batch_and_two_batches():
     assert refusal(b"") == ErrorCode.INVALID_RECORD
     assert refusal(batch[:-1]) == ErrorCode.INVALID_RECORD
     assert refusal(batch + batch) == ErrorCode.INVALID_RECORD
-    assert refusal(batch + b"x") == ErrorCode.INVALID_RECORD
+
+
+REST = build_batch(RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("rest", "code"),
+    [
+        (b"x", 0),
+        (bytes(11), 0),
+        (bytes(12), 2),
+        (bytes(60), 2),
+        (struct.pack(">qi", 0, -5), 2),
+        (struct.pack(">qi", 0, 14), 0),
+        (struct.pack(">qiib", 3, 200, 0, 0), 0),
+        (struct.pack(">qiib", 3, 200, 0, 9), 2),
+        (struct.pack(">qiib", 3, 200, 0, -1), 2),
+        (REST[:20], 0),
+        (REST[:61], 0),
+        (REST[:-1], 0),
+        (REST, 87),
+        (REST + b"x", 87),
+    ],
+)
+def test_what_is_cut_behind_the_batch_is_no_fault(rest, code):
+    """Every answer is what Apache Kafka 3.9.1 gave to the same bytes."""
+    batch = build_batch(RECORDS)
+    if code:
+        assert refusal(batch + rest) == code
+    else:
+        assert validate(batch + rest).header.size == len(batch)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +186,36 @@ def test_timestamps_out_of_range():
     assert [number for number, _ in refused.value.record_errors] == [0, 2]
     assert validate(batch, replace(hour, message_timestamp_type="LogAppendTime"))
     assert validate(build_batch([NewRecord(b"k", b"v", -1)]), hour)
+
+
+LARGEST, SMALLEST = 2**63 - 1, -(2**63)
+
+
+@pytest.mark.parametrize("stamp", [LARGEST, SMALLEST, -2, 0])
+def test_timestamps_at_the_edges_of_64_bits(stamp):
+    assert validate(build_batch([NewRecord(b"k", b"v", stamp)])).max_timestamp == stamp
+
+
+@pytest.mark.parametrize(("base", "others"), [(LARGEST, 1), (SMALLEST, -1), (NOW_MS, LARGEST)])
+@pytest.mark.parametrize("count", [1, 10, 100])
+def test_timestamps_beyond_64_bits(base, others, count):
+    body = b"".join(encode_record(others, n, b"k", b"v") for n in range(count))
+    batch = assemble_batch(
+        body,
+        records_count=count,
+        last_offset_delta=count - 1,
+        base_timestamp=base,
+        max_timestamp=base,
+        base_offset=0,
+        leader_epoch=-1,
+        attributes=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+    )
+    assert refusal(batch) == ErrorCode.INVALID_TIMESTAMP
+    for record in decode_records(batch, BatchHeader.read(batch)):  # such a batch may lie in a log that Kafka wrote
+        assert SMALLEST <= record.timestamp <= LARGEST
 
 
 def test_the_largest_timestamp_is_what_the_records_say():

@@ -11,16 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compression import Codec
+from kafkalite.protocol.compression import Codec, compress
 from kafkalite.protocol.records import (
+    CONTROL,
     LOG_APPEND_TIME,
     SEQUENCE_LIMIT,
+    TRANSACTIONAL,
     BatchHeader,
     Marker,
     NewRecord,
     build_batch,
     build_marker,
     decode_records,
+    encode_record,
     has_valid_crc,
     iter_batches,
     read_marker,
@@ -187,3 +190,16 @@ def test_garbage_for_records_is_refused_as_invalid(garbage, count):
         assert problem.code == ErrorCode.INVALID_RECORD
     else:
         assert len(records) == count
+
+
+def test_a_marker_is_not_decompressed_without_bound():
+    """A follower reads one for each control batch, and a few hundred bytes may claim to be gigabytes."""
+    plain = encode_record(0, 0, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 7) + bytes(1_000_000))
+    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        batch = build_batch([NewRecord(b"", b"")], attributes=CONTROL | TRANSACTIONAL, producer_id=1, producer_epoch=0)
+        header = BatchHeader.read(batch)
+        packed = compress(codec, plain)
+        bomb = batch[:61] + packed
+        changed = header._replace(attributes=header.attributes | codec, batch_length=len(bomb) - 12)
+        with pytest.raises(KafkaError, match="limit of 16384"):
+            read_marker(bomb, changed)

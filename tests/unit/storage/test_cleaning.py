@@ -177,6 +177,16 @@ def test_header_names_that_are_no_text_stay_as_they_are(tmp_path):
 # Tombstones
 
 
+@pytest.mark.parametrize("stamp", [2**63 - 1, -(2**63)])
+def test_a_tombstone_keeps_a_timestamp_at_the_edge_of_64_bits(tmp_path, stamp):
+    log = log_at(tmp_path)
+    append(log, build_batch([NewRecord(b"a", None, stamp)]))
+    seal(log)
+    compact(log, NOW_MS)
+    assert headers_of(log)[-1].delete_horizon_ms == NOW_MS + RETENTION_MS
+    assert [each.timestamp for each in records_of(log)] == [stamp]
+
+
 def test_a_tombstone_stays_for_the_retention_from_its_first_pass_on(tmp_path):
     log = log_at(tmp_path)
     put(log, (b"a", b"1"), (b"b", b"2"))

@@ -385,6 +385,15 @@ def test_a_search_by_time_finds_nothing_below_the_start(tmp_path):
     assert log.offset_for_timestamp(NOW_MS + 4, 4) is None
 
 
+def test_what_is_cut_behind_a_produced_batch_is_not_stored(tmp_path):
+    for codec in ("producer", "gzip"):
+        log = new_log(tmp_path / codec, TopicConfig(compression_type=codec))
+        append(log, batch(2) + batch(3)[:-1])
+        append(log, batch(1) + b"x")
+        assert [header.base_offset for header in headers_of(log)] == [0, 2]
+        assert sum(header.size for header in headers_of(log)) == log.size_bytes
+
+
 # Reading
 
 

@@ -97,6 +97,13 @@ def test_epochs():
     assert ledger.refused(0, epoch=3) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_an_epoch_below_none_is_refused_of_a_new_producer_too():
+    with pytest.raises(KafkaError) as refused:
+        ProducerState().check(BatchHeader.read(produced(8, 0, epoch=-5)))
+    assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert ProducerState().check(BatchHeader.read(produced(8, 0, epoch=-1))) is None
+
+
 def test_sequences_wrap_to_zero():
     ledger = Ledger()
     ledger.send(SEQUENCE_LIMIT - 3, 2)
