@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import NoReturn
 
+import hypothesis
 import pytest
 
 TESTS = Path(__file__).parent
@@ -22,6 +23,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="at full length what is shortened otherwise: a year of flights, a minute of storm",
     )
     parser.addoption("--rewrite-goldens", action="store_true", help="write what commands print into the transcripts")
+
+
+hypothesis.settings.register_profile("long", deadline=None)
+hypothesis.settings.register_profile(
+    "suite", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+"""The same examples each time, and as slow as the machine is; --long looks for new ones."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("long" if config.getoption("--long") else "suite")
 
 
 @pytest.fixture(scope="session")

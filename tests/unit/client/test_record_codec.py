@@ -17,7 +17,7 @@ record = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(record, min_size=1, max_size=12), st.integers(0, 4))
 def test_what_is_written_is_read(records: list, codec: int) -> None:
     writer = BatchWriter(1 << 20)

@@ -44,7 +44,7 @@ def feed(reader: FrameReader, data: bytes) -> list[bytes]:
 payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=12)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(payloads, st.lists(st.integers(min_value=1, max_value=90), max_size=60))
 def test_any_split_of_the_stream_gives_the_same_frames(frames: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(map(framed, frames))
@@ -59,7 +59,7 @@ def test_any_split_of_the_stream_gives_the_same_frames(frames: list[bytes], cuts
     assert reader.buffered_bytes == 0
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(
     payloads,
     st.one_of(st.integers(min_value=-(2**31), max_value=0), st.integers(min_value=201, max_value=2**31 - 1)),

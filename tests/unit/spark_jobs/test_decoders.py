@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 
@@ -154,7 +154,6 @@ def test_what_only_arrow_refuses_is_found_row_by_row() -> None:
     assert reasons[1] is not None and reasons[1].startswith("does not fit the schema: ")
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40)), st.sampled_from(["json", "msgpack", "string"]))
 def test_no_bytes_stop_a_decoder(values: list[bytes], form: str) -> None:
     schema = FLIGHT if form != "string" else None
@@ -172,7 +171,6 @@ ITEMS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(ITEMS))
 def test_what_was_packed_comes_out(items: list[dict[str, Any]]) -> None:
     found, reasons = decode("msgpack", FLIGHT, *map(msgpack.packb, items))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.batch.comparison import Facts, Place, Report, compared
@@ -39,21 +39,18 @@ def fingerprint_of(records: list[Record], batch_rows: int = 1000) -> str:
     return fingerprint(sums)
 
 
-@settings(deadline=None)
 @given(st.lists(RECORDS, max_size=20), st.randoms(use_true_random=False), st.integers(1, 5))
 def test_order_and_batches_do_not_matter(records: list[Record], chance: random.Random, rows: int) -> None:
     shuffled = chance.sample(records, len(records))
     assert fingerprint_of(records) == fingerprint_of(shuffled, rows)
 
 
-@settings(deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=20))
 def test_a_record_more_or_less_matters(records: list[Record]) -> None:
     assert fingerprint_of(records) != fingerprint_of(records[1:])
     assert fingerprint_of(records) != fingerprint_of([*records, records[0]])
 
 
-@settings(deadline=None)
 @given(RECORDS, RECORDS)
 def test_different_records_have_different_hashes(one: Record, other: Record) -> None:
     plain = [(*record[:5], record[5] or None) for record in (one, other)]

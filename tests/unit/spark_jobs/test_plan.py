@@ -181,7 +181,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(STEPS, max_size=14))
 def test_each_record_is_in_exactly_one_run(steps: list[tuple]) -> None:
     world = Simulation()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.batch.failures import BadRequestError
@@ -31,7 +31,6 @@ def numbers(rows: list[dict[str, Any]], max_bytes: int, batch_rows: int = 100) -
     return [number for batch in table.to_batches(batch_rows) for number in pieces.number(batch).to_pylist()]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 3))), st.integers(100, 1000), st.integers(1, 7))
 def test_no_piece_is_too_large(rows: list[tuple[int, int]], max_bytes: int, batch_rows: int) -> None:
     records = [row(size, day) for size, day in rows]

@@ -32,9 +32,7 @@ def expected(entries: list[OffsetEntry], offset: int) -> OffsetEntry:
 
 
 @pytest.mark.parametrize("block_entries", [1, 2, 7])
-@settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
 def test_any_sequence_of_changes_and_lookups_agrees_with_a_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_entries: int, todo: list[tuple[str, int]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.client.errors import ClientError
@@ -84,7 +84,6 @@ def rows_of(found: Any) -> list[tuple[Any, ...]]:
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-@settings(deadline=None)
 @given(BATCHES, st.integers(0, 10), st.integers(0, 30))
 def test_columns_are_the_records(batches: list[Any], start: int, length: int) -> None:
     log = log_of(batches)

@@ -148,7 +148,7 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(actions, st.integers(1, 5))
 def test_memory_is_accounted_and_order_is_kept(steps: list[tuple[str, object, int]], in_flight: int) -> None:
     acc = accumulator(in_flight=in_flight, buffer_memory=2000)
