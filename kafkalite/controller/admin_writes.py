@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
 from kafkalite.config.broker import LiveConfig
-from kafkalite.config.dynamic import BrokerSources, describe_topic
+from kafkalite.config.dynamic import BrokerSources, ConfigEntry, describe_topic
 from kafkalite.controller.requests import CreatedTopic, NewPartitions, NewTopic, TopicReference
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.topic_rules import Racks, TopicNames, TopicPlan, plan_partitions, plan_topic
 from kafkalite.controller.topic_znodes import random_topic_id
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Pace, Portions, Work
 from kafkalite.types import NO_TOPIC_ID, topic_id_to_text
 from zk import paths
 from zk.store import BadVersionError, NodeExistsError, NoNodeError, Store
@@ -29,6 +30,15 @@ from zk.znodes import ConfigEntity, MalformedZnodeError, TopicAssignment
 logger = logging.getLogger(__name__)
 
 CONCURRENT_TOPICS = 64
+_PLAN_UNITS = 5
+"""For the checks of one topic; its partitions come on top."""
+
+T = TypeVar("T")
+OutcomeT = TypeVar("OutcomeT")
+NamedT = TypeVar("NamedT", NewTopic, NewPartitions)
+
+_Described: TypeAlias = dict[tuple[tuple[str, str], ...], tuple[ConfigEntry, ...]]
+"""Settings of topics by their overrides."""
 
 
 class AdminWrites:
@@ -39,6 +49,7 @@ class AdminWrites:
         self._store = store
         self._rng = rng
         self._slots = asyncio.Semaphore(CONCURRENT_TOPICS)
+        self._portions = Portions()
 
     # -- create
 
@@ -50,22 +61,39 @@ class AdminWrites:
         Messages of errors are Kafka's.
         """
         names = await self._topic_names()
-        repeated = _repeated(topic.name for topic in topics)
-        requested = {topic.name: topic for topic in topics}
+        requested = await self._portions.finish(_by_name(topics))
+        described: _Described = {}
 
-        async def create(topic: NewTopic) -> CreatedTopic | KafkaError:
+        async def create(asked: Sequence[NewTopic], pace: Pace) -> CreatedTopic | KafkaError:
+            topic = asked[0]
             try:
-                if topic.name in repeated:
+                if len(asked) > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+                await pace.unit(_PLAN_UNITS + (max(topic.partition_count, 0) + len(topic.assignments)) // 4)
                 plan = plan_topic(topic, brokers, self.config.current, self._rng)
                 names.check_free(plan.name)
                 async with self._slots:
-                    return self._created(plan, NO_TOPIC_ID if validate_only else await self._write_topic(plan))
+                    topic_id = NO_TOPIC_ID if validate_only else await self._write_topic(plan)
+                return self._created(plan, topic_id, described)
             except KafkaError as problem:
                 return problem
 
-        outcomes = await asyncio.gather(*map(create, requested.values()))
+        outcomes = await self._for_each(requested.values(), create)
         return dict(zip(requested, outcomes, strict=True))
+
+    async def _for_each(self, items: Collection[T], act: Callable[[T, Pace], Awaitable[OutcomeT]]) -> list[OutcomeT]:
+        """The outcomes of `act`, which is under way for some of the items at once, however many there are."""
+        outcomes: dict[int, OutcomeT] = {}
+        numbered = enumerate(items)
+        pace = self._portions.pace()
+
+        async def work() -> None:
+            for index, item in numbered:
+                await pace.unit()
+                outcomes[index] = await act(item, pace)
+
+        await asyncio.gather(*(work() for _ in range(min(len(items), CONCURRENT_TOPICS))))
+        return [outcomes[index] for index in range(len(items))]
 
     async def _topic_names(self) -> TopicNames:
         existing, marked = await asyncio.gather(self._children(paths.TOPICS), self._children(paths.DELETE_TOPICS))
@@ -95,9 +123,14 @@ class AdminWrites:
         except NodeExistsError:
             await self._store.write(path, data)
 
-    def _created(self, plan: TopicPlan, topic_id: bytes) -> CreatedTopic:
-        configs = describe_topic(BrokerSources(static=self.config.current.originals), plan.overrides)
-        return CreatedTopic(topic_id, len(plan.replicas), plan.replication_factor, tuple(configs))
+    def _created(self, plan: TopicPlan, topic_id: bytes, described: _Described) -> CreatedTopic:
+        """Topics with the same overrides share their settings, which take longer to tell than all else."""
+        overrides = tuple(sorted(plan.overrides.items()))
+        configs = described.get(overrides)
+        if configs is None:
+            sources = BrokerSources(static=self.config.current.originals)
+            configs = described[overrides] = tuple(describe_topic(sources, plan.overrides))
+        return CreatedTopic(topic_id, len(plan.replicas), plan.replication_factor, configs)
 
     # -- more partitions
 
@@ -105,13 +138,13 @@ class AdminWrites:
         self, topics: Sequence[NewPartitions], brokers: Racks, *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         """Why a topic was not enlarged, by name; likewise."""
-        repeated = _repeated(topic.name for topic in topics)
         marked = frozenset(await self._children(paths.DELETE_TOPICS))
-        requested = {topic.name: topic for topic in topics}
+        requested = await self._portions.finish(_by_name(topics))
 
-        async def enlarge(topic: NewPartitions) -> KafkaError | None:
+        async def enlarge(asked: Sequence[NewPartitions], pace: Pace) -> KafkaError | None:
+            topic = asked[0]
             try:
-                if topic.name in repeated:
+                if len(asked) > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
                 if topic.name in marked:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
@@ -121,7 +154,7 @@ class AdminWrites:
                 return problem
             return None
 
-        outcomes = await asyncio.gather(*map(enlarge, requested.values()))
+        outcomes = await self._for_each(requested.values(), enlarge)
         return dict(zip(requested, outcomes, strict=True))
 
     async def _enlarge(self, topic: NewPartitions, brokers: Racks, *, validate_only: bool) -> None:
@@ -156,7 +189,13 @@ class AdminWrites:
 
         They are gone once the controller is done with them. `name_of` finds topics by id.
         """
-        return await asyncio.gather(*(self._delete(topic, name_of) for topic in topics))
+        once = dict.fromkeys(topics)
+
+        async def delete(topic: TopicReference, pace: Pace) -> tuple[str | None, KafkaError | None]:
+            return await self._delete(topic, name_of)
+
+        outcomes = dict(zip(once, await self._for_each(once, delete), strict=True))
+        return [outcomes[topic] for topic in topics]
 
     async def _delete(
         self, topic: TopicReference, name_of: Callable[[bytes], str | None]
@@ -201,5 +240,9 @@ class AdminWrites:
             return False
 
 
-def _repeated(names: Iterable[str]) -> Mapping[str, int]:
-    return {name: count for name, count in Counter(names).items() if count > 1}
+def _by_name(topics: Iterable[NamedT]) -> Work[dict[str, list[NamedT]]]:
+    by_name: dict[str, list[NamedT]] = {}
+    for topic in topics:
+        yield
+        by_name.setdefault(topic.name, []).append(topic)
+    return by_name

@@ -21,6 +21,9 @@ from zk.znodes import TopicAssignment
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 MAX_NAME_LENGTH = 249
+PARTITIONS_MAX = 20_000
+"""Of one topic. Kafka makes as many as fit into a znode, at most some 50,000, and tries so with any number; where it has no ZooKeeper it
+refuses more than 10,000 in a request, with the same error (`ReplicationControlManager`)."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -57,6 +60,7 @@ def plan_topic(topic: NewTopic, brokers: Racks, config: BrokerConfig, rng: rando
             "Both numPartitions or replicationFactor and replicasAssignments were set. "
             "Both cannot be used at the same time.",
         )
+    check_count(max(topic.partition_count, len(topic.assignments)))
     if topic.assignments:
         replicas = _checked_manual(topic.assignments)
     else:
@@ -84,6 +88,12 @@ def check_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
 
 
+def check_count(partition_count: int) -> None:
+    """KafkaError POLICY_VIOLATION for more partitions than one topic can have."""
+    if partition_count > PARTITIONS_MAX:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
 def name_error(name: str) -> ErrorCode:
     """NONE, or why no topic can have this name."""
     try:
@@ -100,7 +110,7 @@ class TopicNames:
         self._existing = frozenset(existing)
         self._marked = frozenset(marked_for_deletion)
         self._by_metric_name: dict[str, list[str]] = {}
-        for name in sorted(existing):
+        for name in existing:
             self._by_metric_name.setdefault(_metric_name(name), []).append(name)
 
     def check_free(self, name: str) -> None:
@@ -113,7 +123,7 @@ class TopicNames:
         if colliding:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topics: {', '.join(colliding)}",
+                f"Topic '{name}' collides with existing topics: {', '.join(sorted(colliding))}",
             )
 
 
@@ -125,6 +135,7 @@ def plan_partitions(
         message = f"A partition reassignment is in progress for the topic '{request.name}'."
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
     present = len(current.partitions)
+    check_count(request.count)
     if request.count < present:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,

@@ -49,6 +49,11 @@ class FieldReader:
     def __init__(self, data: bytes, position: int = 0, *, flexible: bool = False) -> None:
         self._data, self._position, self._flexible = data, position, flexible
 
+    @property
+    def position(self) -> int:
+        """Where the next field begins."""
+        return self._position
+
     def _take(self, length: int) -> bytes:
         start, end = self._position, self._position + length
         if length < 0 or end > len(self._data):

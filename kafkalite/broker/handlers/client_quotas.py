@@ -65,18 +65,18 @@ async def describe_client_quotas(
     m = messages.describe_client_quotas_response
     wanted = _filter(request.components, strict=request.strict)
     found = await all_quotas(parts.store, parts.dynamic_configs.read)
-    entries = [
-        m.EntryData(
-            entity=[
+    entries = []
+    pace = context.portions.pace()
+    for entity, quotas in found.items():
+        await pace.unit()
+        if wanted(entity):
+            names = [
                 m.EntityData(entity_type=kind, entity_name=None if name is DEFAULT else name)
                 for kind, field in _FIELDS.items()
                 if (name := getattr(entity, field)) is not None
-            ],
-            values=[m.ValueData(key=key, value=value) for key, value in quotas.items()],
-        )
-        for entity, quotas in found.items()
-        if wanted(entity)
-    ]
+            ]
+            values = [m.ValueData(key=key, value=value) for key, value in quotas.items()]
+            entries.append(m.EntryData(entity=names, values=values))
     return m.DescribeClientQuotasResponse(entries=entries)
 
 
@@ -122,7 +122,9 @@ async def alter_client_quotas(
     """Set and remove single quotas of each entity; the outcome of each."""
     m = messages.alter_client_quotas_response
     entries = []
+    pace = context.portions.pace()
     for asked in request.entries:
+        await pace.unit(1 + len(asked.entity) + len(asked.ops))
         answer = m.EntryData(
             entity=[m.EntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in asked.entity],
             error_message=None,

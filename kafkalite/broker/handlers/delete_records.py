@@ -39,9 +39,12 @@ async def delete_records(
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + request.timeout_ms / 1000
     topics, waiting = [], []
+    pace = context.portions.pace()
     for topic in request.topics:
+        await pace.unit()
         answers = []
         for asked in topic.partitions:
+            await pace.unit()
             answer = m.DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
             try:
                 partition = parts.replicas.require(TopicPartition(topic.name, asked.partition_index))
@@ -54,6 +57,7 @@ async def delete_records(
             answers.append(answer)
         topics.append(m.DeleteRecordsTopicResult(name=topic.name, partitions=answers))
     for partition, start, answer in waiting:
+        await pace.unit()
         await _follow(partition, start, answer, deadline_s)
     return m.DeleteRecordsResponse(topics=topics)
 

@@ -1,13 +1,18 @@
-"""DescribeProducers (61): the producers that partitions led here know (KIP-664)."""
+"""DescribeProducers (61): the producers that partitions led here know (KIP-664).
+
+- A partition that is named several times is answered once (Kafka: as often as it is named).
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -25,34 +30,50 @@ class Parts(Protocol):
 
 def describe_producers(
     parts: Parts, request: messages.describe_producers_request.DescribeProducersRequest, context: RequestContext
-) -> messages.describe_producers_response.DescribeProducersResponse:
+) -> (
+    messages.describe_producers_response.DescribeProducersResponse
+    | asyncio.Future[messages.describe_producers_response.DescribeProducersResponse]
+):
     """Id, epoch, last sequence and open transaction of each active producer."""
+    return context.portions.run(_described(parts, request))
+
+
+def _described(
+    parts: Parts, request: messages.describe_producers_request.DescribeProducersRequest
+) -> Work[messages.describe_producers_response.DescribeProducersResponse]:
     m = messages.describe_producers_response
-    topics = []
+    asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
+        yield
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    topics = []
+    for name, indexes in asked.items():
+        yield
         answers = []
-        for index in topic.partition_indexes:
+        for index in indexes:
+            yield
             answer = m.PartitionResponse(partition_index=index)
             try:
-                partition = parts.replicas.require(TopicPartition(topic.name, index))
+                partition = parts.replicas.require(TopicPartition(name, index))
                 partition.require_leader()
                 producers = partition.log.producers
                 open_from = producers.open_transactions
-                answer.active_producers = [
-                    m.ProducerState(
-                        producer_id=each.producer_id,
-                        producer_epoch=each.epoch,
-                        last_sequence=each.last_sequence,
-                        last_timestamp=each.last_timestamp,
-                        coordinator_epoch=each.coordinator_epoch,
-                        current_txn_start_offset=open_from.get(each.producer_id, -1),
+                for each in list(producers.producers.values()):
+                    yield
+                    answer.active_producers.append(
+                        m.ProducerState(
+                            producer_id=each.producer_id,
+                            producer_epoch=each.epoch,
+                            last_sequence=each.last_sequence,
+                            last_timestamp=each.last_timestamp,
+                            coordinator_epoch=each.coordinator_epoch,
+                            current_txn_start_offset=open_from.get(each.producer_id, -1),
+                        )
                     )
-                    for each in producers.producers.values()
-                ]
             except KafkaError as problem:
                 answer.error_code, answer.error_message = problem.code, problem.message
             answers.append(answer)
-        topics.append(m.TopicResponse(name=topic.name, partitions=answers))
+        topics.append(m.TopicResponse(name=name, partitions=answers))
     return m.DescribeProducersResponse(topics=topics)
 
 

@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
     from kafkalite.controller.assignment import ReplicaAssignment
     from kafkalite.types import BrokerId
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
+ShapedT = TypeVar("ShapedT")
 
+_ASKED_TOGETHER: Final = 500
 _PREFERRED_ELECTION: Final = 0
 _UNCLEAN_ELECTION: Final = 1
 
@@ -61,12 +65,15 @@ async def elect_leaders(
     m = messages.elect_leaders_response
     if request.election_type not in (_PREFERRED_ELECTION, _UNCLEAN_ELECTION):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown election type {request.election_type}")
-    partitions = None
-    if request.topic_partitions is not None:
-        partitions = tuple(
-            TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions
-        )
-    results = await parts.controller.elect_leaders(partitions, unclean=request.election_type == _UNCLEAN_ELECTION)
+    unclean = request.election_type == _UNCLEAN_ELECTION
+    if request.topic_partitions is None:
+        results = await parts.controller.elect_leaders(None, unclean=unclean)
+    else:
+        asked = ((topic.topic, topic.partitions) for topic in request.topic_partitions)
+        partitions = await context.portions.finish(_partitions(asked))
+        results = {}
+        for some in _groups(partitions):
+            results |= await parts.controller.elect_leaders(tuple(some), unclean=unclean)
     elected = [topic_partition for topic_partition, problem in results.items() if problem is None]
 
     def known() -> bool:
@@ -77,13 +84,16 @@ async def elect_leaders(
         replica_election_results=[
             m.ReplicaElectionResult(
                 topic=topic,
-                partition_result=[
-                    m.PartitionResult(partition_id=index, error_code=_code(problem), error_message=_message(problem))
-                    for index, problem in by_index.items()
-                ],
+                partition_result=of_topic,
             )
-            for topic, by_index in _by_topic(results).items()
+            for topic, of_topic in (await context.portions.finish(_by_topic(results, _elected))).items()
         ]
+    )
+
+
+def _elected(index: int, problem: KafkaError | None) -> messages.elect_leaders_response.PartitionResult:
+    return messages.elect_leaders_response.PartitionResult(
+        partition_id=index, error_code=_code(problem), error_message=_message(problem)
     )
 
 
@@ -94,28 +104,39 @@ async def alter_partition_reassignments(
 ) -> messages.alter_partition_reassignments_response.AlterPartitionReassignmentsResponse:
     """Begin, replace or cancel moves of replicas."""
     m = messages.alter_partition_reassignments_response
-    results = await parts.controller.alter_partition_reassignments(
-        {
-            TopicPartition(topic.name, partition.partition_index): (
-                None if partition.replicas is None else tuple(partition.replicas)
-            )
-            for topic in request.topics
-            for partition in topic.partitions
-        }
-    )
+    targets = await context.portions.finish(_targets(request))
+    results: dict[TopicPartition, KafkaError | None] = {}
+    for some in _groups(targets):
+        results |= await parts.controller.alter_partition_reassignments({each: targets[each] for each in some})
     return m.AlterPartitionReassignmentsResponse(
         responses=[
             m.ReassignableTopicResponse(
                 name=topic,
-                partitions=[
-                    m.ReassignablePartitionResponse(
-                        partition_index=index, error_code=_code(problem), error_message=_message(problem)
-                    )
-                    for index, problem in by_index.items()
-                ],
+                partitions=of_topic,
             )
-            for topic, by_index in _by_topic(results).items()
+            for topic, of_topic in (await context.portions.finish(_by_topic(results, _begun))).items()
         ]
+    )
+
+
+def _targets(
+    request: messages.alter_partition_reassignments_request.AlterPartitionReassignmentsRequest,
+) -> Work[dict[TopicPartition, tuple[BrokerId, ...] | None]]:
+    targets: dict[TopicPartition, tuple[BrokerId, ...] | None] = {}
+    for topic in request.topics:
+        yield
+        for asked in topic.partitions:
+            yield
+            replicas = None if asked.replicas is None else tuple(asked.replicas)
+            targets[TopicPartition(topic.name, asked.partition_index)] = replicas
+    return targets
+
+
+def _begun(
+    index: int, problem: KafkaError | None
+) -> messages.alter_partition_reassignments_response.ReassignablePartitionResponse:
+    return messages.alter_partition_reassignments_response.ReassignablePartitionResponse(
+        partition_index=index, error_code=_code(problem), error_message=_message(problem)
     )
 
 
@@ -126,35 +147,60 @@ async def list_partition_reassignments(
 ) -> messages.list_partition_reassignments_response.ListPartitionReassignmentsResponse:
     """The moves that are going on; partitions that do not move, or do not exist, are not in the answer."""
     m = messages.list_partition_reassignments_response
-    partitions = None
+    moving = await parts.controller.list_partition_reassignments(None)
     if request.topics is not None:
-        partitions = tuple(
-            TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
-        )
-    moving = await parts.controller.list_partition_reassignments(partitions)
+        asked = ((topic.name, topic.partition_indexes) for topic in request.topics)
+        wanted = await context.portions.finish(_partitions(asked))
+        moving = {partition: assignment for partition, assignment in moving.items() if partition in wanted}
     return m.ListPartitionReassignmentsResponse(
         topics=[
             m.OngoingTopicReassignment(
                 name=topic,
-                partitions=[
-                    m.OngoingPartitionReassignment(
-                        partition_index=index,
-                        replicas=list(assignment.replicas),
-                        adding_replicas=list(assignment.adding),
-                        removing_replicas=list(assignment.removing),
-                    )
-                    for index, assignment in by_index.items()
-                ],
+                partitions=of_topic,
             )
-            for topic, by_index in _by_topic(moving).items()
+            for topic, of_topic in (await context.portions.finish(_by_topic(moving, _moving))).items()
         ]
     )
 
 
-def _by_topic(results: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
-    topics: dict[str, dict[int, T]] = {}
+def _moving(
+    index: int, assignment: ReplicaAssignment
+) -> messages.list_partition_reassignments_response.OngoingPartitionReassignment:
+    return messages.list_partition_reassignments_response.OngoingPartitionReassignment(
+        partition_index=index,
+        replicas=list(assignment.replicas),
+        adding_replicas=list(assignment.adding),
+        removing_replicas=list(assignment.removing),
+    )
+
+
+def _partitions(topics: Iterable[tuple[str, Sequence[int]]]) -> Work[dict[TopicPartition, None]]:
+    """What is named, each once."""
+    partitions: dict[TopicPartition, None] = {}
+    for topic, indexes in topics:
+        yield
+        for index in indexes:
+            yield
+            partitions[TopicPartition(topic, index)] = None
+    return partitions
+
+
+def _groups(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
+    """As many partitions as the controller, which handles one event after the other, is asked about at once; none at all is asked too."""
+    remaining = iter(partitions)
+    some = list(islice(remaining, _ASKED_TOGETHER))
+    yield some
+    while some := list(islice(remaining, _ASKED_TOGETHER)):
+        yield some
+
+
+def _by_topic(
+    results: Mapping[TopicPartition, ResultT], shaped: Callable[[int, ResultT], ShapedT]
+) -> Work[dict[str, list[ShapedT]]]:
+    topics: dict[str, list[ShapedT]] = {}
     for partition, result in results.items():
-        topics.setdefault(partition.topic, {})[partition.partition] = result
+        yield
+        topics.setdefault(partition.topic, []).append(shaped(partition.partition, result))
     return topics
 
 

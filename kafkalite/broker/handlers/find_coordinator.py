@@ -48,7 +48,9 @@ async def find_coordinator(
     if request.key_type not in (_GROUP, _TRANSACTION):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {request.key_type} are unknown")
     coordinators = []
-    for key in request.coordinator_keys:
+    pace = context.portions.pace()
+    for key in dict.fromkeys(request.coordinator_keys):
+        await pace.unit()
         try:
             coordinators.append(await _find(parts, request.key_type, key, context.listener))
         except KafkaError as problem:

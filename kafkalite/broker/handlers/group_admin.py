@@ -2,12 +2,14 @@
 
 - DescribeGroups 3 authorized operations; 4 instance ids. ListGroups 4 states, 5 types (KIP-848: all groups here are "classic").
 - DeleteGroups (KIP-229) deletes empty groups only.
+- A group that is named several times is described and deleted once (Kafka describes it as often as it is named).
 - Not done: authorized operations.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
@@ -15,6 +17,7 @@ from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.coordinators.group.requests import DeleteGroup
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
@@ -34,27 +37,39 @@ class Parts(Protocol):
 
 def describe_groups(
     parts: Parts, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
-) -> messages.describe_groups_response.DescribeGroupsResponse:
+) -> (
+    messages.describe_groups_response.DescribeGroupsResponse
+    | asyncio.Future[messages.describe_groups_response.DescribeGroupsResponse]
+):
     """State, protocol and members of each group; one that is not there is dead."""
+    return context.portions.run(_described(parts, request))
+
+
+def _described(
+    parts: Parts, request: messages.describe_groups_request.DescribeGroupsRequest
+) -> Work[messages.describe_groups_response.DescribeGroupsResponse]:
     m = messages.describe_groups_response
     groups = []
-    for group_id in request.groups:
+    for group_id in dict.fromkeys(request.groups):
+        yield
         try:
             described = parts.groups.machine_for(group_id).describe(group_id)
         except KafkaError as problem:
             groups.append(m.DescribedGroup(group_id=group_id, error_code=problem.code))
             continue
-        members = [
-            m.DescribedGroupMember(
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                client_id=each.client_id,
-                client_host=each.client_host,
-                member_metadata=each.metadata,
-                member_assignment=each.assignment,
+        members = []
+        for each in described.members:
+            yield
+            members.append(
+                m.DescribedGroupMember(
+                    member_id=each.member_id,
+                    group_instance_id=each.instance_id,
+                    client_id=each.client_id,
+                    client_host=each.client_host,
+                    member_metadata=each.metadata,
+                    member_assignment=each.assignment,
+                )
             )
-            for each in described.members
-        ]
         groups.append(
             m.DescribedGroup(
                 group_id=group_id,
@@ -69,20 +84,33 @@ def describe_groups(
 
 def list_groups(
     parts: Parts, request: messages.list_groups_request.ListGroupsRequest, context: RequestContext
-) -> messages.list_groups_response.ListGroupsResponse:
+) -> (
+    messages.list_groups_response.ListGroupsResponse | asyncio.Future[messages.list_groups_response.ListGroupsResponse]
+):
     """The groups that this broker coordinates, filtered by state and type."""
+    return context.portions.run(_listed(parts, request))
+
+
+def _listed(
+    parts: Parts, request: messages.list_groups_request.ListGroupsRequest
+) -> Work[messages.list_groups_response.ListGroupsResponse]:
     m = messages.list_groups_response
     runtime = parts.groups
     states = {state.lower() for state in request.states_filter}
     types = {type_.lower() for type_ in request.types_filter}
-    groups = [
-        m.ListedGroup(
-            group_id=each.group_id, protocol_type=each.protocol_type, group_state=each.state, group_type=_CLASSIC
-        )
-        for machine in runtime.loaded_machines()
-        for each in machine.list_groups()
-        if (not states or each.state.lower() in states) and (not types or _CLASSIC in types)
-    ]
+    groups = []
+    for machine in list(runtime.loaded_machines()):
+        for each in machine.list_groups():
+            yield
+            if (not states or each.state.lower() in states) and (not types or _CLASSIC in types):
+                groups.append(
+                    m.ListedGroup(
+                        group_id=each.group_id,
+                        protocol_type=each.protocol_type,
+                        group_state=each.state,
+                        group_type=_CLASSIC,
+                    )
+                )
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if runtime.is_loading else ErrorCode.NONE
     return m.ListGroupsResponse(error_code=code, groups=groups)
 
@@ -92,21 +120,29 @@ async def delete_groups(
 ) -> messages.delete_groups_response.DeleteGroupsResponse:
     """The outcome for each group."""
     m = messages.delete_groups_response
-    codes = await asyncio.gather(*(_delete(parts, group_id) for group_id in request.groups_names))
-    return m.DeleteGroupsResponse(
-        results=[
-            m.DeletableGroupResult(group_id=group_id, error_code=code)
-            for group_id, code in zip(request.groups_names, codes, strict=True)
-        ]
-    )
+    outcomes = await context.portions.finish(_deletions(parts, request.groups_names))
+    results = []
+    pace = context.portions.pace()
+    for group_id, outcome in outcomes.items():
+        await pace.unit()
+        try:
+            code = await outcome if isinstance(outcome, asyncio.Future) else outcome
+        except KafkaError as problem:
+            code = problem.code
+        results.append(m.DeletableGroupResult(group_id=group_id, error_code=code))
+    return m.DeleteGroupsResponse(results=results)
 
 
-async def _delete(parts: Parts, group_id: str) -> ErrorCode:
-    try:
-        outcome = parts.groups.submit(group_id, DeleteGroup(group_id), ErrorCode)
-        return await outcome if isinstance(outcome, asyncio.Future) else outcome
-    except KafkaError as problem:
-        return problem.code
+def _deletions(parts: Parts, group_ids: Iterable[str]) -> Work[dict[str, ErrorCode | asyncio.Future[ErrorCode]]]:
+    """The outcome of each, of those that are there when it is committed."""
+    outcomes: dict[str, ErrorCode | asyncio.Future[ErrorCode]] = {}
+    for group_id in dict.fromkeys(group_ids):
+        yield
+        try:
+            outcomes[group_id] = parts.groups.submit(group_id, DeleteGroup(group_id), ErrorCode)
+        except KafkaError as problem:
+            outcomes[group_id] = problem.code
+    return outcomes
 
 
 def _description_failed(

@@ -5,6 +5,7 @@
 - SyncGroup 3 static members; 5 protocol type and name, which must be given and right (KIP-559). Parked until the leader's assignment
   is stored.
 - Heartbeat 3 static members. LeaveGroup 3 several members, also by instance id; 5 reason.
+- Not as Kafka: a member that names more than a thousand protocols (real ones name two) gets INCONSISTENT_GROUP_PROTOCOL.
 - While the group is loading, Heartbeat is answered with NONE and SyncGroup with REBALANCE_IN_PROGRESS, so that members stay calm.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -30,6 +32,7 @@ from kafkalite.coordinators.group.requests import (
     SyncReply,
 )
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
@@ -43,6 +46,9 @@ _MEMBER_ID_FIRST_FROM = 4
 _NULLABLE_PROTOCOL_FROM = 7
 _PROTOCOL_NAMED_FROM = 5
 _SKIP_ASSIGNMENT_FROM = 9
+_PROTOCOLS_MAX: Final = 1000
+_MEMBERS_AT_ONCE: Final = 500
+"""Of a LeaveGroup or SyncGroup; more are looked at in portions."""
 
 
 class Parts(Protocol):
@@ -66,6 +72,8 @@ def join_group(
 ) -> messages.join_group_response.JoinGroupResponse | asyncio.Future[messages.join_group_response.JoinGroupResponse]:
     """The generation, for the leader with its members."""
     shape = partial(_joined, context.api_version)
+    if len(request.protocols) > _PROTOCOLS_MAX:
+        return shape(JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
     timeout_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
     wanted = Join(
         group_id=request.group_id,
@@ -117,6 +125,29 @@ def sync_group(
     """What the member is assigned."""
     if context.api_version >= _PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name):
         return _synced(SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    if len(request.assignments) > _MEMBERS_AT_ONCE:
+        return asyncio.ensure_future(_sync_many(parts, request, context))
+    return _sync(parts, request, {each.member_id: bytes(each.assignment) for each in request.assignments})
+
+
+async def _sync_many(
+    parts: Parts, request: messages.sync_group_request.SyncGroupRequest, context: RequestContext
+) -> messages.sync_group_response.SyncGroupResponse:
+    outcome = _sync(parts, request, await context.portions.finish(_assignments(request)))
+    return await outcome if isinstance(outcome, asyncio.Future) else outcome
+
+
+def _assignments(request: messages.sync_group_request.SyncGroupRequest) -> Work[dict[str, bytes]]:
+    assignments = {}
+    for each in request.assignments:
+        yield
+        assignments[each.member_id] = bytes(each.assignment)
+    return assignments
+
+
+def _sync(
+    parts: Parts, request: messages.sync_group_request.SyncGroupRequest, assignments: dict[str, bytes]
+) -> messages.sync_group_response.SyncGroupResponse | asyncio.Future[messages.sync_group_response.SyncGroupResponse]:
     wanted = Sync(
         request.group_id,
         request.generation_id,
@@ -124,7 +155,7 @@ def sync_group(
         request.group_instance_id,
         request.protocol_type,
         request.protocol_name,
-        {each.member_id: bytes(each.assignment) for each in request.assignments},
+        assignments,
     )
     try:
         require_group_id(request.group_id)
@@ -166,7 +197,9 @@ def leave_group(
     messages.leave_group_response.LeaveGroupResponse | asyncio.Future[messages.leave_group_response.LeaveGroupResponse]
 ):
     """The outcome for each member; before version 3 there is one, and its error is the request's."""
-    shape = partial(_left, request)
+    if len(request.members) > _MEMBERS_AT_ONCE:
+        return asyncio.ensure_future(_leave_many(parts, request, context))
+    shape = partial(_left, request.members)
     members = [LeavingMember(each.member_id, each.group_instance_id) for each in request.members]
     try:
         require_group_id(request.group_id)
@@ -175,15 +208,34 @@ def leave_group(
         return shape(LeaveReply(problem.code))
 
 
+async def _leave_many(
+    parts: Parts, request: messages.leave_group_request.LeaveGroupRequest, context: RequestContext
+) -> messages.leave_group_response.LeaveGroupResponse:
+    """Some after the others; what refuses the group refuses the request."""
+    require_group_id(request.group_id)
+    pace = context.portions.pace()
+    answer = messages.leave_group_response.LeaveGroupResponse()
+    for first in range(0, len(request.members), _MEMBERS_AT_ONCE):
+        await pace.unit(_MEMBERS_AT_ONCE)
+        some = request.members[first : first + _MEMBERS_AT_ONCE]
+        wanted = Leave(request.group_id, [LeavingMember(each.member_id, each.group_instance_id) for each in some])
+        outcome = parts.groups.submit(request.group_id, wanted, partial(_left, some))
+        of_some = await outcome if isinstance(outcome, asyncio.Future) else outcome
+        if of_some.error_code:
+            return of_some
+        answer.members += of_some.members
+    return answer
+
+
 def _left(
-    request: messages.leave_group_request.LeaveGroupRequest, reply: LeaveReply
+    members: Sequence[messages.leave_group_request.MemberIdentity], reply: LeaveReply
 ) -> messages.leave_group_response.LeaveGroupResponse:
     m = messages.leave_group_response
     return m.LeaveGroupResponse(
         error_code=reply.error,
         members=[
             m.MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code)
-            for each, code in zip(request.members, reply.member_errors, strict=False)
+            for each, code in zip(members, reply.member_errors, strict=False)
         ],
     )
 

@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -36,13 +38,25 @@ class Parts(Protocol):
 
 def alter_replica_log_dirs(
     parts: Parts, request: messages.alter_replica_log_dirs_request.AlterReplicaLogDirsRequest, context: RequestContext
-) -> messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse:
+) -> (
+    messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse
+    | asyncio.Future[messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse]
+):
     """Begin the moves; the outcome of each partition."""
+    return context.portions.run(_begun(parts, request))
+
+
+def _begun(
+    parts: Parts, request: messages.alter_replica_log_dirs_request.AlterReplicaLogDirsRequest
+) -> Work[messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse]:
     m = messages.alter_replica_log_dirs_response
     results: dict[str, list[messages.alter_replica_log_dirs_response.AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
+        yield
         for topic in directory.topics:
+            yield
             for index in topic.partitions:
+                yield
                 code = ErrorCode.NONE
                 try:
                     parts.log_dir_moves.move(TopicPartition(topic.name, index), directory.path)
@@ -57,18 +71,34 @@ def alter_replica_log_dirs(
 
 def describe_log_dirs(
     parts: Parts, request: messages.describe_log_dirs_request.DescribeLogDirsRequest, context: RequestContext
-) -> messages.describe_log_dirs_response.DescribeLogDirsResponse:
+) -> (
+    messages.describe_log_dirs_response.DescribeLogDirsResponse
+    | asyncio.Future[messages.describe_log_dirs_response.DescribeLogDirsResponse]
+):
     """Every directory of log.dirs with the partitions asked for, all of them when none are named."""
-    wanted = None
+    return context.portions.run(_described(parts, request))
+
+
+def _described(
+    parts: Parts, request: messages.describe_log_dirs_request.DescribeLogDirsRequest
+) -> Work[messages.describe_log_dirs_response.DescribeLogDirsResponse]:
+    wanted: set[TopicPartition] | None = None
     if request.topics is not None:
-        wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    m = messages.describe_log_dirs_response
-    return m.DescribeLogDirsResponse(results=[_describe(parts, each, wanted) for each in parts.logs.directories])
+        wanted = set()
+        for topic in request.topics:
+            yield
+            for index in topic.partitions:
+                yield
+                wanted.add(TopicPartition(topic.topic, index))
+    results = []
+    for directory in parts.logs.directories:
+        results.append((yield from _describe(parts, directory, wanted)))
+    return messages.describe_log_dirs_response.DescribeLogDirsResponse(results=results)
 
 
 def _describe(
     parts: Parts, directory: LogDirectory, wanted: set[TopicPartition] | None
-) -> messages.describe_log_dirs_response.DescribeLogDirsResult:
+) -> Work[messages.describe_log_dirs_response.DescribeLogDirsResult]:
     m = messages.describe_log_dirs_response
     result = m.DescribeLogDirsResult(log_dir=directory.path, total_bytes=-1, usable_bytes=-1)
     try:
@@ -85,6 +115,7 @@ def _describe(
     for log, is_future in [(log, False) for log in current.values()] + [
         (log, True) for log in parts.logs.future.logs.values()
     ]:
+        yield
         if log.log_directory is directory and (wanted is None or log.topic_partition in wanted):
             topics.setdefault(log.topic_partition.topic, []).append(
                 m.DescribeLogDirsPartition(

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -30,13 +32,24 @@ def offset_for_leader_epoch(
     parts: Parts,
     request: messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest,
     context: RequestContext,
-) -> messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse:
+) -> (
+    messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse
+    | asyncio.Future[messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse]
+):
     """Epoch and end offset for each partition; -1 where the epoch is unknown."""
+    return context.portions.run(_found(parts, request))
+
+
+def _found(
+    parts: Parts, request: messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest
+) -> Work[messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse]:
     m = messages.offset_for_leader_epoch_response
     topics = []
     for topic in request.topics:
+        yield
         partitions = []
         for asked in topic.partitions:
+            yield
             answer = m.EpochEndOffset(partition=asked.partition, leader_epoch=-1, end_offset=-1)
             try:
                 partition = parts.replicas.require(TopicPartition(topic.topic, asked.partition))

@@ -9,22 +9,27 @@ The handler waits until this broker's metadata shows the outcome.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.controller.requests import CreatedTopic, NewPartitions, NewTopic, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.topic_creation import TopicCreation
     from kafkalite.clock import Clock
+    from kafkalite.config.dynamic import ConfigEntry
+
+T = TypeVar("T")
+MadeT = TypeVar("MadeT")
 
 _DELETION_DISABLED_FROM = 3
 _DELETION_S = 1.0
@@ -68,10 +73,12 @@ async def create_topics(
     """Create, then wait until all partitions have a leader or the request's timeout has passed."""
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
     outcomes = await parts.controller.create_topics(
-        [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
+        await context.portions.finish(_each(_new_topic, request.topics)), validate_only=request.validate_only
     )
-    results = [_creation(name, outcome) for name, outcome in outcomes.items()]
+    results = await context.portions.finish(_creations(outcomes))
+    pace = context.portions.pace()
     for result in results:
+        await pace.unit()
         if result.error_code or request.validate_only:
             continue
         left_s = (deadline_ms - parts.clock.monotonic_ms()) / 1000
@@ -92,25 +99,49 @@ def _new_topic(topic: messages.create_topics_request.CreatableTopic) -> NewTopic
     )
 
 
-def _creation(name: str, outcome: CreatedTopic | KafkaError) -> messages.create_topics_response.CreatableTopicResult:
+def _each(make: Callable[[T], MadeT], items: Iterable[T]) -> Work[list[MadeT]]:
+    made = []
+    for item in items:
+        yield
+        made.append(make(item))
+    return made
+
+
+def _creations(
+    outcomes: Mapping[str, CreatedTopic | KafkaError],
+) -> Work[list[messages.create_topics_response.CreatableTopicResult]]:
+    """What is answered for each topic; those that share their settings share what is told of them."""
     m = messages.create_topics_response
-    if isinstance(outcome, KafkaError):
-        return m.CreatableTopicResult(name=name, error_code=int(outcome.code), error_message=str(outcome))
-    return m.CreatableTopicResult(
-        name=name,
-        topic_id=outcome.topic_id,
-        num_partitions=outcome.partition_count,
-        replication_factor=outcome.replication_factor,
-        configs=[
-            m.CreatableTopicConfigs(
-                name=entry.name,
-                value=entry.value,
-                read_only=entry.read_only,
-                config_source=int(entry.source),
-                is_sensitive=entry.sensitive,
+    told: dict[int, list[messages.create_topics_response.CreatableTopicConfigs]] = {}
+    results = []
+    for name, outcome in outcomes.items():
+        yield
+        if isinstance(outcome, KafkaError):
+            failed = m.CreatableTopicResult(name=name, error_code=int(outcome.code), error_message=str(outcome))
+            results.append(failed)
+            continue
+        configs = told.get(id(outcome.configs))
+        if configs is None:
+            configs = told[id(outcome.configs)] = [_config(entry) for entry in outcome.configs]
+        results.append(
+            m.CreatableTopicResult(
+                name=name,
+                topic_id=outcome.topic_id,
+                num_partitions=outcome.partition_count,
+                replication_factor=outcome.replication_factor,
+                configs=configs,
             )
-            for entry in outcome.configs
-        ],
+        )
+    return results
+
+
+def _config(entry: ConfigEntry) -> messages.create_topics_response.CreatableTopicConfigs:
+    return messages.create_topics_response.CreatableTopicConfigs(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=int(entry.source),
+        is_sensitive=entry.sensitive,
     )
 
 
@@ -124,10 +155,14 @@ async def delete_topics(
     m = messages.delete_topics_response
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
     outcomes = await parts.controller.delete_topics(
-        [TopicReference(topic.name, bytes(topic.topic_id)) for topic in request.topics]
+        await context.portions.finish(
+            _each(lambda topic: TopicReference(topic.name, bytes(topic.topic_id)), request.topics)
+        )
     )
     results = []
+    pace = context.portions.pace()
     for topic, (name, problem) in zip(request.topics, outcomes, strict=True):
+        await pace.unit()
         result = m.DeletableTopicResult(name=name, topic_id=topic.topic_id)
         results.append(result)
         if problem is not None:
@@ -136,6 +171,7 @@ async def delete_topics(
             result.error_code = ErrorCode.INVALID_REQUEST if too_old else problem.code
             result.error_message = problem.message
     for result in results:
+        await pace.unit()
         if result.error_code or result.name is None:
             continue
         left_s = (deadline_ms - parts.clock.monotonic_ms()) / 1000
@@ -154,20 +190,21 @@ async def create_partitions(
     """Enlarge, then wait until the new partitions have a leader or the request's timeout has passed."""
     m = messages.create_partitions_response
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
-    outcomes = await parts.controller.create_partitions(
-        [_new_partitions(topic) for topic in request.topics], validate_only=request.validate_only
-    )
-    counts = {topic.name: topic.count for topic in request.topics}
+    wanted = await context.portions.finish(_each(_new_partitions, request.topics))
+    outcomes = await parts.controller.create_partitions(wanted, validate_only=request.validate_only)
+    counts = {topic.name: topic.count for topic in wanted}
     results = []
+    pace = context.portions.pace()
     for name, problem in outcomes.items():
+        await pace.unit()
         result = m.CreatePartitionsTopicResult(name=name)
         results.append(result)
         if problem is not None:
             result.error_code, result.error_message = problem.code, str(problem)
         elif not request.validate_only:
             left_s = (deadline_ms - parts.clock.monotonic_ms()) / 1000
-            wanted = range(counts[name])
-            if not await parts.metadata.wait_until(partial(parts.metadata.has_leaders, name, wanted), left_s):
+            indexes = range(counts[name])
+            if not await parts.metadata.wait_until(partial(parts.metadata.has_leaders, name, indexes), left_s):
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
                 result.error_message = "The partitions were created, but not all of them had a leader in time."
     return m.CreatePartitionsResponse(results=results)

@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
@@ -59,14 +59,19 @@ async def describe_user_scram_credentials(
 ) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse:
     """Mechanisms and iterations of the users that are named; of all who have credentials when none is."""
     m = messages.describe_user_scram_credentials_response
-    names = [each.name for each in request.users or []]
-    if not names:
-        found = await asyncio.gather(*(_described(parts, user) for user in await _all_users(parts)))
-        results = [each for each in found if each.error_code != ErrorCode.RESOURCE_NOT_FOUND]
+    counts = Counter(each.name for each in request.users or [])
+    pace = context.portions.pace()
+    results = []
+    if not counts:
+        for user in await _all_users(parts):
+            await pace.unit()
+            found = await _described(parts, user)
+            if found.error_code != ErrorCode.RESOURCE_NOT_FOUND:
+                results.append(found)
     else:
-        results = []
-        for user in dict.fromkeys(names):
-            if names.count(user) > 1:
+        for user, count in counts.items():
+            await pace.unit()
+            if count > 1:
                 message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
                 results.append(_refused(user, KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)))
             else:
@@ -123,7 +128,9 @@ async def alter_user_scram_credentials(
         raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
     refused, changes = judge(request)
     done = []
+    pace = context.portions.pace()
     for user, change in changes.items():
+        await pace.unit()
         try:
             await parts.dynamic_configs.change(_path(user), change.apply, lambda settings: None, False)
             done.append(m.AlterUserScramCredentialsResult(user=user, error_message=""))

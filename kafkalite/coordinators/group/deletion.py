@@ -145,7 +145,10 @@ def forget_partitions(
     forget: Callable[[Group], None],
 ) -> None:
     """Delete the offsets of partitions that are no more, in all groups."""
-    found = ((group, [each for each in partitions if group.offsets.has(each)]) for group in groups)
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for each in partitions:
+        by_topic.setdefault(each.topic, []).append(each)
+    found = ((group, group.offsets.held_of(by_topic)) for group in groups)
     _sweep(((group, gone) for group, gone in found if gone), decision, forget)
 
 

@@ -228,7 +228,7 @@ class GroupMachine:
         return describe_missing(group_id) if group is None else describe(group)
 
     def list_groups(self) -> Iterable[ListedGroup]:
-        return [listed(group) for group in self.groups.values()]
+        return map(listed, tuple(self.groups.values()))
 
     def offsets_of(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
         """By topic and partition; not to be changed."""

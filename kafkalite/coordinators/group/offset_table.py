@@ -6,7 +6,7 @@ committed, unless a plain commit of the same partition came after it in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.types import TopicPartition
@@ -89,6 +89,12 @@ class OffsetTable:
 
     def has(self, topic_partition: TopicPartition) -> bool:
         return self.get(*topic_partition) is not None or topic_partition in self._in_flight
+
+    def held_of(self, by_topic: Mapping[str, Iterable[TopicPartition]]) -> list[TopicPartition]:
+        """Of these partitions those that have an offset or are about to have one; work only for topics that have any."""
+        topics = dict.fromkeys(each for each in self.topics if each in by_topic)
+        topics |= dict.fromkeys(each.topic for each in self._in_flight if each.topic in by_topic)
+        return [each for topic in topics for each in by_topic[topic] if self.has(each)]
 
     def partitions(self) -> set[TopicPartition]:
         """All that have an offset or are about to have one."""
