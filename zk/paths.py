@@ -107,6 +107,12 @@ def broker(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"
 
 
+def broker_id(znode_name: str) -> int | None:
+    """The broker that registers under this name; None for a name that is no broker's."""
+    number = int(znode_name) if znode_name.isdecimal() and len(znode_name) <= 10 else -1
+    return number if 0 <= number < 2**31 and str(number) == znode_name else None
+
+
 def topic(topic_name: str) -> str:
     """A topic's assignment."""
     return f"{TOPICS}/{topic_name}"

@@ -117,9 +117,9 @@ class ChildWatch(_StandingWatch):
         known = self._names
         if names != known:
             self._names = names
-            before = set(known or ())
+            before, after = set(known or ()), set(names)
             added = tuple(name for name in names if name not in before)
-            removed = tuple(name for name in known or () if name not in set(names))
+            removed = tuple(name for name in known or () if name not in after)
             notify([self._listener], ChildrenChanged(self.path, names, added, removed))
 
 

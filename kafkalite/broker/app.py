@@ -196,7 +196,8 @@ class Broker:
             logger.info("the listeners are told when the next session registers this broker")
 
     def _config_changes_seen(self, config_changes: ConfigChanges, change: ChildrenChanged) -> None:
-        self.jobs.retry(lambda: config_changes.look(list(change.names)), "configuration changes")
+        if config_changes.seen(change.names):
+            self.jobs.retry(config_changes.look, "configuration changes")
 
     def _start_jobs(self, parts: BrokerParts) -> None:
         config, every, logs, clock = self.config, self.jobs.every, parts.logs, self.clock

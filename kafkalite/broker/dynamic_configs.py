@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
@@ -47,7 +47,7 @@ class DynamicConfigs:
         except NoNodeError:
             return {}
         except MalformedZnodeError as problem:
-            logger.error("%s: %s; going on without it", path, problem)
+            logger.error("%s: %s; going on without it until it is mended or deleted", path, problem)
             return {}
 
     async def change(
@@ -160,54 +160,77 @@ class DynamicConfigs:
         self._config.replace(config)
 
 
+def _turn(name: str) -> int:
+    """In the order in which ZooKeeper numbered them; what it did not number comes first, and is no change."""
+    try:
+        return paths.sequence_number(name)
+    except ValueError:
+        return -1
+
+
 class ConfigChanges:
-    """See the module. `changed(entity_type, entity_name)` is called for each notification; wire `look` to a child watch."""
+    """See the module. `changed(entity_type, entity_name)` is called for each notification; a child watch says what is `seen`.
+
+    Each notification is read once, however often the children change meanwhile.
+    """
 
     def __init__(self, store: Store, clock: Clock, changed: Callable[[str, str], Awaitable[None]]) -> None:
         self._store, self._clock, self._changed = store, clock, changed
-        self._last = -1
-        self._lock = asyncio.Lock()
+        self._names: Sequence[str] = ()
+        self._looking = False
+        self._taken: dict[str, int] = {}
+        """The notifications that are there and were taken, with the times of their creation (Unix ms)."""
 
-    async def look(self, names: list[str]) -> None:
-        """The children of /config/changes are these now; overlapping calls take their turn.
+    def seen(self, names: Sequence[str]) -> bool:
+        """The children of /config/changes are these now. True when `look` has to be called, False when it is on its way."""
+        self._names = names
+        begun, self._looking = self._looking, True
+        return not begun
+
+    async def look(self) -> None:
+        """Take what is new, until there is nothing new.
 
         Raises StoreError when ZooKeeper did not answer; to be called again then. A change that cannot be taken for another reason
         is reported, and those behind it are taken all the same.
         """
-        async with self._lock:
+        names: Sequence[str] | None = None
+        while names is not self._names:
+            names = self._names
             await self._look(names)
+        self._looking = False
 
-    async def _look(self, names: list[str]) -> None:
-        for name in sorted(names, key=paths.sequence_number):
-            number = paths.sequence_number(name)
-            if number > self._last:
-                try:
-                    await self._take(name)
-                except (StoreError, InvariantBroken):
-                    raise
-                except Exception as problem:
-                    report(f"the configuration change {name} failed", problem)
-                self._last = number
-        await self._purge(names)
+    async def _look(self, names: Sequence[str]) -> None:
+        there = set(names)
+        self._taken = {name: since_ms for name, since_ms in self._taken.items() if name in there}
+        for name in sorted((each for each in names if each not in self._taken), key=_turn):
+            since_ms = self._clock.now_ms()
+            try:
+                since_ms = await self._take(name, since_ms)
+            except (StoreError, InvariantBroken):
+                raise
+            except Exception as problem:
+                report(f"the configuration change {name} failed", problem)
+            self._taken[name] = since_ms
+        await self._purge()
 
-    async def _take(self, name: str) -> None:
+    async def _take(self, name: str, now_ms: int) -> int:
+        """When it was written."""
         path = paths.child(paths.CONFIG_CHANGES, name)
         try:
-            data, _ = await self._store.read(path)
+            data, stat = await self._store.read(path)
             change = ConfigChange.decode(data)
         except NoNodeError:
-            return
+            return now_ms
         except MalformedZnodeError as problem:
-            logger.warning("%s: %s", path, problem)
-            return
+            logger.warning("%s is ignored: %s; what it announced has to be announced again", path, problem)
+            return stat.ctime_ms
         await self._changed(change.entity_type, change.entity_name)
+        return stat.ctime_ms
 
-    async def _purge(self, names: list[str]) -> None:
-        for name in names:
-            path = paths.child(paths.CONFIG_CHANGES, name)
+    async def _purge(self) -> None:
+        old_ms = self._clock.now_ms() - _PURGE_AFTER_MS
+        for name in [name for name, since_ms in self._taken.items() if since_ms < old_ms]:
             try:
-                stat = await self._store.exists(path)
-                if stat is not None and self._clock.now_ms() - stat.ctime_ms > _PURGE_AFTER_MS:
-                    await self._store.delete(path)
+                await self._store.delete(paths.child(paths.CONFIG_CHANGES, name))
             except StoreError:
                 continue

@@ -224,7 +224,7 @@ class ZooKeeperIsrWriter(_IsrChanges):
         except BadVersionError:
             # Our own write may have been carried out although its answer was lost.
             data, stat = await self._store.read(path)
-            return stat.version if PartitionState.decode(data) == wanted else None
+            return stat.version if data == wanted.encode() else None
 
     async def _propagate(self) -> None:
         loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from kafkalite.protocol import messages
 from kafkalite.types import OFFSETS_TOPIC
 from zk import paths
 from zk.store import NoNodeError, Store
-from zk.znodes import TopicAssignment
+from zk.znodes import MalformedZnodeError, TopicAssignment
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import LiveConfig
@@ -71,12 +71,12 @@ class TopicCreation:
         return (await self._created([name]))[name]
 
     async def partition_count(self, topic: str) -> int:
-        """The partitions that a topic has in ZooKeeper, 0 when it is not there."""
+        """The partitions that a topic has in ZooKeeper, 0 when it is not there or cannot be read."""
         try:
             data, _ = await self._store.read(paths.topic(topic))
-        except NoNodeError:
+            return len(TopicAssignment.decode(data).partitions)
+        except (NoNodeError, MalformedZnodeError):  # the controller names a malformed one
             return 0
-        return len(TopicAssignment.decode(data).partitions)
 
     async def _created(self, names: list[str]) -> dict[str, ErrorCode]:
         """The outcome of each, of those that somebody else has asked for already that of theirs."""

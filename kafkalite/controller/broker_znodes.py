@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 def read_brokers() -> Steps[dict[BrokerId, RegisteredBroker]]:
     """All registered brokers; one that leaves between the listing and the reading is left out."""
     names = yield from list_children(paths.BROKER_IDS, watch=True)
-    broker_ids = sorted(int(name) for name in names if name.isdecimal())
+    broker_ids = sorted(number for name in names if (number := paths.broker_id(name)) is not None)
     znodes = yield from read([paths.broker(broker_id) for broker_id in broker_ids], watch=True)
     found = (_decoded(broker_id, znode) for broker_id, znode in zip(broker_ids, znodes, strict=True))
     return {broker.broker_id: broker for broker in found if broker is not None}
@@ -35,7 +35,7 @@ def _decoded(broker_id: BrokerId, znode: Znode | None) -> RegisteredBroker | Non
     try:
         registration = BrokerRegistration.decode(data)
     except MalformedZnodeError as problem:
-        logger.error("registration of broker %d is ignored: %s", broker_id, problem)
+        logger.error("%s is ignored until the broker writes it anew: %s", paths.broker(broker_id), problem)
         return None
     return RegisteredBroker(
         broker_id,

@@ -35,6 +35,7 @@ from kafkalite.controller.wire import response_event
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.lifecycle import report
 from kafkalite.types import NO_BROKER, BrokerId
+from zk import paths
 from zk.controller_seat import ControllerMovedError, Seat, elect, read_controller
 from zk.session import Session
 from zk.store import EventType, SessionExpiredError, Store, StoreClosedError, StoreError, WatchEvent
@@ -186,7 +187,7 @@ class Controller(ControllerApi):
             await step()
         except (SessionExpiredError, StoreClosedError):
             logger.info("the ZooKeeper session ended during %s", step.__name__)
-        except StoreError as problem:
+        except (StoreError, MalformedZnodeError) as problem:
             logger.error("%s failed and is tried again: %s", step.__name__, problem)
             self._later(FAILED_FAILOVER_BACKOFF_S, events.Reelect())
 
@@ -213,7 +214,7 @@ class Controller(ControllerApi):
         try:
             found = await read_controller(self._store, self._seat_changed)
         except MalformedZnodeError as problem:
-            logger.error("%s", problem)
+            logger.error("%s: %s; delete it", paths.CONTROLLER, problem)
             return NO_BROKER
         return NO_BROKER if found is None else found.broker_id
 

@@ -18,6 +18,7 @@ from kafkalite.controller.partition_machine import elect_leaderless
 from kafkalite.controller.replica_machine import move_replicas
 from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, connect, list_children, publish, write
+from kafkalite.controller.topic_rules import legal_names
 from kafkalite.controller.topic_znodes import load_topics
 from zk import paths
 from zk.store import Delete
@@ -62,7 +63,7 @@ def _load(cluster: ClusterState) -> Steps[None]:
     cluster.brokers = yield from read_brokers()
     for broker in cluster.brokers.values():
         yield from connect(broker)
-    names = yield from list_children(paths.TOPICS, watch=True)
+    names = legal_names((yield from list_children(paths.TOPICS, watch=True)))
     partitions = yield from load_topics(cluster, names)
     for partition, leadership in (yield from read_leaderships(partitions)).items():
         cluster.partition(partition).leadership = leadership

@@ -19,9 +19,13 @@ _UNCLEAN_KEY = "unclean.leader.election.enable"
 
 
 def read_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
-    """The state of each partition that has a readable state znode."""
+    """The state of each partition that has a readable state znode; of one that cannot be read, the next change is an event."""
     znodes = yield from read([paths.partition_state(*partition) for partition in partitions])
-    return _decoded(partitions, znodes)
+    found = _decoded(partitions, znodes)
+    unreadable = [each for each, znode in zip(partitions, znodes, strict=True) if znode and each not in found]
+    if unreadable:
+        found |= yield from watch_leaderships(unreadable)
+    return found
 
 
 def current_leaderships(
@@ -39,7 +43,7 @@ def current_leaderships(
 
 
 def watch_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
-    """The same, and an event for the next change of each (only needed where leaders write ISRs themselves)."""
+    """The same, and an event for the next change of each (needed where leaders write ISRs themselves)."""
     znodes = yield from read([paths.partition_state(*partition) for partition in partitions], watch=True)
     return _decoded(partitions, znodes)
 
@@ -54,7 +58,8 @@ def _decoded(
         try:
             found[partition] = _leadership(PartitionState.decode(znode[0]), znode[1])
         except MalformedZnodeError as problem:
-            logger.error("state of partition %s is ignored: %s", partition, problem)
+            path = paths.partition_state(*partition)
+            logger.error("%s: the partition gets no leader until it is mended: %s", path, problem)
     return found
 
 

@@ -18,14 +18,21 @@ from dataclasses import replace
 
 from kafkalite.controller import topic_deletion
 from kafkalite.controller.assignment import ReplicaAssignment
-from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionAndReplica, ReplicaStatus
+from kafkalite.controller.cluster_state import (
+    ClusterState,
+    Leadership,
+    PartitionAndReplica,
+    PartitionStatus,
+    ReplicaStatus,
+)
 from kafkalite.controller.leadership_znodes import (
     current_leaderships,
     leadership_write,
+    read_leaderships,
     watch_leaderships,
     written_version,
 )
-from kafkalite.controller.partition_machine import Strategy, move_online
+from kafkalite.controller.partition_machine import Strategy, elect_leaderless, move_in_memory, move_online
 from kafkalite.controller.replica_machine import move_replicas
 from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, exists, partition_list, publish, read, write
@@ -88,8 +95,14 @@ def complete_ready(cluster: ClusterState, partitions: Collection[TopicPartition]
 
 
 def state_changed(cluster: ClusterState, partition: TopicPartition) -> Steps[None]:
-    """A leader wrote the state znode of a partition that is being reassigned (before KIP-497)."""
-    if partition in cluster.reassigning:
+    """A leader wrote the state znode of a partition that is being reassigned (before KIP-497), or somebody mended one."""
+    state = cluster.find(partition)
+    if state is not None and state.leadership is None:
+        state.leadership = (yield from read_leaderships((partition,))).get(partition)
+        if state.leadership is not None:
+            move_in_memory(cluster, (partition,), PartitionStatus.OFFLINE)
+            yield from elect_leaderless(cluster, (partition,))
+    elif partition in cluster.reassigning:
         current = (yield from watch_leaderships((partition,))).get(partition)
         if current is not None:
             cluster.partition(partition).leadership = current

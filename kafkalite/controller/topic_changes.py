@@ -9,6 +9,7 @@ from kafkalite.controller import partition_machine
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.replica_machine import move_replicas
 from kafkalite.controller.steps import Steps, list_children, write
+from kafkalite.controller.topic_rules import legal_names
 from kafkalite.controller.topic_znodes import load_topics, read_topic, topic_write
 from kafkalite.types import TopicPartition
 from zk import paths
@@ -18,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 def topic_change(cluster: ClusterState) -> Steps[None]:
     """The children of /brokers/topics changed."""
-    names = set((yield from list_children(paths.TOPICS, watch=True)))
+    names = set(legal_names((yield from list_children(paths.TOPICS, watch=True))))
     for name in sorted(cluster.topics.keys() - names):
         logger.info("topic %s vanished", name)
         cluster.remove_topic(name)

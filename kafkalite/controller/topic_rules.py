@@ -5,9 +5,10 @@ Error codes, their order and their messages are those of Kafka's ZkAdminManager 
 
 from __future__ import annotations
 
+import logging
 import random
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -16,8 +17,10 @@ from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.requests import NOT_GIVEN, NewPartitions, NewTopic
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId
-from zk import placement
+from zk import paths, placement
 from zk.znodes import TopicAssignment
+
+logger = logging.getLogger(__name__)
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 MAX_NAME_LENGTH = 249
@@ -101,6 +104,17 @@ def name_error(name: str) -> ErrorCode:
     except KafkaError as problem:
         return problem.code
     return ErrorCode.NONE
+
+
+def legal_names(names: Iterable[str]) -> list[str]:
+    """Those of the znodes below /brokers/topics that can be topics; brokers could make no directory for the others."""
+    legal = []
+    for name in names:
+        if name_error(name) is ErrorCode.INVALID_TOPIC_EXCEPTION:
+            logger.error("%s is ignored, no topic can have that name; delete it", paths.topic(name))
+        else:
+            legal.append(name)
+    return legal
 
 
 class TopicNames:

@@ -27,7 +27,7 @@ def load_topics(cluster: ClusterState, names: Sequence[str]) -> Steps[list[Topic
             try:
                 found[name] = TopicAssignment.decode(znode[0])
             except MalformedZnodeError as problem:
-                logger.error("topic %s has no partitions until its znode is mended: %s", name, problem)
+                logger.error("%s has no partitions until it is mended: %s", paths.topic(name), problem)
                 cluster.add_topic(name, NO_TOPIC_ID)
     given = (yield from _give_ids(found)) if cluster.settings.inter_broker_protocol_version.gives_topic_ids else {}
     loaded = []
@@ -48,7 +48,7 @@ def read_topic(name: str) -> Steps[dict[int, ReplicaAssignment] | None]:
     try:
         return assignments(TopicAssignment.decode(znode[0]))
     except MalformedZnodeError as problem:
-        logger.error("change of topic %s is ignored: %s", name, problem)
+        logger.error("the change of %s is ignored until it is mended: %s", paths.topic(name), problem)
         return None
 
 

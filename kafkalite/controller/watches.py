@@ -24,8 +24,8 @@ def event_of_watch(notification: WatchEvent) -> events.Event | None:
     if event is not None or notification.type is EventType.DELETED:
         return event
     parent, name = paths.parent(notification.path), paths.name(notification.path)
-    if parent == paths.BROKER_IDS and name.isdecimal():
-        return events.BrokerModifications(int(name))
+    if parent == paths.BROKER_IDS and (broker_id := paths.broker_id(name)) is not None:
+        return events.BrokerModifications(broker_id)
     if parent == paths.TOPICS:
         return events.PartitionModifications(name)
     if name == "state":

@@ -46,7 +46,7 @@ class ReassignPartitions:
     def decode(cls, data: bytes) -> ReassignPartitions:
         """MalformedZnodeError when an entry is incomplete; of a repeated partition the last entry counts."""
         fields = Fields.parse("reassign partitions", data)
-        return cls({_partition_name(entry): entry.integers("replicas") for entry in fields.objects("partitions")})
+        return cls({_partition_name(entry): entry.brokers("replicas") for entry in fields.objects("partitions")})
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,10 @@ from zk.znodes.fields import Fields, to_json
 _KIND = "broker registration"
 _ENDPOINT = re.compile(r"(?P<listener>[^:/]*)://(?:\[(?P<ipv6>[0-9A-Za-z:.%]+)\]|(?P<host>[^\[\]:/]*)):(?P<port>-?\d+)")
 _PLAINTEXT = "PLAINTEXT"
+_PROTOCOLS = (_PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PORT_MAX = 65_535
+_TEXT_MAX = 8_000
+"""Characters of an endpoint or a rack: in any script, UTF-8 makes less of them than a string in a message may have."""
 
 
 class RegisteredEndpoint(NamedTuple):
@@ -84,28 +88,35 @@ class BrokerRegistration:
         return cls(
             endpoints,
             timestamp_ms=fields.integer_text("timestamp") if fields.has("timestamp") else -1,
-            rack=fields.text("rack") if fields.has("rack") else None,
+            rack=_rack(fields),
             jmx_port=fields.integer("jmx_port", -1),
             features=_features(fields),
         )
 
 
+def _rack(fields: Fields) -> str | None:
+    rack = fields.text("rack", "")
+    if len(rack) > _TEXT_MAX:
+        raise fields.refuse(f"rack has {len(rack)} characters")
+    return rack if fields.has("rack") else None
+
+
 def _endpoint(fields: Fields, uri: str, protocols: Mapping[str, Any]) -> RegisteredEndpoint:
-    match = _ENDPOINT.fullmatch(uri)
-    if match is None:
-        raise fields.refuse(f"endpoint {uri!r} is not LISTENER://host:port")
+    match = _ENDPOINT.fullmatch(uri) if len(uri) <= _TEXT_MAX else None
+    if match is None or not -1 <= (port := int(match["port"])) <= _PORT_MAX:
+        raise fields.refuse(f"endpoint {uri[:80]!r} is not LISTENER://host:port")
     listener = match["listener"]
     protocol = protocols.get(listener, listener)
-    if not isinstance(protocol, str):
-        raise fields.refuse(f"security protocol of listener {listener} is {protocol!r}, not a string")
-    return RegisteredEndpoint(listener, match["ipv6"] or match["host"], int(match["port"]), protocol)
+    if protocol not in _PROTOCOLS:
+        raise fields.refuse(f"security protocol of listener {listener} is not one of {', '.join(_PROTOCOLS)}")
+    return RegisteredEndpoint(listener, match["ipv6"] or match["host"], port, protocol)
 
 
 def _features(fields: Fields) -> dict[str, FeatureRange]:
     ranges = {}
     for name, value in fields.mapping("features").items():
         if not isinstance(value, dict):
-            raise fields.refuse(f"feature {name} is {value!r}, not an object")
+            raise fields.refuse(f"feature {name[:80]} is not an object")
         entry = Fields(fields.kind, value)
-        ranges[name] = FeatureRange(entry.integer("min_version"), entry.integer("max_version"))
+        ranges[name] = FeatureRange(entry.integer("min_version", bits=16), entry.integer("max_version", bits=16))
     return ranges

@@ -9,6 +9,8 @@ from typing import Any
 
 from zk.znodes.fields import Fields, to_json
 
+_CLUSTER_ID_MAX = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterId:
@@ -21,8 +23,12 @@ class ClusterId:
 
     @classmethod
     def decode(cls, data: bytes) -> ClusterId:
-        """MalformedZnodeError when the id is missing."""
-        return cls(Fields.parse("cluster id", data).text("id"))
+        """MalformedZnodeError when the id is missing or no message could carry it."""
+        fields = Fields.parse("cluster id", data)
+        cluster_id = fields.text("id")
+        if not 0 < len(cluster_id) <= _CLUSTER_ID_MAX:
+            raise fields.refuse(f"id has {len(cluster_id)} characters")
+        return cls(cluster_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,8 @@ class ProducerIdBlock:
             return None
         fields = Fields.parse("producer id block", data)
         block = cls(fields.integer("broker"), fields.integer_text("block_start"), fields.integer_text("block_end"))
+        if block.first_producer_id < 0:
+            raise fields.refuse(f"block_start {block.first_producer_id} is negative")
         if block.last_producer_id < block.first_producer_id:
             raise fields.refuse(f"block_end {block.last_producer_id} is below block_start {block.first_producer_id}")
         return block
@@ -92,5 +100,5 @@ class Feature:
 
 def _level(fields: Fields, name: str, value: Any) -> int:
     if not isinstance(value, dict):
-        raise fields.refuse(f"feature {name} is {value!r}, not an object")
-    return Fields(fields.kind, value).integer("max_version_level")
+        raise fields.refuse(f"feature {name} is not an object")
+    return Fields(fields.kind, value).integer("max_version_level", bits=16)

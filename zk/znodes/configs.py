@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from zk.paths import DEFAULT_ENTITY
+from zk.paths import DEFAULT_ENTITY, check
 from zk.znodes.fields import Fields, to_json
 
 _ENTITY_TYPES_OF_V1 = ("topics", "clients")
@@ -29,7 +29,7 @@ class ConfigEntity:
         config = fields.mapping("config")
         for key, value in config.items():
             if not isinstance(value, str):
-                raise fields.refuse(f"{key} is {value!r}, not a string")
+                raise fields.refuse(f"{key[:80]} is not a string")
         return cls(config)
 
 
@@ -72,6 +72,10 @@ class ConfigChange:
             entity_path = f"{entity_type}/{fields.text('entity_name')}"
         else:
             entity_path = fields.text("entity_path")
-        if not all(entity_path.split("/")) or "/" not in entity_path:
-            raise fields.refuse(f"{entity_path!r} is not type/entity")
+        try:
+            check(f"/{entity_path}")
+        except ValueError:
+            raise fields.refuse(f"{entity_path[:80]!r} is not type/entity") from None
+        if "/" not in entity_path:
+            raise fields.refuse(f"{entity_path[:80]!r} is not type/entity")
         return cls(entity_path)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from zk.znodes.fields import Fields, MalformedZnodeError, to_json
 
+_EPOCH_MAX = 2**31 - 1
+_EPOCH_DIGITS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerSeat:
@@ -50,8 +53,7 @@ class ControllerEpoch:
 
     @classmethod
     def decode(cls, data: bytes) -> ControllerEpoch:
-        """MalformedZnodeError when it is no integer."""
-        try:
-            return cls(int(data))
-        except ValueError:
-            raise MalformedZnodeError("controller epoch", f"{data!r} is not an integer") from None
+        """MalformedZnodeError when it is no integer, or one after which no other could be written."""
+        if not data.isdigit() or len(data) > _EPOCH_DIGITS or not 0 <= (epoch := int(data)) < _EPOCH_MAX:
+            raise MalformedZnodeError("controller epoch", f"{data[:80]!r} is no epoch")
+        return cls(epoch)

@@ -2,6 +2,8 @@
 
 Readers accept any whitespace and key order, ignore keys they do not know, and raise `MalformedZnodeError` that names the
 kind of znode and the key. Kafka itself writes compact JSON; key order is that of the mapping handed to `to_json`.
+
+What is read fits into Kafka's messages afterwards: integers into their bits, text into UTF-8.
 """
 
 from __future__ import annotations
@@ -9,6 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+
+_SURROGATE = b"\\ud"
+"""How JSON begins half a character beyond 16 bits, which UTF-8 cannot say without the other half."""
 
 
 class MalformedZnodeError(ValueError):
@@ -39,6 +44,8 @@ class Fields:
         """The object in `data`. MalformedZnodeError when it is no JSON object."""
         try:
             document = json.loads(data)
+            if _SURROGATE in data.lower():
+                to_json(document)
         except (ValueError, RecursionError) as problem:
             raise MalformedZnodeError(kind, f"not JSON ({problem}): {_excerpt(data)}") from problem
         if not isinstance(document, dict):
@@ -60,20 +67,20 @@ class Fields:
             raise self.refuse(f"version {version} is not supported")
         return version
 
-    def integer(self, key: str, default: int | None = None) -> int:
-        """An integer; absent or null gives the default, or an error when there is none."""
+    def integer(self, key: str, default: int | None = None, *, bits: int = 32, lowest: int | None = None) -> int:
+        """An integer of so many bits; absent or null gives the default, or an error when there is none."""
         value = self._document.get(key)
         if value is None and default is not None:
             return default
-        return self._integer(key, value)
+        return self._integer(key, value, bits, lowest)
 
     def integer_text(self, key: str) -> int:
-        """An integer that Kafka writes as a string; a bare number is accepted too."""
+        """An integer of 64 bits that Kafka writes as a string; a bare number is accepted too."""
         value = self._document.get(key)
         try:
-            return int(value) if isinstance(value, str) else self._integer(key, value)
+            return self._integer(key, int(value) if isinstance(value, str) else value, 64)
         except ValueError:
-            raise self.refuse(f"{key} is {value!r}, not an integer") from None
+            raise self.refuse(f"{key} is {_excerpt(value)}, not an integer") from None
 
     def text(self, key: str, default: str | None = None) -> str:
         """A string; absent or null gives the default, or an error when there is none."""
@@ -81,24 +88,24 @@ class Fields:
         if value is None and default is not None:
             return default
         if not isinstance(value, str):
-            raise self.refuse(f"{key} is {value!r}, not a string")
+            raise self.refuse(f"{key} is {_excerpt(value)}, not a string")
         return value
 
-    def integers(self, key: str) -> tuple[int, ...]:
-        """A list of integers."""
-        return self.integer_list(key, self._document.get(key))
+    def brokers(self, key: str) -> tuple[int, ...]:
+        """A list of broker ids."""
+        return self.broker_list(key, self._document.get(key))
 
-    def integer_list(self, key: str, value: object) -> tuple[int, ...]:
-        """`value` as a tuple of integers; `key` for the error."""
+    def broker_list(self, key: str, value: object) -> tuple[int, ...]:
+        """`value` as a tuple of broker ids, none of them negative; `key` for the error."""
         if not isinstance(value, list):
-            raise self.refuse(f"{key} is {value!r}, not a list")
-        return tuple(self._integer(key, item) for item in value)
+            raise self.refuse(f"{key} is {_excerpt(value)}, not a list")
+        return tuple(self._integer(key, item, 32, 0) for item in value)
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings."""
         value = self._document.get(key)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.refuse(f"{key} is {value!r}, not a list of strings")
+            raise self.refuse(f"{key} is {_excerpt(value)}, not a list of strings")
         return tuple(value)
 
     def mapping(self, key: str, *, required: bool = False) -> dict[str, Any]:
@@ -107,21 +114,27 @@ class Fields:
         if value is None and not required:
             return {}
         if not isinstance(value, dict):
-            raise self.refuse(f"{key} is {value!r}, not an object")
+            raise self.refuse(f"{key} is {_excerpt(value)}, not an object")
         return value
 
     def objects(self, key: str) -> list[Fields]:
         """A list of objects."""
         value = self._document.get(key)
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self.refuse(f"{key} is {value!r}, not a list of objects")
+            raise self.refuse(f"{key} is {_excerpt(value)}, not a list of objects")
         return [Fields(self.kind, item) for item in value]
 
-    def _integer(self, key: str, value: object) -> int:
+    def _integer(self, key: str, value: object, bits: int, lowest: int | None = None) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise self.refuse(f"{key} is {value!r}, not an integer")
+            raise self.refuse(f"{key} is {_excerpt(value)}, not an integer")
+        if not (-1 << bits - 1 if lowest is None else lowest) <= value < 1 << bits - 1:
+            raise self.refuse(f"{key} is {_excerpt(value)}, out of range")
         return value
 
 
-def _excerpt(data: bytes, shown: int = 80) -> str:
-    return repr(data if len(data) <= shown else data[:shown] + b"...")
+def _excerpt(value: object, shown: int = 80) -> str:
+    try:
+        text = repr(value[:shown] if isinstance(value, bytes | str | list) else value)
+    except ValueError:  # an integer of more digits than Python writes
+        text = "an integer of thousands of digits"
+    return text if len(text) <= shown + 3 else f"{text[:shown]}..."

@@ -25,7 +25,9 @@ class RunLockHolder:
         """MalformedZnodeError when something is missing."""
         fields = Fields.parse("run lock", data)
         fields.version(1)
-        return cls(fields.text("host"), fields.integer("pid"), fields.integer("since_ms"), fields.text("purpose"))
+        return cls(
+            fields.text("host"), fields.integer("pid"), fields.integer("since_ms", bits=64), fields.text("purpose")
+        )
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} ({self.purpose})"

@@ -11,6 +11,9 @@ from typing import Any
 
 from zk.znodes.fields import Fields, to_json
 
+_INDEX_DIGITS = 10
+"""Of 2**31: partitions have fewer."""
+
 Replicas = Mapping[int, tuple[int, ...]]
 """Broker ids by partition index."""
 
@@ -78,18 +81,21 @@ class PartitionState:
 
     @classmethod
     def decode(cls, data: bytes) -> PartitionState:
-        """MalformedZnodeError when something is missing."""
+        """MalformedZnodeError when something is missing, or the ISR empty, from which nobody could ever be elected."""
         fields = Fields.parse("partition state", data)
         recovery_state = fields.integer("leader_recovery_state", 0)
         if recovery_state not in (0, 1):
             raise fields.refuse(f"leader_recovery_state is {recovery_state}, neither 0 nor 1")
-        return cls(
-            leader=fields.integer("leader"),
-            leader_epoch=fields.integer("leader_epoch"),
-            isr=fields.integers("isr"),
-            controller_epoch=fields.integer("controller_epoch"),
+        state = cls(
+            leader=fields.integer("leader", lowest=-1),
+            leader_epoch=fields.integer("leader_epoch", lowest=0),
+            isr=fields.brokers("isr"),
+            controller_epoch=fields.integer("controller_epoch", lowest=0),
             recovering=recovery_state == 1,
         )
+        if not state.isr:
+            raise fields.refuse("isr is empty")
+        return state
 
 
 def _without_empty(replicas: Replicas) -> dict[int, tuple[int, ...]]:
@@ -103,7 +109,7 @@ def _encode_replicas(replicas: Replicas) -> dict[str, tuple[int, ...]]:
 def _decode_replicas(fields: Fields, key: str) -> dict[int, tuple[int, ...]]:
     replicas = {}
     for partition, brokers in fields.mapping(key).items():
-        if not partition.isdecimal():
-            raise fields.refuse(f"{key} has a partition {partition!r} that is no number")
-        replicas[int(partition)] = fields.integer_list(f"{key} of partition {partition}", brokers)
+        if not (partition.isdecimal() and len(partition) < _INDEX_DIGITS):
+            raise fields.refuse(f"{key} has a partition {partition[:80]!r} that is no number of a partition")
+        replicas[int(partition)] = fields.broker_list(f"{key} of partition {partition}", brokers)
     return replicas

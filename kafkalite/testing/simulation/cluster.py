@@ -24,7 +24,7 @@ from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
 from zk.store import Create, NoNodeError, Operation, Result, StoreError, Write
-from zk.znodes import PartitionState
+from zk.znodes import MalformedZnodeError, PartitionState
 
 PORT: Final = 9092
 LOG_DIR: Final = "/logs"
@@ -237,7 +237,11 @@ class SimulatedCluster:
 def _described(operation: Operation) -> Iterator[str]:
     """What a write to ZooKeeper means for a reader of the trace."""
     if isinstance(operation, Create | Write) and operation.path.endswith("/state") and operation.data:
-        state = PartitionState.decode(operation.data)
+        try:
+            state = PartitionState.decode(operation.data)
+        except MalformedZnodeError as problem:
+            yield f"{operation.path}: {problem}"
+            return
         topic, _, partition = operation.path.removeprefix(f"{paths.TOPICS}/").removesuffix("/state").split("/")
         yield (
             f"{topic}-{partition}: leader {state.leader}, leader epoch {state.leader_epoch}, "

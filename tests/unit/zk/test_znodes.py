@@ -1,11 +1,13 @@
 """Znodes byte for byte as Apache Kafka 3.9 writes them, and tolerantly read."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zk import paths
 from zk.znodes import (
     BrokerRegistration,
     ClusterId,
@@ -213,3 +215,37 @@ def test_no_data_means_nothing_yet():
 def test_feature_of_version_1():
     text = b'{"version":1,"status":1,"features":{"f":{"min_version_level":1,"max_version_level":2}}}'
     assert Feature.decode(text) == Feature(features={"f": 2})
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (PartitionState, b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[]}'),
+        (PartitionState, b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":9223372036854775808,"isr":[1]}'),
+        (PartitionState, b'{"controller_epoch":1,"leader":-2,"version":1,"leader_epoch":0,"isr":[1]}'),
+        (PartitionState, b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[4294967296]}'),
+        (TopicAssignment, b'{"version":1,"partitions":{"0":[-1]}}'),
+        (TopicAssignment, b'{"version":1,"partitions":{"99999999999":[1]}}'),
+        (TopicAssignment, b'{"version":3,"partitions":{},"topic_id":"\\ud800"}'),
+        (ProducerIdBlock, b'{"version":1,"broker":1,"block_start":"-1005","block_end":"-6"}'),
+        (ProducerIdBlock, b'{"version":1,"broker":1,"block_start":"1","block_end":"9223372036854775808"}'),
+        (ControllerEpoch, b"-1"),
+        (ControllerEpoch, b"2147483647"),
+        (ControllerEpoch, b"9" * 5000),
+        (ConfigChange, b'{"version":2,"entity_path":"topics/../x"}'),
+        (ConfigChange, b'{"version":2,"entity_path":"topics/a\\u0000b"}'),
+        (BrokerRegistration, b'{"version":5,"endpoints":["PLAINTEXT://h:65536"]}'),
+        (BrokerRegistration, b'{"version":5,"endpoints":["NONSENSE://h:1"]}'),
+        (ClusterId, b'{"version":"1","id":""}'),
+    ],
+)
+def test_what_fits_into_no_message_was_read(kind: Any, data: bytes) -> None:
+    """And broke what was sent to the brokers later, or the controller by its invariants."""
+    with pytest.raises(MalformedZnodeError) as caught:
+        kind.decode(data)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(("name", "number"), [("7", 7), ("07", None), ("٣", None), ("2147483648", None), ("-1", None)])
+def test_the_names_of_brokers(name: str, number: int | None) -> None:
+    assert paths.broker_id(name) == number
