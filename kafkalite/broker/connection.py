@@ -239,6 +239,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             else:
                 transport.pause_reading()
 
+    def begin_alone(self) -> None:
+        """Nothing behind the request that is being begun may overtake it, a Produce behind a Produce neither."""
+        self._pipelining = False
+
     def mute(self, duration_s: float) -> None:
         """Begin no request for this long, because its client exceeded a quota (KIP-219); answers still leave."""
         end_s = self._loop.time() + duration_s

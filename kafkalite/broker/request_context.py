@@ -19,6 +19,9 @@ class ClientConnection(Protocol):
     @property
     def peer_host(self) -> str: ...
 
+    def begin_alone(self) -> None:
+        """Begin nothing behind the request that is being begun until it is answered."""
+
     def mute(self, duration_s: float) -> None:
         """Take no request for this long, because the client exceeded a quota (KIP-219)."""
 

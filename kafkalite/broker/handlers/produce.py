@@ -11,13 +11,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
+from kafkalite.portions import Work, in_one_go
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import INTERNAL_TOPICS, Buffer, TopicPartition
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write internal topics."""
+_AT_ONCE: Final = 1000
+"""Topics, or partitions, of a request that are appended in one go."""
+
+_Appended: TypeAlias = "tuple[list[messages.produce_response.TopicProduceResponse], KafkaError | None]"
 
 
 class Parts(Protocol):
@@ -54,19 +59,77 @@ class Parts(Protocol):
 
 def produce(
     parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext
-) -> messages.produce_response.ProduceResponse | asyncio.Future[messages.produce_response.ProduceResponse] | None:
+) -> (
+    messages.produce_response.ProduceResponse
+    | asyncio.Future[messages.produce_response.ProduceResponse]
+    | asyncio.Future[messages.produce_response.ProduceResponse | None]
+    | None
+):
     """The reply, a future of it while replication is awaited, or None with acks=0."""
-    m = messages.produce_response
     if request.acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
     if getattr(request, "transactional_id", None):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
-    now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
     waits: list[AwaitedRecords] = []
+    appending = _appended(parts, request, context, waits)
+    if _is_much(request):
+        context.connection.begin_alone()
+        return asyncio.ensure_future(_produce_much(parts, request, context, appending, waits))
+    reply = _answered(parts, request, context, *in_one_go(appending))
+    if reply is None or not waits:
+        return reply
+    return DelayedProduce(reply, waits, request.timeout_ms).future
+
+
+def _is_much(request: messages.produce_request.ProduceRequest) -> bool:
+    topics = request.topic_data
+    return len(topics) > _AT_ONCE or sum([len(topic.partition_data) for topic in topics]) > _AT_ONCE
+
+
+async def _produce_much(
+    parts: Parts,
+    request: messages.produce_request.ProduceRequest,
+    context: RequestContext,
+    appending: Work[_Appended],
+    waits: list[AwaitedRecords],
+) -> messages.produce_response.ProduceResponse | None:
+    """As `produce`; requests behind this one wait, so that records stay in the order in which they were sent."""
+    reply = _answered(parts, request, context, *await context.portions.finish(appending))
+    if reply is None or not waits:
+        return reply
+    return await DelayedProduce(reply, waits, request.timeout_ms).future
+
+
+def _answered(
+    parts: Parts,
+    request: messages.produce_request.ProduceRequest,
+    context: RequestContext,
+    responses: list[messages.produce_response.TopicProduceResponse],
+    failed: KafkaError | None,
+) -> messages.produce_response.ProduceResponse | None:
+    throttle_ms = _throttle(parts, context, parts.clock.monotonic_ms())
+    if request.acks == 0:
+        if failed is not None:
+            raise failed  # `_failed` closes the connection
+        return None
+    return messages.produce_response.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
+
+
+def _appended(
+    parts: Parts,
+    request: messages.produce_request.ProduceRequest,
+    context: RequestContext,
+    waits: list[AwaitedRecords],
+) -> Work[_Appended]:
+    """(answers, a failure if there was one); what is to be replicated first goes into `waits`."""
+    m = messages.produce_response
+    now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
     responses, failed = [], None
     for topic in request.topic_data:
+        yield
         answers = []
         for asked in topic.partition_data:
+            yield
             answer = m.PartitionProduceResponse(index=asked.index)
             try:
                 _append(
@@ -92,15 +155,7 @@ def produce(
                     _name_leader(parts, TopicPartition(topic.name, asked.index), answer)
             answers.append(answer)
         responses.append(m.TopicProduceResponse(name=topic.name, partition_responses=answers))
-    throttle_ms = _throttle(parts, context, now_ms)
-    if request.acks == 0:
-        if failed is not None:
-            raise failed  # `_failed` closes the connection
-        return None
-    reply = m.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
-    if not waits:
-        return reply
-    return DelayedProduce(reply, waits, request.timeout_ms).future
+    return responses, failed
 
 
 def _throttle(parts: Parts, context: RequestContext, now_ms: float) -> int:

@@ -47,6 +47,8 @@ class FakeConnection:
         self.listener, self.peer_host = "PLAINTEXT", "host"
         self.muted_s: list[float] = []
 
+    def begin_alone(self) -> None: ...
+
     def mute(self, duration_s: float) -> None:
         self.muted_s.append(duration_s)
 

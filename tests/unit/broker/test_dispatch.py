@@ -28,6 +28,8 @@ class FakeConnection:
 
     listener, peer_host = "PLAINTEXT", "host"
 
+    def begin_alone(self) -> None: ...
+
     def mute(self, duration_s: float) -> None: ...
 
 
