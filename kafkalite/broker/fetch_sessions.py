@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SESSIONLESS_EPOCH = -1
 FIRST_EPOCH = 0
 EVICTABLE_AFTER_MS = 120_000
+PARTITIONS_OF_A_SLOT = 500
+"""On the average of all sessions that there may be; Kafka has no such bound. A partition takes some 300 bytes."""
 
 
 @dataclass(slots=True)
@@ -108,7 +110,8 @@ def random_session_ids(rng: random.Random) -> Callable[[Container[int]], int]:
 
 
 class FetchSessionCache:
-    """All sessions of a broker: at most `slots` (max.incremental.fetch.session.cache.slots).
+    """All sessions of a broker: at most `slots` (max.incremental.fetch.session.cache.slots), of which also follows how many partitions
+    they can have together, so that strangers cannot fill the memory with large ones.
 
     `choose_id(taken)` gives a new positive id that is not taken. `watch` and `unwatch` register a session with a partition.
     """
@@ -122,12 +125,19 @@ class FetchSessionCache:
     ) -> None:
         self._slots, self._choose_id, self._watch, self._unwatch = slots, choose_id, watch, unwatch
         self.sessions: dict[int, FetchSession] = {}
+        self._partitions_max = slots * PARTITIONS_OF_A_SLOT
+        self.partitions = 0
+        """Of all sessions together."""
 
     def open(
-        self, items: list[FetchItem], is_follower: bool, uses_topic_ids: bool, now_ms: float
+        self, items: list[FetchItem], is_follower: bool, uses_topic_ids: bool, now_ms: float, size: int = 0
     ) -> FetchSession | None:
-        """A new session with these partitions; None when there is no room, and the client fetches without one."""
-        if not items or not self._make_room(is_follower, len(items), now_ms):
+        """A new session with these partitions; None when there is no room, and the client fetches without one.
+
+        `size` says how many partitions it will have, where they are added in portions.
+        """
+        size = max(size, len(items))
+        if not items or self.partitions + size > self._partitions_max or not self._make_room(is_follower, size, now_ms):
             return None
         session = FetchSession(self._choose_id(self.sessions), is_follower, uses_topic_ids, now_ms)
         self.sessions[session.session_id] = session
@@ -135,16 +145,22 @@ class FetchSessionCache:
         return session
 
     def update(self, session: FetchSession, items: list[FetchItem]) -> None:
-        """Add or change partitions of a session."""
+        """Add or change partitions of a session. FETCH_SESSION_ID_NOT_FOUND, and it ends, when they are too many."""
         new = [item.topic_partition for item in items if item.topic_partition not in session.items]
+        if self.partitions + len(new) > self._partitions_max:
+            self.close(session.session_id)
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        before = len(session.items)
         session.update(items)
+        self.partitions += len(session.items) - before
         for topic_partition in new:
             self._watch(topic_partition, session)
 
     def forget(self, session: FetchSession, topic_partitions: Iterable[TopicPartition]) -> None:
         """The client fetches these partitions no more."""
         for topic_partition in topic_partitions:
-            session.items.pop(topic_partition, None)
+            if session.items.pop(topic_partition, None) is not None:
+                self.partitions -= 1
             session.ready.pop(topic_partition, None)
             self._unwatch(topic_partition, session)
 

@@ -180,13 +180,13 @@ class PartitionReader:
             self.propose_isr(partition, change)
 
     def read_in_memory(
-        self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester
+        self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester, so_far: int = 0
     ) -> tuple[Answers, int, bool]:
         """As `read_all`, without waiting for a medium: what is not in memory is loaded for the next fetch.
 
         Raises NotInMemory when there is nothing else to answer with.
         """
-        return self._read_all(items, limits, requester, self._read_or_load)
+        return self._read_all(items, limits, requester, self._read_or_load, so_far)
 
     def _read_or_load(
         self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, requester: FetchRequester
@@ -205,10 +205,13 @@ class PartitionReader:
             return self.read(item, limits, 0, False, requester)
 
     def read_all(
-        self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester
+        self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester, so_far: int = 0
     ) -> tuple[Answers, int, bool]:
-        """(answers, bytes of records, whether there is anything but records that the fetcher must know at once)."""
-        return self._read_all(items, limits, requester, self.read)
+        """(answers, bytes of records, whether there is anything but records that the fetcher must know at once).
+
+        The bytes are counted from `so_far`, what was read of other partitions for the same response.
+        """
+        return self._read_all(items, limits, requester, self.read, so_far)
 
     def _read_all(
         self,
@@ -216,9 +219,10 @@ class PartitionReader:
         limits: FetchLimits,
         requester: FetchRequester,
         read: Callable[..., PartitionData],
+        so_far: int,
     ) -> tuple[Answers, int, bool]:
         answers: Answers = {}
-        total, urgent = 0, False
+        total, urgent = so_far, False
         for item in items:
             data = read(item, limits, limits.max_bytes - total, total == 0, requester)
             answers[item.topic_partition] = data

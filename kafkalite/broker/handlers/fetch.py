@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.cold_reads import LOADS_LIMIT
@@ -27,6 +28,7 @@ from kafkalite.broker.fetching import (
     note_told,
     replica_id_of,
 )
+from kafkalite.broker.large_fetch import AT_ONCE, ManyPartitions, is_much, pieces, session_of_many
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from kafkalite.broker.traffic import Traffic
     from kafkalite.clock import Clock
     from kafkalite.config.broker import BrokerConfig
+
+    Topics: TypeAlias = dict[str, messages.fetch_response.FetchableTopicResponse]
 
 _TOPIC_IDS_FROM = 13
 
@@ -77,16 +81,18 @@ def fetch(
     parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext
 ) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
     """The reply, or a future of it while the fetch is delayed."""
+    if is_much(request):
+        return asyncio.ensure_future(_fetch_much(parts, request, context))
     limits = _limits(parts, request, context)
     uses_ids = context.api_version >= _TOPIC_IDS_FROM
-    items, unknown = _items(parts, request, uses_ids)
+    items, unknown = _items(parts, request.topics, uses_ids)
     try:
         session, is_full = _session(parts, request, items, uses_ids, limits)
     except KafkaError as problem:
         return messages.fetch_response.FetchResponse(error_code=problem.code)
     if session is not None and not is_full:
         return _Incremental(parts, session, limits, unknown, context).start()
-    return _Full(parts, session, items, limits, unknown, context).start()
+    return FullFetch(parts, session, items, limits, unknown, context).start()
 
 
 def _limits(parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchLimits:
@@ -109,12 +115,12 @@ def _limits(parts: Parts, request: messages.fetch_request.FetchRequest, context:
 
 
 def _items(
-    parts: Parts, request: messages.fetch_request.FetchRequest, uses_ids: bool
+    parts: Parts, topics: Iterable[messages.fetch_request.FetchTopic], uses_ids: bool
 ) -> tuple[list[FetchItem], list[tuple[bytes, PartitionData]]]:
     """The partitions asked for, and the answers of those whose topic id nobody knows."""
     items: list[FetchItem] = []
     unknown: list[tuple[bytes, PartitionData]] = []
-    for topic in request.topics:
+    for topic in topics:
         name = parts.replicas.topic_name(topic.topic_id) if uses_ids else topic.topic
         for asked in topic.partitions:
             if name is None:
@@ -261,8 +267,13 @@ class _Fetch(ABC):
     def reply(self, answers: Answers) -> messages.fetch_response.FetchResponse:
         if throttle_ms := self.throttle_ms(answers):
             return self.throttled(throttle_ms)
+        topics: Topics = {}
+        self.tell(answers, topics)
+        return self.response(topics)
+
+    def tell(self, answers: Answers, topics: Topics) -> None:
+        """Add what is told of these answers to the topics of the response."""
         m = messages.fetch_response
-        topics: dict[str, messages.fetch_response.FetchableTopicResponse] = {}
         for topic_partition, data in self.told(answers).items():
             topic = topics.get(topic_partition.topic)
             if topic is None:
@@ -273,6 +284,9 @@ class _Fetch(ABC):
             topic.partitions.append(data)
             if data.records:
                 self._count(topic_partition.topic, data.records)
+
+    def response(self, topics: Topics) -> messages.fetch_response.FetchResponse:
+        m = messages.fetch_response
         responses = list(topics.values())
         for topic_id, data in self.unknown:
             responses.append(m.FetchableTopicResponse(topic_id=topic_id, partitions=[data]))
@@ -286,7 +300,7 @@ class _Fetch(ABC):
             traffic.fetched(topic, records)
 
 
-class _Full(_Fetch):
+class FullFetch(_Fetch):
     """A fetch that names all its partitions; answers all of them."""
 
     def __init__(
@@ -359,10 +373,22 @@ class _Incremental(_Fetch):
         super().__init__(parts, limits, unknown, context)
         self.session = session
         self.session_id = session.session_id
+        self.leaves_out = False
 
     def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
-        items = self.session.items
-        return [items[tp] for tp in self.session.ready if tp in items], self.session
+        """Where many are ready some of them, which go to the back: what a response leaves out the client asks for in the next fetch."""
+        items, ready = self.session.items, self.session.ready
+        looked_at: Iterable[TopicPartition] = ready
+        self.leaves_out = len(ready) > AT_ONCE
+        if self.leaves_out:
+            looked_at = list(islice(ready, AT_ONCE))
+            for topic_partition in looked_at:
+                del ready[topic_partition]
+                ready[topic_partition] = None
+        return [items[tp] for tp in looked_at if tp in items], self.session
+
+    def may_wait(self) -> bool:
+        return not self.leaves_out
 
     def has_news(self, answers: Answers) -> bool:
         items = self.session.items
@@ -377,6 +403,34 @@ class _Incremental(_Fetch):
 
     def told(self, answers: Answers) -> Answers:
         return changed_answers(self.session, answers)
+
+
+# Fetches of very many partitions
+
+
+async def _fetch_much(
+    parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext
+) -> messages.fetch_response.FetchResponse:
+    """As `fetch`, in portions; a full one is answered as soon as there is anything, whatever min.bytes says."""
+    limits = _limits(parts, request, context)
+    uses_ids = context.api_version >= _TOPIC_IDS_FROM
+    pace = context.portions.pace()
+    asked: dict[TopicPartition, FetchItem] = {}
+    unknown: list[tuple[bytes, PartitionData]] = []
+    for piece in pieces(request.topics):
+        await pace.unit(1 + len(piece.partitions))
+        found, strange = _items(parts, [piece], uses_ids)
+        asked |= {item.topic_partition: item for item in found}  # who is named twice is asked as the last time
+        unknown += strange
+    items = list(asked.values())
+    try:
+        session, is_full = await session_of_many(parts, request, items, uses_ids, limits, pace)
+    except KafkaError as problem:
+        return messages.fetch_response.FetchResponse(error_code=problem.code)
+    if session is not None and not is_full:
+        reply = _Incremental(parts, session, limits, unknown, context).start()
+        return await reply if isinstance(reply, asyncio.Future) else reply
+    return await ManyPartitions(FullFetch(parts, session, items, limits, unknown, context), pace).answered()
 
 
 def _failed(
