@@ -237,7 +237,10 @@ def decode_records(buffer: Buffer, header: BatchHeader) -> list[Record]:
 
 
 def iter_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> Iterator[Record]:
-    """The records of a batch one by one. Raises KafkaError INVALID_RECORD where they cannot be read."""
+    """The records of a batch one by one. Raises KafkaError INVALID_RECORD where they cannot be read.
+
+    The name of a header that is not UTF-8 is read as Java reads it, with U+FFFD: brokers do not look at names.
+    """
     data = bytes(records_of(buffer, header, limit_bytes))
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.uses_log_append_time else None
@@ -246,7 +249,10 @@ def iter_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOMPR
         try:
             delta, offset_delta, key, key_end, value, value_end, count, headers, position = record_at(data, position)
             decoded = tuple(
-                [RecordHeader(name.decode(), content) for name, content in headers_at(data, headers, count)]
+                [
+                    RecordHeader(name.decode(errors="replace"), content)
+                    for name, content in headers_at(data, headers, count)
+                ]
             )
         except (IndexError, ValueError) as problem:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"record {number} cannot be read: {problem}") from None
@@ -261,7 +267,7 @@ def iter_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOMPR
 
 def read_marker(buffer: Buffer, header: BatchHeader) -> Marker | None:
     """How a control batch ends a transaction; None for a control batch of another kind or without records."""
-    if not header.records_count:
+    if header.records_count <= 0:
         return None
     record = next(iter_records(buffer, header, _MARKER_LIMIT_BYTES))
     if record.key is None or len(record.key) < _MARKER_KEY.size:

@@ -49,7 +49,7 @@ from kafkalite.storage.partition_log import PartitionLog
 from kafkalite.storage.partition_metadata import read_topic_id, write_topic_id
 from kafkalite.storage.producer_files import ProducerSnapshots, restore_producers
 from kafkalite.storage.producer_state import ProducerState
-from kafkalite.storage.segment import FileSizes, Segment
+from kafkalite.storage.segment import RELATIVE_OFFSET_LIMIT, FileSizes, Segment
 from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
@@ -340,7 +340,7 @@ class _Loader:
 
 
 def valid_batches(files: OpenFiles, segment: Segment, progress: LoadProgress) -> Iterator[BatchHeader]:
-    """The batches of a segment up to the first byte that is none: whole, magic 2, right CRC, offsets that grow.
+    """The batches of a segment up to the first byte that is none: whole, magic 2, right CRC, offsets that grow and fit its indexes.
 
     Raises OSError, UnsupportedFormat among them.
     """
@@ -360,6 +360,7 @@ def valid_batches(files: OpenFiles, segment: Segment, progress: LoadProgress) ->
             or header.end > size
             or header.base_offset < next_offset
             or header.last_offset_delta < 0
+            or header.last_offset > segment.base_offset + RELATIVE_OFFSET_LIMIT
         ):
             return
         crc, at = 0, position + _CRC_FROM

@@ -41,6 +41,8 @@ _SCAN_BYTES: Final = 8192
 RELATIVE_OFFSET_LIMIT: Final = (1 << 31) - 1
 """Largest difference between an offset in a segment and the segment's base offset."""
 
+_NO_BATCH = -1
+
 
 class FileSizes(NamedTuple):
     """What a directory listing said about a segment: sizes of `.log`, `.index`, `.timeindex`, `.txnindex`."""
@@ -269,19 +271,31 @@ class Segment:
             position += header.batch_length + LOG_OVERHEAD
 
     def find(self, offset: int) -> int | None:
-        """Position of the first batch whose last offset is `offset` or later; None when there is none."""
+        """Position of the first batch whose last offset is `offset` or later; None when there is none.
+
+        An index is not read at the start after a clean stop: where it points at no batch, the search begins anew without it.
+        """
         position = self.offset_index.lookup(offset).position
+        found = self._find_from(position, offset) if position >= 0 else _NO_BATCH
+        if found == _NO_BATCH and position:
+            found = self._find_from(0, offset)
+        return None if found == _NO_BATCH else found
+
+    def _find_from(self, position: int, offset: int) -> int | None:
+        """As `find`, from this position on; _NO_BATCH when the search comes to bytes that are none."""
         chunk: Buffer = b""
         start = 0
         wanted = _HEADER_START.size
         while position + HEADER_SIZE <= self.size:
             if position + _HEADER_START.size > start + len(chunk):
                 chunk, start = self.read(position, wanted), position
+                if len(chunk) < _HEADER_START.size:
+                    return _NO_BATCH
             base_offset, length, magic, last_offset_delta = _HEADER_START.unpack_from(chunk, position - start)
+            if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD:
+                return _NO_BATCH
             if base_offset + last_offset_delta >= offset:
                 return position
-            if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD:
-                return None
             position += length + LOG_OVERHEAD
             wanted = _SCAN_BYTES if length < _SCAN_BYTES // 4 else _HEADER_START.size
         return None

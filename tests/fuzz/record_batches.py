@@ -1,0 +1,158 @@
+"""Record batches of every magic and codec: what a producer sends, what a leader or a broker answers, what lies on a disk."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+from zlib import crc32
+
+from crc32c import crc32c
+
+from kafkalite.broker.traffic import count_records
+from kafkalite.client import TopicPartition
+from kafkalite.client.consumer.record_columns import FIELDS, record_batch, schema_of
+from kafkalite.client.record_codec import BatchRecords, read_records
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import KafkaError
+from kafkalite.protocol.compression import Codec
+from kafkalite.protocol.produce_validation import validate_produced
+from kafkalite.protocol.records import (
+    HEADER_SIZE,
+    BatchHeader,
+    NewRecord,
+    Record,
+    build_batch,
+    build_marker,
+    has_valid_crc,
+    iter_batches,
+    iter_records,
+    read_marker,
+)
+from tests.fuzz.engine import declared
+
+NOW_MS = 1_700_000_000_000
+_CRC = struct.Struct(">I")
+_CRC_AT, _CHECKED_FROM = 17, 21
+_RECORDS_MAX = 5_000
+"""A batch of bytes that promises more is left to the tests of bounds."""
+_CONFIGS = (TopicConfig(), TopicConfig.from_overrides(TopicConfig(), {"cleanup.policy": "compact"}))
+_SCHEMA = schema_of(FIELDS)
+_PARTITION = TopicPartition("t", 0)
+
+
+def _records(rng: random.Random) -> list[NewRecord]:
+    return [
+        NewRecord(
+            rng.choice((None, b"", b"key")),
+            rng.choice((None, b"", b"value" * rng.randrange(1, 20), rng.randbytes(30))),
+            rng.choice((NOW_MS, NOW_MS + number, -1, 0)),
+            rng.choice(((), (("h", b"x"),), (("ä", None), ("", b"")))),
+        )
+        for number in range(rng.choice((1, 1, 2, 5, 40)))
+    ]
+
+
+def batches(rng: random.Random) -> list[bytes]:
+    """Batches of format 2 with each codec, as producers, transactions and coordinators write them."""
+    found = []
+    for codec in Codec:
+        for producer in ({}, {"producer_id": 7, "producer_epoch": 0, "base_sequence": 3}):
+            for attributes in (0, 8, 16):
+                batch = build_batch(_records(rng), codec=codec, attributes=attributes, **producer)  # type: ignore[arg-type]
+                found.append(bytes(batch))
+    found.append(
+        bytes(build_marker(commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=1, timestamp=NOW_MS))
+    )
+    found.append(found[0] + found[5])
+    return found
+
+
+def old_messages() -> list[bytes]:
+    """Messages of magic 0 and 1, which brokers refuse."""
+    found = []
+    for magic in (0, 1):
+        timestamp = struct.pack(">q", NOW_MS) if magic else b""
+        for codec in (0, 1, 2, 3):
+            content = (
+                struct.pack(">bb", magic, codec) + timestamp + struct.pack(">i", -1) + struct.pack(">i", 5) + b"value"
+            )
+            message = struct.pack(">I", crc32(content)) + content
+            found.append(struct.pack(">qi", 0, len(message)) + message)
+    return found
+
+
+def with_valid_crc(data: bytes) -> bytes:
+    """The first batch's CRC made right, without which nothing behind the header is ever looked at."""
+    if len(data) < HEADER_SIZE:
+        return data
+    made = bytearray(data)
+    end = BatchHeader.read(made).end
+    if HEADER_SIZE <= end <= len(made):
+        _CRC.pack_into(made, _CRC_AT, crc32c(memoryview(made)[_CHECKED_FROM:end]))
+    return bytes(made)
+
+
+def _outcome(read: Callable[[], Any]) -> tuple[Any, str]:
+    try:
+        return read(), ""
+    except KafkaError as problem:
+        return None, declared(problem)
+
+
+class RecordBatches:
+    """Everything that reads records; those that succeed agree, and what a broker takes can be read by all."""
+
+    name = "records"
+
+    def seeds(self, rng: random.Random) -> Sequence[bytes]:
+        return batches(rng) + old_messages()
+
+    def check(self, data: bytes) -> str:
+        return " | ".join((self._check(data), self._check(with_valid_crc(data))))
+
+    def _check(self, data: bytes) -> str:
+        taken, refusal = None, ""
+        for config in _CONFIGS:
+            for version in (3, 9):
+                accepted, refusal = _outcome(
+                    lambda config=config, version=version: validate_produced(  # type: ignore[misc]
+                        bytearray(data), config=config, now_ms=NOW_MS, request_version=version
+                    )
+                )
+                taken = taken or accepted
+        headers, unreadable = _outcome(lambda: list(iter_batches(data)))
+        told = [refusal, unreadable]
+        count_records(data)
+        for header in (headers or [])[:3]:
+            if header.records_count > _RECORDS_MAX or not has_valid_crc(data, header):
+                continue
+            told.append(self._read(data, header, accepted=taken is not None and header.position == 0))
+        return " / ".join(told)
+
+    def _read(self, data: bytes, header: BatchHeader, *, accepted: bool) -> str:
+        walked, one = _outcome(lambda: list(iter_records(data, header)))
+        compiled, two = _outcome(lambda: read_records(data, header, "t", 0, 0))
+        columns, three = _outcome(
+            lambda: record_batch([BatchRecords(data, header, _PARTITION)], -(2**62), 2**62, _SCHEMA)
+        )
+        if walked is not None and any("\ufffd" in header.key for record in walked for header in record.headers):
+            return f"{one}, {two}, {three}, names that are no UTF-8"
+        if accepted:
+            assert walked is not None and compiled is not None and columns is not None, (
+                f"a broker takes what consumers cannot read: {one}; {two}; {three}"
+            )
+            assert len(walked) == header.records_count, "not all records that a broker took can be read"
+        if walked is not None and compiled is not None and accepted:
+            ours = [_plain(each) for each in walked]
+            theirs = [(each.offset, each.timestamp, each.key, each.value) for each in compiled]
+            assert ours == theirs, "readers disagree"
+            assert columns.num_rows == len(ours), "columns have other records"
+        if header.is_control:
+            _outcome(lambda: read_marker(data, header))
+        return f"{one}, {two}, {three}"
+
+
+def _plain(record: Record) -> tuple[int, int, bytes | None, bytes | None]:
+    return record.offset, record.timestamp, record.key, record.value
