@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.backoff import Backoff
 from kafkalite.broker.follower_truncation import truncation_offset
+from kafkalite.broker.leader_offsets import code_of, offset_in, offset_request
 from kafkalite.broker.partition import Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
@@ -40,6 +41,7 @@ _FIRST_BACKOFF_MS = 10.0
 _FIRST_LEADER_BACKOFF_MS = 20.0
 _RENEW_INTERVAL_S = 0.05
 _NAMES_KEPT = 100
+_EMPTY_ANSWERS = 10
 _DIVERGING_EPOCH_FROM, _TOPIC_ID_FROM, _REPLICA_STATE_FROM = 12, 13, 15
 
 _WAIT_AND_RETRY = frozenset(
@@ -110,7 +112,7 @@ class LeaderFetcher:
         self._renewed_s = float("-inf")
         self._is_renewing = False
         self._range_tasks: dict[asyncio.Task[None], None] = {}
-        self._requests = 0
+        self._requests = self._empty_answers = 0
         self._task = start_task(self._run(), f"fetching from broker {leader}")
 
     @property
@@ -239,13 +241,18 @@ class LeaderFetcher:
             return
         self._requests += 1
         timeout_s = (self._config.replica_socket_timeout_ms + wait_ms) / 1000
+        began_ms = self._context.now_ms()
         response = await connection.request(request, version, timeout_s)
+        is_early = not response.responses and self._context.now_ms() < began_ms + wait_ms / 2
+        self._empty_answers = self._empty_answers + 1 if is_early else 0
+        if self._empty_answers > _EMPTY_ANSWERS:  # it would be asked all the time
+            raise OSError("fetches are answered at once, with nothing")
         if response.error_code in SESSION_IS_OVER:
-            logger.info("broker %d: %s, full fetch next", self._leader, ErrorCode(response.error_code).name)
+            logger.info("broker %d: %s, full fetch next", self._leader, code_of(response.error_code).name)
             self._begin_anew(session_is_lost=True)
             return
         if response.error_code:  # with a pause: nothing says that the next fetch will fare better
-            raise OSError(f"the fetch was answered with {ErrorCode(response.error_code).name}")
+            raise OSError(f"the fetch was answered with {code_of(response.error_code).name}")
         for topic in response.responses:
             name = topic.topic if version < _TOPIC_ID_FROM else self._names.get(topic.topic_id)
             for data in topic.partitions:
@@ -346,7 +353,7 @@ class LeaderFetcher:
         topic_partition = following.partition.topic_partition
         try:
             if data.error_code:
-                self._take_error(following, ErrorCode(data.error_code))
+                self._take_error(following, code_of(data.error_code))
             elif data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
                 self._truncate(following, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             else:
@@ -429,8 +436,9 @@ class LeaderFetcher:
                 log.truncate_to(latest)
             else:
                 earliest = await self._list_offset(connection, following, -2)
-                if earliest > log.log_end_offset:
-                    log.truncate_fully_and_start_at(earliest)
+                if earliest <= log.log_end_offset:
+                    raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"it has {earliest} to {latest}, and refuses")
+                log.truncate_fully_and_start_at(earliest)
             following.next_try_ms = 0.0
             self._changed[partition.topic_partition] = None
             self._wake.set()
@@ -446,21 +454,12 @@ class LeaderFetcher:
             raise
 
     async def _list_offset(self, connection: Connection, following: _Following, timestamp: int) -> int:
-        m = messages.list_offsets_request
-        tp = following.partition.topic_partition
-        asked = m.ListOffsetsPartition(
-            partition_index=tp.partition, current_leader_epoch=following.leader_epoch, timestamp=timestamp
-        )
-        request = m.ListOffsetsRequest(
-            replica_id=self._context.broker_id, topics=[m.ListOffsetsTopic(name=tp.topic, partitions=[asked])]
-        )
-        response = await connection.request(request, self._context.versions.list_offsets)
+        context, topic_partition = self._context, following.partition.topic_partition
+        request = offset_request(context.broker_id, topic_partition, following.leader_epoch, timestamp)
+        response = await connection.request(request, context.versions.list_offsets)
         if not self._is_current(following):
             raise _NoLongerFollowed
-        answer = response.topics[0].partitions[0]
-        if answer.error_code:
-            raise KafkaError(ErrorCode(answer.error_code))
-        return int(answer.offset)
+        return offset_in(response, topic_partition)
 
     async def _ask_epochs(self, connection: Connection) -> None:
         """Before the first fetch from a leader older than Fetch 12: where do our epochs end there?"""
@@ -489,7 +488,7 @@ class LeaderFetcher:
                 if following_one is None or not self._is_current(following_one):
                     continue
                 if answer.error_code:
-                    self._take_error(following_one, ErrorCode(answer.error_code))
+                    self._take_error(following_one, code_of(answer.error_code))
                     continue
                 log = following_one.partition.log
                 latest = log.latest_epoch

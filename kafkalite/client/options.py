@@ -24,6 +24,7 @@ Opener = Callable[[str, int], Awaitable["Connection"]]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 DEFAULT_PORT = 9092
+_LEAST_RECEIVED_BYTES = 1000
 _RETRY_JITTER = 0.2
 """By how much Kafka's clients spread their retries (CommonClientConfigs.RETRY_BACKOFF_JITTER)."""
 
@@ -37,6 +38,7 @@ class ConnectionKeywords(TypedDict, total=False):
     retry_backoff_ms: float
     retry_backoff_max_ms: float
     metadata_max_age_ms: int
+    receive_message_max_bytes: int
     security_protocol: str
     ssl_context: ssl.SSLContext | None
     opener: Opener | None
@@ -52,6 +54,8 @@ class ConnectionOptions:
     - `request_timeout_ms` bounds one request.
     - `retry_backoff_ms`, `retry_backoff_max_ms`: the wait before the first retry, and the longest one (KIP-580).
     - `metadata_max_age_ms`: the view of the cluster is refreshed after so long without a reason.
+    - `receive_message_max_bytes`: a response that announces more is not read, and its connection ends (librdkafka's
+      receive.message.max.bytes). It must hold what one fetch may bring, and the largest batch of a topic.
     - `security_protocol`: "PLAINTEXT", or "SSL" with `ssl_context` (by default the system's authorities).
     - `opener` replaces the way in which connections are made, `chance` the random numbers in [0, 1) that spread retries: for tests and
       simulation.
@@ -65,6 +69,7 @@ class ConnectionOptions:
     retry_backoff_ms: float = 100
     retry_backoff_max_ms: float = 1000
     metadata_max_age_ms: int = 300_000
+    receive_message_max_bytes: int = 256 * 1024 * 1024
     security_protocol: str = "PLAINTEXT"
     ssl_context: ssl.SSLContext | None = None
     opener: Opener | None = None
@@ -72,6 +77,10 @@ class ConnectionOptions:
 
     def __post_init__(self) -> None:
         parse_servers(self.bootstrap_servers)
+        if self.receive_message_max_bytes < _LEAST_RECEIVED_BYTES:
+            raise ValueError(
+                f"receive_message_max_bytes is {self.receive_message_max_bytes}; it must be at least {_LEAST_RECEIVED_BYTES}"
+            )
 
     @classmethod
     def client_name(cls) -> str:

@@ -227,9 +227,10 @@ class RecordReader:
 class BatchRecords:
     """The batch at `header` of `data`, for readers that take columns (`record_columns`)."""
 
-    __slots__ = ("data", "header", "topic_partition")
+    __slots__ = ("_plain", "data", "header", "topic_partition")
 
     def __init__(self, data: Buffer, header: BatchHeader, topic_partition: TopicPartition) -> None:
+        self._plain: Buffer | None = None
         self.data = data
         self.header = header
         self.topic_partition = topic_partition
@@ -239,12 +240,18 @@ class BatchRecords:
         """Where its encoded records begin and end in `data`."""
         return self.header.position + HEADER_SIZE, self.header.end
 
+    def decompressed(self) -> int:
+        """Decompress the records now; returns their bytes, which headers may lie about. ClientError."""
+        return len(self.plain_body()) if self.header.codec else self.header.size
+
     def plain_body(self) -> Buffer:
         """The encoded records, decompressed; ClientError when that fails."""
         if not self.header.codec:
             return memoryview(self.data)[slice(*self.span)]
-        with self.named():
-            return records_of(self.data, self.header)
+        if self._plain is None:
+            with self.named():
+                self._plain = records_of(self.data, self.header)
+        return self._plain
 
     @contextmanager
     def named(self) -> Iterator[None]:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 ResponseT = TypeVar("ResponseT", bound="Message")
 
 MAX_RESPONSE_BYTES = 1 << 30
+_FIRST_RESPONSE_BYTES = 256 * 1024
+"""The most that ApiVersions may take: nothing is known of the other side yet. Apache Kafka's has less than a kilobyte."""
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 """Requests that the broker has not taken yet: above this `writing_paused` says so, until a quarter is left."""
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -48,10 +50,18 @@ def receive_buffers(loop: asyncio.AbstractEventLoop) -> ReceiveBuffers:
 class Connection(asyncio.BufferedProtocol):
     """See the module. Make one with `Connection.open`."""
 
-    def __init__(self, host: str, port: int, client_id: str | None, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str | None,
+        loop: asyncio.AbstractEventLoop,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+    ) -> None:
         self.host, self.port, self.client_id = host, port, client_id
         self._loop = loop
-        self._frames = FrameReader(receive_buffers(loop), MAX_RESPONSE_BYTES)
+        self._max_response_bytes = max_response_bytes
+        self._frames = FrameReader(receive_buffers(loop), max_response_bytes)
         self._waiting: deque[tuple[int, int, int, asyncio.Future[Any]]] = deque()
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None
@@ -69,16 +79,18 @@ class Connection(asyncio.BufferedProtocol):
         timeout_s: float = 10.0,
         security_protocol: str = "PLAINTEXT",
         ssl_context: ssl.SSLContext | None = None,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> Connection:
         """Connect, with TLS for the security protocol SSL (`ssl_context`, by default the system's authorities).
 
+        A response that announces more than `max_response_bytes` ends the connection before anything of it is kept.
         ConnectionError (an OSError) or TimeoutError names host and port. ValueError for another protocol.
         """
         if security_protocol not in ("PLAINTEXT", "SSL"):
             raise ValueError(f"security protocol {security_protocol} is not supported; use PLAINTEXT or SSL")
         tls = (ssl_context or ssl.create_default_context()) if security_protocol == "SSL" else None
         loop = asyncio.get_running_loop()
-        connection = cls(host, port, client_id, loop)
+        connection = cls(host, port, client_id, loop, max_response_bytes)
         try:
             async with asyncio.timeout(timeout_s):
                 await loop.create_connection(lambda: connection, host, port, ssl=tls)
@@ -90,6 +102,8 @@ class Connection(asyncio.BufferedProtocol):
             if tls is not None and isinstance(problem, ssl.SSLError | ConnectionResetError | ConnectionAbortedError):
                 why = f"no TLS with it ({why}); is it a PLAINTEXT port?"
             raise ConnectionError(f"no connection to {host}:{port}: {why}") from problem
+        except (ValueError, OverflowError) as problem:  # brokers tell addresses, which may be anything
+            raise ConnectionError(f"no connection to {host}:{port}: {problem}") from problem
         return connection
 
     @property
@@ -156,12 +170,17 @@ class Connection(asyncio.BufferedProtocol):
         request = messages.api_versions_request.ApiVersionsRequest(
             client_software_name="kafkalite", client_software_version="0.1"
         )
+        self._frames = FrameReader(receive_buffers(self._loop), _FIRST_RESPONSE_BYTES)
         response = await self.request(request, 3, timeout_s)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             response = await self.request(request, 0, timeout_s)
         if response.error_code:
-            raise ConnectionError(f"{self.host}:{self.port} refused ApiVersions: {ErrorCode(response.error_code).name}")
-        self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+            known_codes = {int(each): each.name for each in ErrorCode}
+            why = known_codes.get(response.error_code, f"error {response.error_code}")
+            raise ConnectionError(f"{self.host}:{self.port} refused ApiVersions: {why}")
+        known = [each for each in response.api_keys if each.api_key in APIS]
+        self._versions = {each.api_key: (each.min_version, each.max_version) for each in known}
+        self._frames = FrameReader(receive_buffers(self._loop), self._max_response_bytes)
 
     def version_of(self, api_key: int) -> int:
         """The highest version that both sides speak. ValueError, naming the API, when there is none."""

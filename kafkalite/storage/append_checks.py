@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kafkalite.config.topic import TopicConfig
+from kafkalite.config.topic import LONG_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.legacy_messages import is_message_set, to_record_batch
 from kafkalite.protocol.produce_validation import validate_produced
@@ -99,14 +99,16 @@ def own_batches(
 def leaders_batches(records: Buffer, log_end_offset: int) -> list[BatchHeader]:
     """The headers of the whole batches that a leader sent; one cut at the end is left out.
 
-    Raises KafkaError CORRUPT_MESSAGE for a wrong CRC, OFFSET_OUT_OF_RANGE when they do not begin at or behind the log end or
-    overlap.
+    Raises KafkaError CORRUPT_MESSAGE for a wrong CRC or offsets beyond 64 bits, OFFSET_OUT_OF_RANGE when they do not begin at or
+    behind the log end or overlap.
     """
     headers = list(iter_batches(records))
     expected = log_end_offset
     for header in headers:
         if not has_valid_crc(records, header):
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC at offset {header.base_offset}")
+        if header.next_offset > LONG_MAX:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch that ends at offset {header.next_offset}")
         if header.base_offset < expected or header.last_offset_delta < 0:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"a batch from {header.base_offset} where {expected} is the next offset"

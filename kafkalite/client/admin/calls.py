@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient
@@ -31,8 +31,14 @@ class AdminCalls:
         return self._request_timeout_ms if timeout_ms is None else timeout_ms
 
     async def _retrying(self, attempt: Callable[[], Awaitable[Result]], what: str) -> Result:
-        """Call `attempt` until it raises no retriable error or the time is up."""
-        return await self._cluster.retrying(attempt, what, self._api_timeout_s)
+        """Call `attempt` until it raises no retriable error or the time is up.
+
+        ClientError UNKNOWN_SERVER_ERROR for an answer that lacks what was asked for.
+        """
+        try:
+            return await self._cluster.retrying(attempt, what, self._api_timeout_s)
+        except LookupError as problem:
+            raise error_of(ErrorCode.UNKNOWN_SERVER_ERROR, what, f"the answer lacks {problem}") from problem
 
     async def _ask_controller(self, request: Request[ResponseT]) -> ResponseT:
         """Send a request to the controller; its response."""
@@ -52,6 +58,13 @@ class AdminCalls:
             )
 
         return await self._retrying(attempt, what)
+
+
+def ensure_answered(asked: Iterable[Key], *answered: Container[Key]) -> None:
+    """ClientError UNKNOWN_SERVER_ERROR for the first of `asked` that the answer has nothing of."""
+    for each in asked:
+        if not any(each in some for some in answered):
+            raise ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer lacks {each}")
 
 
 class Results:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from kafkalite.client.admin.calls import AdminCalls, all_of, raise_any
+from kafkalite.client.admin.calls import AdminCalls, all_of, ensure_answered, raise_any
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.protocol import messages
 
@@ -139,6 +139,7 @@ class ConfigAdmin(AdminCalls):
                 include_documentation=documentation,
             )
             response = await self._ask(broker, request, "describing settings")
+            ensure_answered(range(len(asked)), range(len(response.results)))
             _raise_failures(asked, response.results, "settings of")
             for each, answer in zip(asked, response.results, strict=True):
                 found[each] = {entry.name: _entry(entry) for entry in answer.configs}

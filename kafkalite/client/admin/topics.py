@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalite.client.admin.calls import AdminCalls
+from kafkalite.client.admin.calls import AdminCalls, ensure_answered
 from kafkalite.client.cluster.view import BrokerNode, ClusterView, PartitionView, TopicView
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.errors import ErrorCode
@@ -117,6 +117,7 @@ class TopicAdmin(AdminCalls):
                 if answer.error_code == ErrorCode.NOT_CONTROLLER:
                     raise error
                 failures[answer.name] = error
+            ensure_answered((topic.name for topic in left), created, failures)
 
         await self._retrying(attempt, "creating topics")
         if failures:
@@ -145,6 +146,7 @@ class TopicAdmin(AdminCalls):
                     failures[answer.name or ""] = error
                 else:
                     done.add(answer.name or "")
+            ensure_answered(left, done, failures)
 
         await self._retrying(attempt, "deleting topics")
         if failures:

@@ -1,5 +1,8 @@
 """One client's way to the cluster: bootstrap, metadata kept fresh, one connection per broker.
 
+What brokers tell is not trusted further than it must be: only topics that were asked for are kept, only some brokers of which none answered
+yet are tried before the bootstrap servers, and connections to addresses that metadata does not name any more are closed.
+
 Shared by producer, consumer and admin. The view of the cluster is replaced by each metadata answer; `refresh()` asks for a new one,
 and calls that meet share one round (at most one round runs and one waits). A broker that cannot be reached is left alone for a backoff
 that grows with each failure.
@@ -8,6 +11,7 @@ that grows with each failure.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,7 +37,11 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 ResponseT = TypeVar("ResponseT", bound="Message")
 
+log = logging.getLogger(__name__)
+
 _CONNECTION_TIMEOUT_S = 10.0
+_UNTRIED_BROKERS = 3
+"""Brokers without a connection that are asked for metadata in one round, before the bootstrap servers."""
 
 
 class _BrokerLink:
@@ -58,6 +66,7 @@ class ClusterClient:
         self.view = ClusterView()
         self.chance = options.chance or random.Random().random
         self._metadata_max_age_s = options.metadata_max_age_ms / 1000
+        self._max_response_bytes = options.receive_message_max_bytes
         self._security_protocol = options.security_protocol
         self._ssl_context = options.ssl_context
         self._opener = options.opener or self._open
@@ -70,6 +79,7 @@ class ClusterClient:
         self._listeners: list[Callable[[], None]] = []
         self._keeper: asyncio.Task[None] | None = None
         self._nudge = asyncio.Event()
+        self._cluster_changed = False
         self._closed = False
 
     async def connect(self, timeout: float = 10.0) -> None:
@@ -148,6 +158,7 @@ class ClusterClient:
             timeout_s=_CONNECTION_TIMEOUT_S,
             security_protocol=self._security_protocol,
             ssl_context=self._ssl_context,
+            max_response_bytes=self._max_response_bytes,
         )
         try:
             await connection.negotiate(_CONNECTION_TIMEOUT_S)
@@ -221,10 +232,14 @@ class ClusterClient:
         return await self._connected((node.host, node.port))
 
     def _addresses(self) -> list[tuple[str, int]]:
-        """Where metadata can be asked: brokers with an open connection first, least busy first, bootstrap servers last."""
+        """Where metadata can be asked: brokers with an open connection first, least busy first, bootstrap servers last.
+
+        Of the others a few, those that failed least: metadata may name a thousand that nobody can reach.
+        """
         known = [(node.host, node.port) for node in self.view.brokers.values()]
         known.sort(key=self._reluctance)
-        return list(dict.fromkeys([*known, *self.servers]))
+        connected = sum(not self._reluctance(each)[0] for each in known)
+        return list(dict.fromkeys([*known[: connected + _UNTRIED_BROKERS], *self.servers]))
 
     def _reluctance(self, address: tuple[str, int]) -> tuple[int, int]:
         link = self._links.get(address)
@@ -357,9 +372,28 @@ class ClusterClient:
         self._take(await self._request_on(connection, request), everything)
 
     def _take(self, response: messages.metadata_response.MetadataResponse, everything: bool) -> None:
+        if not everything:
+            response.topics = [each for each in response.topics if each.name in self._topics]
         if response.brokers or not self.view.brokers:
-            self.view = self.view.updated(response, everything)
+            before = self.view
+            self.view = before.updated(response, everything)
+            is_another = before.cluster_id is not None and self.view.cluster_id != before.cluster_id
+            if is_another and not self._cluster_changed:
+                self._cluster_changed = True
+                log.warning("brokers are of cluster %s now, not of %s", self.view.cluster_id, before.cluster_id)
+            if before.brokers != self.view.brokers:
+                self._drop_links()
             self._notify()
+
+    def _drop_links(self) -> None:
+        """Forget the addresses that nobody names any more, unless an answer is awaited from there."""
+        named = {*self.servers, *((node.host, node.port) for node in self.view.brokers.values())}
+        for address in [each for each in self._links if each not in named]:
+            link = self._links[address]
+            if link.opening is None and (link.connection is None or not link.connection.in_flight):
+                if link.connection is not None:
+                    link.connection.close()
+                del self._links[address]
 
     async def fetch_topics(self, topics: Sequence[str]) -> ClusterView:
         """A view of these topics, asked for now; none is created. Does not change `view`.
@@ -374,7 +408,11 @@ class ClusterClient:
         for topic in response.topics:
             if topic.error_code:
                 raise error_of(topic.error_code, f"topic {topic.name}")
-        return ClusterView().updated(response)
+        view = ClusterView().updated(response)
+        for name in topics:
+            if name not in view.topics:
+                raise error_of(ErrorCode.UNKNOWN_SERVER_ERROR, f"topic {name}", "the answer lacks it")
+        return view
 
     async def fetch_all_topics(self) -> ClusterView:
         """A view of every topic of the cluster, not only the watched ones; does not change `view`."""
@@ -398,6 +436,10 @@ class ClusterClient:
             except ClientClosedError:
                 return
             except (OSError, ClientError):
+                failures += 1
+                self._nudge.set()
+            except Exception:
+                log.exception("metadata could not be refreshed")
                 failures += 1
                 self._nudge.set()
             await asyncio.sleep(self.retry.delay_ms(max(failures, 1), self.chance()) / 1000)

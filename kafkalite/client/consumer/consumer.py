@@ -18,7 +18,7 @@ from kafkalite.client.consumer.fetcher import Fetcher
 from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, list_offsets
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
-from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError
+from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of
 from kafkalite.client.group.committable import Committable, OnCommit, committable, tell
 from kafkalite.client.group.session import GroupSession
 from kafkalite.client.options import options_from_config, shows
@@ -253,7 +253,7 @@ class Consumer:
                     await self._news()
         except TimeoutError:
             code = self._cluster.view.topic_errors.get(state.topic_partition.topic)
-            why = f": {ErrorCode(code).name}" if code else ""
+            why = f": {error_of(code, 'metadata').name}" if code else ""
             raise ClientTimeoutError(f"no position of {state.topic_partition} within {timeout:g} s{why}") from None
         unread = first_offset(self._iterated, state.topic_partition)
         return state.position if unread is None else unread
@@ -322,7 +322,12 @@ class Consumer:
     async def _offsets_at(self, timestamp: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = {TopicPartition(*each): timestamp for each in partitions}
         found = await list_offsets(self._cluster, wanted, self.options.isolation, self._api_timeout_s)
-        return {each: answer.offset for each, answer in found.items() if answer is not None}
+        ends: dict[TopicPartition, int] = {}
+        for each, answer in found.items():
+            if answer is None:
+                raise error_of(ErrorCode.UNKNOWN_SERVER_ERROR, f"offsets of {each}", "the answer is no offset")
+            ends[each] = answer.offset
+        return ends
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]

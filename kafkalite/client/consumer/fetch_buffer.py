@@ -18,9 +18,11 @@ from typing import Any
 from kafkalite.client.errors import ClientError
 from kafkalite.client.record_codec import BatchRecords, Decode, RecordReader
 from kafkalite.client.records import ConsumerRecord
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.records import ABORT_MARKER, BatchHeader, has_valid_crc, iter_batches, read_marker
 from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
+
+_LARGEST_OFFSET = (1 << 63) - 1
 
 
 class Chunk:
@@ -51,14 +53,14 @@ class Chunk:
                 header = self.headers[0]
                 if header.next_offset > position and not self._is_skipped(header):
                     self._reader = self._open(header, position, check_crcs)
-                    self._reader_end = header.next_offset
+                    self._reader_end = min(header.next_offset, self.next_offset)
                 else:
-                    position = max(position, header.next_offset)
+                    position = max(position, min(header.next_offset, self.next_offset))
                 self.headers.popleft()
             if self._reader is not None:
                 taken = self._reader.read(limit, to_key, to_value)
-                if self._reader.remaining:
-                    return taken, taken[-1].offset + 1
+                if self._reader.remaining:  # whatever offsets its records claim, the position stays within the batch
+                    return taken, min(max(taken[-1].offset + 1, position), self._reader_end)
                 self._reader = None
                 if taken:
                     return taken, self._reader_end
@@ -78,23 +80,31 @@ class Chunk:
         return self._reader is None and not self.headers
 
     def _open(self, header: BatchHeader, position: int, check_crcs: bool) -> RecordReader:
+        if header.records_count < 0:
+            raise self._unreadable(header, f"has {header.records_count} records and cannot be read")
+        if header.base_offset < 0 or header.last_offset_delta < 0:
+            raise self._unreadable(header, f"has offsets from {header.base_offset} to {header.last_offset}")
         if check_crcs:
             self._check_crc(header)
         return RecordReader(self.data, header, self.topic_partition, position)
 
     def _check_crc(self, header: BatchHeader) -> None:
         if not has_valid_crc(self.data, header):
-            raise ClientError(
-                ErrorCode.CORRUPT_MESSAGE,
-                f"{self.topic_partition}: the batch at offset {header.base_offset} has a wrong CRC",
-            )
+            raise self._unreadable(header, "has a wrong CRC")
+
+    def _unreadable(self, header: BatchHeader, why: str) -> ClientError:
+        what = f"{self.topic_partition}: the batch at offset {header.base_offset}"
+        return ClientError(ErrorCode.CORRUPT_MESSAGE, f"{what} {why}")
 
     def _is_skipped(self, header: BatchHeader) -> bool:
         """Control batches are never shown; batches of aborted transactions are not when the answer names such."""
         while self._aborted and self._aborted[0][0] <= header.base_offset:
             self._aborted_producers.add(self._aborted.popleft()[1])
         if header.is_control:
-            marker = read_marker(self.data, header)
+            try:
+                marker = read_marker(self.data, header)
+            except KafkaError as problem:
+                raise self._unreadable(header, f"is no marker: {problem}") from problem
             if marker is not None and marker.type == ABORT_MARKER:
                 self._aborted_producers.discard(header.producer_id)
             return True
@@ -251,6 +261,10 @@ class FetchBuffer:
             return False
         aborted = [(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()]
         chunk = Chunk(state.topic_partition, data, aborted)
+        if chunk.next_offset > _LARGEST_OFFSET:
+            raise ClientError(
+                ErrorCode.CORRUPT_MESSAGE, f"{state.topic_partition}: a batch that ends at offset {chunk.next_offset}"
+            )
         if not chunk.headers or chunk.next_offset <= state.fetch_offset:
             raise ClientError(
                 ErrorCode.MESSAGE_TOO_LARGE,

@@ -1,14 +1,15 @@
 """The task that keeps the fetch buffer filled: finds positions, fetches from the leaders, follows them when they change.
 
 One Fetch request per leader is in flight, with all partitions of that leader that want data. Memory is bounded by
-`prefetch_max_bytes` over buffered data and what the requests in flight may bring.
+`prefetch_max_bytes` over buffered data and what the requests in flight may bring. Whatever brokers answer, nothing is asked without a pause
+for ever: errors, resets and answers that bring nothing before their time are spaced by the retry policy.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
@@ -34,8 +35,14 @@ from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 log = logging.getLogger(__name__)
 
+_TOLD_FAILURES = (2, 20, 200)
+"""After how many failures in a row a warning is logged; the first pass when a broker stops."""
+
 _NEWEST_FETCH_BY_NAME = 12
 """From version 13 on topics go by id (KIP-516)."""
+
+_EMPTY_ANSWERS = 10
+"""So many answers in a row may bring nothing before their time; a leader has reasons for one or two."""
 
 _SHORT_WAIT_MS = 20
 """A leader's long poll is cut to this while one of its partitions waits for room: it must not wait for idle ones."""
@@ -59,6 +66,8 @@ class Fetcher:
         self._begun: dict[int, int] = {}
         self._resetting: asyncio.Task[None] | None = None
         self._sessions: dict[int, ConsumerFetchSession] = {}
+        self._empty_answers: dict[int, int] = {}
+        """How many answers of a leader in a row brought nothing, and too early."""
         self._checks: dict[asyncio.Task[None], None] = {}
         self.requests = 0
         cluster.add_listener(self.wake)
@@ -72,9 +81,12 @@ class Fetcher:
         loop = asyncio.get_running_loop()
         while True:
             self._wake.clear()
-            self._begin_resets()
-            self._begin_checks(loop.time())
-            self._begin_fetches(loop.time())
+            try:
+                self._begin_resets(loop.time())
+                self._begin_checks(loop.time())
+                self._begin_fetches(loop.time())
+            except Exception as problem:
+                self._broken(self._buffer.states.values(), problem)
             try:
                 async with asyncio.timeout(self._until_next_retry_s(loop.time())):
                     await self._wake.wait()
@@ -94,12 +106,17 @@ class Fetcher:
 
     # positions
 
-    def _begin_resets(self) -> None:
+    def _begin_resets(self, now_s: float) -> None:
         if self._resetting is not None:
             return
         wanted: dict[PartitionState, int] = {}
         for state in self._buffer.states.values():
-            if state.position is None and state.error is None and not state.awaits_committed:
+            if (
+                state.position is None
+                and state.error is None
+                and not state.awaits_committed
+                and now_s >= state.not_before_s
+            ):
                 if state.reset_to is None:
                     state.reset_to = self._reset_to
                 if state.reset_to is None:
@@ -123,15 +140,20 @@ class Fetcher:
             )
             for state, generation in generations.items():
                 offset = found[state.topic_partition] or ends[state.topic_partition]
-                if state.generation == generation and state.position is None and offset is not None:
-                    state.position = state.fetch_offset = offset.offset
-                    state.reset_to = None
+                if state.generation == generation and state.position is None:
+                    if offset is None:  # not even an end
+                        self._later(state)
+                    else:
+                        state.position = state.fetch_offset = offset.offset
+                        state.reset_to = None
             self._on_data()
         except ClientTimeoutError as problem:
             log.warning("positions are not known yet: %s", problem)
         except ClientError as problem:
             for state in wanted:
                 self._fail(state, problem)
+        except Exception as problem:
+            self._broken(wanted, problem)
         finally:
             self._resetting = None
             self.wake()
@@ -169,6 +191,8 @@ class Fetcher:
                 self._later(state)
             else:
                 self._fail(state, problem)
+        except Exception as problem:
+            self._broken([state], problem)
         finally:
             state.checking = False
             self.wake()
@@ -266,7 +290,7 @@ class Fetcher:
         timeout_s = (self._options.request_timeout_ms + wait_ms) / 1000
         answer = partial(connection.answer_to, request, future, timeout_s)
         names = {topic_id: name for name, topic_id in ids.items()} if version > _NEWEST_FETCH_BY_NAME else None
-        task = self._fetch(leader, session, answer, names, asked, max_bytes)
+        task = self._fetch(leader, session, answer, names, asked, max_bytes, wait_ms / 1000)
         self._fetches[leader] = asyncio.get_running_loop().create_task(task)
 
     async def _fetch(
@@ -277,18 +301,29 @@ class Fetcher:
         names: dict[bytes, str] | None,
         asked: dict[TopicPartition, tuple[PartitionState, int, int]],
         max_bytes: int,
+        wait_s: float,
     ) -> None:
         states = [state for state, _, _ in asked.values()]
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         try:
             response = await answer()
+            is_early = loop.time() < began_s + wait_s / 2
             if response.error_code in SESSION_IS_OVER:
                 session.handler.reset(is_lost=True)
+                self._brought_nothing(leader, states, is_early)
                 return
-            self._take_response(response, names, asked)
+            if self._take_response(response, names, asked):
+                self._empty_answers.pop(leader, None)
+            else:
+                self._brought_nothing(leader, states, is_early)
             session.handler.answered(0 if names is None else response.session_id)
         except (OSError, ClientError) as problem:
             session.handler.reset()
             self._not_fetched(states, problem)
+        except Exception as problem:
+            session.handler.reset()
+            self._broken(states, problem)
         finally:
             self._reserved_bytes -= max_bytes
             for state in states:
@@ -297,7 +332,18 @@ class Fetcher:
             self._begin_fetches(asyncio.get_running_loop().time())
             self.wake()
 
+    def _brought_nothing(self, leader: int, states: list[PartitionState], is_early: bool) -> None:
+        """A leader that does not wait as it was asked to is asked again after a pause, or it would be asked all the time."""
+        count = self._empty_answers[leader] = self._empty_answers.get(leader, 0) + 1 if is_early else 0
+        if count > _EMPTY_ANSWERS:
+            delay_ms = self._cluster.retry.delay_ms(count - _EMPTY_ANSWERS, self._cluster.chance())
+            not_before_s = asyncio.get_running_loop().time() + delay_ms / 1000
+            for state in states:
+                state.not_before_s = max(state.not_before_s, not_before_s)
+
     def _not_fetched(self, states: list[PartitionState], problem: Exception) -> None:
+        if states[0].failures in _TOLD_FAILURES:
+            log.warning("%s cannot be fetched: %s", states[0].topic_partition, problem)
         self._cluster.request_refresh()
         for state in states:
             self._later(state)
@@ -359,7 +405,8 @@ class Fetcher:
         response: messages.fetch_response.FetchResponse,
         names: dict[bytes, str] | None,
         asked: dict[TopicPartition, tuple[PartitionState, int, int]],
-    ) -> None:
+    ) -> bool:
+        """Buffer what came for the partitions that were asked for; was there something new to read?"""
         if response.error_code:
             raise error_of(response.error_code, "fetching")
         if response.node_endpoints:
@@ -374,6 +421,7 @@ class Fetcher:
                     news = self._take_answer(*question, answer) or news
         if news:
             self._on_data()
+        return news
 
     def _take_answer(
         self, state: PartitionState, generation: int, fetch_offset: int, answer: messages.fetch_response.PartitionData
@@ -411,12 +459,24 @@ class Fetcher:
             self._fail(state, NoOffsetForPartitionError(state.topic_partition, fetch_offset))
         else:
             log.info("offset %d of %s is out of range; the position is reset", fetch_offset, state.topic_partition)
+            failures = state.failures
             self._buffer.seek_to_time(state.topic_partition, self._reset_to)
+            state.failures = failures
+            if failures:  # the last reset was in vain
+                self._later(state)
+            state.failures = failures + 1
 
     def _later(self, state: PartitionState) -> None:
         state.failures += 1
         delay_ms = self._cluster.retry.delay_ms(state.failures, self._cluster.chance())
         state.not_before_s = asyncio.get_running_loop().time() + delay_ms / 1000
+
+    def _broken(self, states: Iterable[PartitionState], problem: Exception) -> None:
+        """What nobody expected is the reader's to hear, who would else wait for ever."""
+        log.error("fetching failed", exc_info=problem)
+        for state in states:
+            if state.error is None:
+                self._fail(state, problem)
 
     def _fail(self, state: PartitionState, problem: Exception) -> None:
         """Keep an error for the reader, who gets it in place of records until a seek."""

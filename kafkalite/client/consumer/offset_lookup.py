@@ -61,10 +61,11 @@ async def _one_round(
     isolation_level: int,
     found: dict[TopicPartition, OffsetAndTimestamp | None],
 ) -> Exception | None:
-    """Ask every leader once; fills `found`. The last problem that a retry may cure, or None; others are raised."""
+    """Ask every leader once; fills `found`. The last problem that a retry may cure, or None when all are found; others are raised."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     for topic_partition, timestamp in missing.items():
-        by_leader.setdefault(cluster.view.leader_of(topic_partition), {})[topic_partition] = timestamp
+        leader = cluster.view.leader_of(topic_partition)
+        by_leader.setdefault(leader if leader in cluster.view.brokers else -1, {})[topic_partition] = timestamp
     problem: Exception | None = None
     leaderless = by_leader.pop(-1, None)
     if leaderless:
@@ -77,6 +78,10 @@ async def _one_round(
             problem = outcome
         elif outcome is not None:
             problem = outcome
+    if problem is None:
+        lacking = next((each for each in missing if each not in found), None)
+        if lacking is not None:
+            problem = ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"offsets of {lacking}: the answer lacks it")
     return problem
 
 
@@ -114,6 +119,8 @@ async def _ask(
     for topic in response.topics:
         for answer in topic.partitions:
             topic_partition = TopicPartition(topic.name, answer.partition_index)
+            if topic_partition not in asked:
+                continue
             if answer.error_code:
                 error = error_of(answer.error_code, f"offsets of {topic_partition}")
                 if not error.retriable:

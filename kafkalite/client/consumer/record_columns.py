@@ -77,9 +77,12 @@ class _Records:
         deltas, at = _varints(self.octets, bodies + 1, _LONG_SHIFT)  # behind the attributes
         offset_deltas, at = _varints(self.octets, at)
         offsets = self._spread(0) + offset_deltas
-        wanted = slice(None)
-        if len(offsets) and (offsets[0] < start or offsets[-1] >= end):
-            wanted = slice(*numpy.searchsorted(offsets, (start, end)))
+        wanted: Any = slice(None)
+        if len(offsets) and (offsets.min() < start or offsets.max() >= end):
+            if (offsets[1:] >= offsets[:-1]).all():
+                wanted = slice(*numpy.searchsorted(offsets, (start, end)))
+            else:  # Apache Kafka stores any offset deltas
+                wanted = (offsets >= start) & (offsets < end)
         self.offsets = offsets[wanted]
         self._wanted = wanted
         self._deltas = deltas[wanted]
@@ -113,7 +116,8 @@ class _Records:
 
     @property
     def timestamp_types(self) -> Integers:
-        return self._spread(2)[self._wanted]
+        types: Integers = self._spread(2)[self._wanted]
+        return types
 
     def pieces(self, starts: Integers, ends: Integers, present: Any, kind: Any) -> Any:
         """A binary or string array of data[start:end], null where not `present`; starts are in order and no piece overlaps another."""

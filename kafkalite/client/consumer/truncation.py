@@ -41,7 +41,12 @@ async def end_of_epoch(cluster: ClusterClient, topic_partition: TopicPartition, 
         topics=[m.OffsetForLeaderTopic(topic=topic_partition.topic, partitions=[question])],
     )
     response = await cluster.request(known.leader, request)
-    answer = response.topics[0].partitions[0]
+    answers = (each for topic in response.topics if topic.topic == topic_partition.topic for each in topic.partitions)
+    answer = next((each for each in answers if each.partition == topic_partition.partition), None)
+    if answer is None:
+        raise error_of(
+            ErrorCode.LEADER_NOT_AVAILABLE, f"checking the position in {topic_partition}", "no answer for it"
+        )
     if answer.error_code:
         if is_stale_metadata(answer.error_code):
             cluster.request_refresh()

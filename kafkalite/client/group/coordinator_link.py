@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
 from kafkalite.client.errors import ClientClosedError, error_of
+from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 
@@ -92,9 +93,12 @@ class CoordinatorLink:
         m = messages.find_coordinator_request
         try:
             request = m.FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[self.group_id])
-            found = (await self._cluster.request_any(request)).coordinators[0]
+            context = f"finding the coordinator of group {self.group_id}"
+            answers = (await self._cluster.request_any(request)).coordinators
+            if not answers:
+                raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, context, "the answer names none")
+            found = answers[0]
             if found.error_code:
-                context = f"finding the coordinator of group {self.group_id}"
                 raise error_of(found.error_code, context, found.error_message)
             self._address = found.host, found.port
             return self._address

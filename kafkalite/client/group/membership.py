@@ -14,14 +14,14 @@ Invariants:
   machine asks for nothing else but heartbeats.
 - Eager members own nothing while they join. Cooperative ones keep what they own, and join once more after giving something up.
 - An answer that belongs to another generation or member id than the present one changes nothing.
-- A member that was fenced (FENCED_INSTANCE_ID) or refused for good stops: `failure` has the error.
+- A member that was fenced (FENCED_INSTANCE_ID) or refused for good stops: `failure` has the error. So does one whose assignor raises.
+- Joining that fails again and again is spaced by the retry backoff, whatever the coordinator answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.client.group.assignors import Assignor
@@ -32,6 +32,7 @@ from kafkalite.client.group.consumer_protocol import (
     decode_subscription,
 )
 from kafkalite.client.group.heartbeat import Heartbeat
+from kafkalite.client.group.member_states import PREDECESSORS, MemberState, assignor_failed, name_of
 from kafkalite.client.group.membership_requests import (
     MembershipSettings,
     heartbeat,
@@ -50,27 +51,11 @@ if TYPE_CHECKING:
 NO_MEMBER = ""
 
 
-class MemberState(Enum):
-    """Where a member is in its life."""
-
-    OUT = "out"
-    JOINING = "joining"
-    LEADING = "leading"
-    SYNCING = "syncing"
-    STABLE = "stable"
-
-
-PREDECESSORS: Final = {
-    MemberState.OUT: set(MemberState),
-    MemberState.JOINING: {MemberState.OUT, MemberState.STABLE},
-    MemberState.LEADING: {MemberState.JOINING},
-    MemberState.SYNCING: {MemberState.JOINING, MemberState.LEADING},
-    MemberState.STABLE: {MemberState.SYNCING},
-}
-
-
 _COORDINATOR_GONE = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 _GENERATION_GONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_IMMEDIATE_REJOINS = 2
+"""A member may need an id first, and be overtaken by another rebalance; after that it waits before it joins again."""
+
 _JOIN_MARGIN_MS = 5_000
 """How much longer than the rebalance timeout a JoinGroup may take."""
 
@@ -97,6 +82,8 @@ class Membership:
         self.failure: ClientError | None = None
         self.stalled = False
         self.rejoins = 0
+        self._failed_joins = 0
+        """In a row."""
         self._last_assignment: tuple[TopicPartition, ...] = ()
         self._last_generation = NO_GENERATION
         self._rejoin_reason: str | None = None
@@ -183,8 +170,9 @@ class Membership:
         if self.state is MemberState.LEADING:
             return self._reported(Lead(self.group_topics))
         if self.state is MemberState.SYNCING:
-            request = sync_group(self.settings, self.member_id, self.generation, self.protocol_name, self._assignments)
-            return self._sent(request, self.settings.request_timeout_ms + self.settings.max_poll_interval_ms)
+            return self._sent(
+                self._sync_request(), self.settings.request_timeout_ms + self.settings.max_poll_interval_ms
+            )
         return None
 
     def next_event_ms(self) -> float:
@@ -212,7 +200,7 @@ class Membership:
                 return self._sent(message, self.settings.request_timeout_ms)
         return None
 
-    def _step_join(self) -> Step:
+    def _step_join(self) -> Step | None:
         if not self._prepared:
             self._prepared = True
             kept = set(self.topics)
@@ -220,9 +208,13 @@ class Membership:
             if gone:
                 self._to_revoke = gone
                 return self._reported(Revoke(gone))
+        try:
+            message = self._join_request()
+        except Exception as problem:
+            self._fail(assignor_failed(problem))
+            return None
         self._move_to(MemberState.JOINING)
         timeout_ms = max(self.settings.request_timeout_ms, self.settings.max_poll_interval_ms + _JOIN_MARGIN_MS)
-        message = self._join_request()
         self._rejoin_reason = None
         return self._sent(message, timeout_ms)
 
@@ -249,7 +241,12 @@ class Membership:
             return
         assignor = self._assignor(self.protocol_name)
         counts = {topic: count for topic, count in partition_counts.items() if topic in self.group_topics and count}
-        self._assignments = assignor.assign(counts, self._members)
+        try:
+            self._assignments = assignor.assign(counts, self._members)
+            self._sync_request()  # what cannot be written is the assignor's fault too
+        except Exception as problem:
+            self._fail(assignor_failed(problem))
+            return
         self._move_to(MemberState.SYNCING)
 
     def answered(self, response: Any, now_ms: float) -> None:
@@ -274,6 +271,9 @@ class Membership:
 
     # joining
 
+    def _sync_request(self) -> messages.sync_group_request.SyncGroupRequest:
+        return sync_group(self.settings, self.member_id, self.generation, self.protocol_name, self._assignments)
+
     def _join_request(self) -> messages.join_group_request.JoinGroupRequest:
         subscriptions = {each.name: self._subscription(each) for each in self.settings.assignors}
         return join_group(self.settings, self.member_id, subscriptions, self._rejoin_reason)
@@ -290,7 +290,8 @@ class Membership:
             self._enter_generation(response, now_ms)
             return
         self._move_to(MemberState.OUT)
-        self.rejoin(f"joining failed: {_name(code)}")
+        self.rejoin(f"joining failed: {name_of(code)}")
+        self._failed(now_ms)
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
         elif code in _GENERATION_GONE:
@@ -303,6 +304,10 @@ class Membership:
     def _enter_generation(self, response: Any, now_ms: float) -> None:
         self.member_id, self.generation = response.member_id, response.generation_id
         self.protocol_name = response.protocol_name
+        if all(each.name != self.protocol_name for each in self.settings.assignors):
+            chosen = f"the coordinator chose {self.protocol_name}, which this member did not offer"
+            self._fail(ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, chosen))
+            return
         self.is_leader = response.leader == response.member_id
         self._prepared = False
         self._heartbeat.heard(now_ms)
@@ -337,7 +342,8 @@ class Membership:
             self._take_assignment(response.assignment, now_ms)
             return
         self._move_to(MemberState.OUT)
-        self.rejoin(f"synchronizing failed: {_name(code)}")
+        self.rejoin(f"synchronizing failed: {name_of(code)}")
+        self._failed(now_ms)
         if code in _GENERATION_GONE:
             self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
         elif code != ErrorCode.REBALANCE_IN_PROGRESS:
@@ -345,11 +351,14 @@ class Membership:
 
     def _take_assignment(self, data: bytes, now_ms: float) -> None:
         try:
-            given = decode_assignment(data).partitions
+            decoded = decode_assignment(data).partitions
         except ValueError as problem:
             self._fail(ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the assignment cannot be read: {problem}"))
             return
+        # A subscription that changed meanwhile is joined with anew; nothing else may make this member read another topic.
+        given = tuple(dict.fromkeys(each for each in decoded if each.topic in self.topics and each.partition >= 0))
         self._move_to(MemberState.STABLE)
+        self._failed_joins = 0
         self.rejoins += 1
         self._heartbeat.heard(now_ms)
         self._last_assignment, self._last_generation = given, self.generation
@@ -398,7 +407,7 @@ class Membership:
                 self.rejoin("the group rebalances")
         elif code in _GENERATION_GONE:
             self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
-            self.rejoin(f"heartbeat failed: {_name(code)}")
+            self.rejoin(f"heartbeat failed: {name_of(code)}")
         elif code in _COORDINATOR_GONE:
             self._coordinator_lost = True
             self._heartbeat.retry_soon(now_ms)
@@ -435,7 +444,7 @@ class Membership:
                 self.rejoin("the group rebalances")
         elif code in _GENERATION_GONE:
             self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
-            self.rejoin(f"committing failed: {_name(code)}")
+            self.rejoin(f"committing failed: {name_of(code)}")
         elif code == ErrorCode.FENCED_INSTANCE_ID:
             self._fail(error_of(code, f"group {self.settings.group_id}, committing"))
 
@@ -452,6 +461,12 @@ class Membership:
         if self.state is MemberState.JOINING:
             self._move_to(MemberState.OUT)
         self._wait(now_ms)
+
+    def _failed(self, now_ms: float) -> None:
+        """Joining or synchronizing failed, in a way that may pass."""
+        self._failed_joins += 1
+        if self._failed_joins > _IMMEDIATE_REJOINS:
+            self._wait(now_ms)
 
     def _wait(self, now_ms: float) -> None:
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
@@ -473,10 +488,3 @@ class Membership:
     def _fail(self, problem: ClientError) -> None:
         self._out(forget_member=False)
         self.failure = problem
-
-
-def _name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

@@ -126,8 +126,15 @@ class GroupOffsets:
             topics=[m.OffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()],
         )
         response = await self._link.request(request, Lane.OFFSETS, self._request_timeout_s)
-        codes = (each.error_code for topic in response.topics for each in topic.partitions)
-        code: int = next((each for each in codes if each), 0)
+        codes = {
+            TopicPartition(topic.name, each.partition_index): each.error_code
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        code: int = next((each for each in codes.values() if each), 0)
+        lacking = next((each for each in offsets if each not in codes), None)
+        if not code and lacking is not None:
+            raise _incomplete(f"committing offsets of group {self._link.group_id}", lacking)
         if member is not None and code in _MEMBERSHIP:
             member.commit_refused(code, generation, member_id)
         return code
@@ -169,7 +176,9 @@ class GroupOffsets:
         )
         request = m.OffsetFetchRequest(groups=[group], require_stable=self._require_stable)
         response = await self._link.request(request, Lane.OFFSETS, self._request_timeout_s)
-        (answer,) = response.groups
+        answer = next((each for each in response.groups if each.group_id == self._link.group_id), None)
+        if answer is None:
+            raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, what, "the answer lacks the group")
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         codes = [answer.error_code]
         for topic in answer.topics:
@@ -186,4 +195,12 @@ class GroupOffsets:
                 raise ClientError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{what}: {ErrorCode(code).name}")
             if code:
                 raise error_of(code, what)
+        for name, numbers in topics.items():
+            for number in numbers:
+                if TopicPartition(name, number) not in found:  # taken for no offset, it would be a reset
+                    raise _incomplete(what, TopicPartition(name, number))
         return found
+
+
+def _incomplete(what: str, lacking: TopicPartition) -> ClientError:
+    return error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, what, f"the answer lacks {lacking}")

@@ -6,6 +6,7 @@ What the program may rely on:
   the partition. A program that does not come back within `max_poll_interval_ms` loses its place instead.
 - Automatic commits are made at those moments too, so that they cover nothing that the program still works on.
 - Listeners run in a task of their own: they may await, commit and seek, but not read.
+- Whatever ends the membership for good, an assignor that raises among it, is raised by the next call for records.
 
 How a partition gets its position: the listener may seek; else the committed offset; else `auto_offset_reset`.
 """
@@ -16,11 +17,11 @@ import asyncio
 import inspect
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.consumer.fetch_buffer import FetchBuffer
+from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.errors import ClientClosedError, ClientError
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
@@ -165,9 +166,25 @@ class GroupSession:
         if not self._tasks:
             loop = asyncio.get_running_loop()
             self._tasks = [
-                loop.create_task(self._run(), name="kafkalite-membership"),
-                loop.create_task(self._heartbeat(), name="kafkalite-heartbeat"),
+                loop.create_task(self._until_it_fails(self._run()), name="kafkalite-membership"),
+                loop.create_task(self._until_it_fails(self._heartbeat()), name="kafkalite-heartbeat"),
             ]
+
+    async def _until_it_fails(self, work: Coroutine[Any, Any, None]) -> None:
+        """A task that ended in silence would leave the program waiting for records that never come."""
+        try:
+            await work
+        except ClientClosedError:
+            pass
+        except Exception as problem:
+            log.exception("the membership in group %s ended", self._link.group_id)
+            self._end(problem)
+
+    def _end(self, problem: Exception) -> None:
+        self.problem = problem
+        self._boundary_over()
+        self._stable.set()
+        self._on_change()
 
     async def close(self, commit: bool, timeout_s: float) -> None:
         """Commit what was read (`commit`), tell the listener, leave the group, let go; in about `timeout_s`."""
@@ -270,8 +287,7 @@ class GroupSession:
     def _show_state(self) -> None:
         failure = self.membership.failure
         if failure is not None and self.problem is None:
-            self.problem = failure
-            self._on_change()
+            self._end(failure)
         if self.membership.is_stable or failure is not None:
             self._stable.set()
         else:
@@ -403,9 +419,11 @@ class GroupSession:
                 if problem.retriable:
                     log.warning("%s", problem)
                     continue
-                for state in waiting.values():
-                    state.awaits_committed, state.error = False, problem
-                self._on_change()
+                self._without_positions(waiting.values(), problem)
+                return
+            except Exception as problem:
+                log.exception("committed offsets cannot be read")
+                self._without_positions(waiting.values(), problem)
                 return
             for each, state in waiting.items():
                 if self._buffer.states.get(each) is state and state.awaits_committed:
@@ -414,6 +432,11 @@ class GroupSession:
                     if committed is not None and state.position is None and state.reset_to is None:
                         self._buffer.seek(each, committed.offset, committed.leader_epoch)
             self._on_change()
+
+    def _without_positions(self, waiting: Iterable[PartitionState], problem: Exception) -> None:
+        for state in waiting:
+            state.awaits_committed, state.error = False, problem
+        self._on_change()
 
     # commits
 

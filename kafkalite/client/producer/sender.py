@@ -84,7 +84,10 @@ class Sender:
             now_ms = self._now_ms()
             for batch in self._accumulator.expired(now_ms, self._options.delivery_timeout_ms):
                 self._give_up(batch, self._too_late(batch))
-            self._send_ready(now_ms)
+            try:
+                self._send_ready(now_ms)
+            except Exception as problem:
+                self._broken(problem)
             next_ms = self._accumulator.next_event_ms(now_ms, self._options.delivery_timeout_ms)
             try:
                 async with asyncio.timeout(None if next_ms is None else max(next_ms - now_ms, 0.5) / 1000):
@@ -237,10 +240,20 @@ class Sender:
         except ConnectionError as problem:
             self._all_again(batches, problem)
         else:
-            self._take_response(response, batches)
+            try:
+                self._take_response(response, batches)
+            except Exception as problem:
+                self._broken(problem)
         finally:
             self._in_flight[leader] -= 1
             self.wake()
+
+    def _broken(self, problem: Exception) -> None:
+        """What nobody expected fails all records: they would else wait for ever, and so would whoever waits for them."""
+        log.error("sending failed", exc_info=problem)
+        self.fatal = ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer broke: {problem!r}")
+        for batch in list(self._accumulator.batches()):
+            self._give_up(batch, self.fatal)
 
     def _all_again(self, batches: list[Batch], problem: Exception) -> None:
         self._cluster.request_refresh()
@@ -359,6 +372,9 @@ class Sender:
             response = await self._cluster.request_any(request)
             if response.error_code:
                 raise error_of(response.error_code, "asking for a producer id")
+            if response.producer_id < 0 or response.producer_epoch < 0:
+                given = f"{response.producer_id} in epoch {response.producer_epoch} is none"
+                raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, "asking for a producer id", given)
             return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
         try:

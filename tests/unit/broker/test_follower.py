@@ -323,6 +323,49 @@ def test_a_log_that_is_longer_than_the_leaders_is_cut(monkeypatch: pytest.Monkey
     run(monkeypatch, answer, act)
 
 
+@pytest.mark.parametrize("offset", [9, -1, None])
+def test_a_leader_that_calls_its_own_offsets_out_of_range_is_asked_at_intervals(
+    monkeypatch: pytest.MonkeyPatch, offset: int | None
+) -> None:
+    log = FakeLog(log_end_offset=9, epochs=[(0, 0)])
+    r = messages.list_offsets_response
+
+    def answer(request: Any) -> Any:
+        if isinstance(request, messages.list_offsets_request.ListOffsetsRequest):
+            asked = request.topics[0].partitions[0].timestamp
+            found = r.ListOffsetsPartitionResponse(offset=0 if asked == -2 else offset or 0)
+            told = [r.ListOffsetsTopicResponse(name="t", partitions=[found])] if offset is not None else []
+            return r.ListOffsetsResponse(topics=told)
+        return partition_answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE) if request.topics else None
+
+    async def act(following: Following) -> None:
+        following.follow(log)
+        await asyncio.sleep(10)
+        assert log.log_end_offset == 9, "an answer that is no offset cuts nothing"
+        assert len(following.leader.requests) < 120
+
+    run(monkeypatch, answer, act)
+
+
+def test_a_leader_that_answers_nothing_at_once_is_asked_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(10)
+        assert len(following.leader.requests) < 400
+
+    run(monkeypatch, lambda request: messages.fetch_response.FetchResponse(session_id=5), act)
+
+
+def test_an_error_that_only_newer_brokers_know_concerns_its_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(5)
+        assert following.leader.opened == 1, "the connection is kept"
+        assert len(following.leader.requests) < 40
+
+    run(monkeypatch, lambda request: partition_answer(error_code=999) if request.topics else None, act)
+
+
 def test_an_epoch_that_is_over_ends_the_fetching(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(following: Following) -> None:
         following.follow(FakeLog(epochs=[(0, 0)]))

@@ -24,8 +24,9 @@ Answer = Any
 class FakeConnection:
     """What the client sees as `kafkalite.net.connection.Connection`."""
 
-    def __init__(self, cluster: FakeCluster, broker_id: int) -> None:
+    def __init__(self, cluster: FakeCluster, broker_id: int, host: str = "fake", port: int = 0) -> None:
         self.cluster, self.broker_id = cluster, broker_id
+        self.host, self.port = host, port
         self.closed = False
         self.writing_paused = False
         self.taken = asyncio.Event()
@@ -112,7 +113,7 @@ class FakeCluster:
         broker_id = port - 9000
         if broker_id in self.unreachable or broker_id not in self.brokers:
             raise ConnectionError(f"no connection to {host}:{port}: Connection refused")
-        connection = FakeConnection(self, broker_id)
+        connection = FakeConnection(self, broker_id, host, port)
         self.connections.append(connection)
         return connection
 

@@ -347,3 +347,37 @@ def test_requests_that_are_not_taken_pause_writing_until_they_are() -> None:
             server.close()
 
     asyncio.run(scenario())
+
+
+def test_a_response_that_announces_too_much_is_not_read() -> None:
+    async def scenario() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(4)
+            writer.write(struct.pack(">i", 5_000_001) + bytes(1000))
+            await reader.read()
+            writer.close()
+
+        async with asyncio.timeout(DEADLINE_S):
+            server = await asyncio.start_server(serve, "127.0.0.1", 0)
+            host, port = server.sockets[0].getsockname()
+            for largest, negotiates in ((5_000_000, False), (1 << 30, True)):
+                connection = await Connection.open(host, port, max_response_bytes=largest)
+                with pytest.raises(ConnectionError, match="a frame of 5000001 bytes"):
+                    if negotiates:
+                        await connection.negotiate()
+                    else:
+                        await connection.request(messages.metadata_request.MetadataRequest(topics=[]), 9)
+                assert connection.closed
+            server.close()
+            await server.wait_closed()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -1), ("a\0b", 9092), ("x" * 300, 9092), ("", 0), ("..", 1)]
+)
+def test_addresses_that_are_none_are_connections_that_fail(host: str, port: int) -> None:
+    """Metadata may name anything; an error of another kind would end the task that keeps it fresh."""
+    with pytest.raises((ConnectionError, TimeoutError)):
+        asyncio.run(Connection.open(host, port, timeout_s=5))

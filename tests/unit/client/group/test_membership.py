@@ -16,7 +16,8 @@ from kafkalite.client.group.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from kafkalite.client.group.membership import PREDECESSORS, Membership, MemberState
+from kafkalite.client.group.member_states import PREDECESSORS, MemberState
+from kafkalite.client.group.membership import Membership
 from kafkalite.client.group.membership_requests import MembershipSettings
 from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send
 from kafkalite.errors import ErrorCode, InvariantBroken

@@ -1,0 +1,43 @@
+"""Where a member of a consumer group is in its life, and how its errors are told."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from kafkalite.client.errors import ClientError
+from kafkalite.errors import ErrorCode
+
+
+class MemberState(Enum):
+    """Where a member is in its life."""
+
+    OUT = "out"
+    JOINING = "joining"
+    LEADING = "leading"
+    SYNCING = "syncing"
+    STABLE = "stable"
+
+
+PREDECESSORS: Final = {
+    MemberState.OUT: set(MemberState),
+    MemberState.JOINING: {MemberState.OUT, MemberState.STABLE},
+    MemberState.LEADING: {MemberState.JOINING},
+    MemberState.SYNCING: {MemberState.JOINING, MemberState.LEADING},
+    MemberState.STABLE: {MemberState.SYNCING},
+}
+
+
+def assignor_failed(problem: Exception) -> ClientError:
+    """The program's own assignor raised `problem`, which is the error's cause."""
+    error = ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the assignor failed: {problem!r}")
+    error.__cause__ = problem
+    return error
+
+
+def name_of(code: int) -> str:
+    """Kafka's name of an error code; its number when this client does not know it."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
