@@ -2,7 +2,8 @@
 
 1. `ErrorCode`: what travels on the wire; `.retriable` tells a client whether the same request may succeed later.
 2. `KafkaError(code, message)`: raised where the fact is known, turned into a wire code once, in dispatch.
-3. `ProtocolViolation`: the peer sent bytes that are no request; its connection is closed with one log line.
+3. `ProtocolViolation`: the peer sent bytes that are no request, or (`BoundExceeded`) that would cost too much; its connection is closed
+   with one log line.
 4. `InvariantBroken`: our own mistake; the broker stops with a clear last line rather than go on with a wrong state.
 """
 
@@ -208,6 +209,14 @@ class KafkaError(Exception):
 
 class ProtocolViolation(Exception):
     """Bytes that cannot be a request or a response; the connection they came from is closed."""
+
+
+class BoundExceeded(ProtocolViolation):
+    """Bytes that would cost more than they may; `bound` names the bound that they break (`protocol.bounds`)."""
+
+    def __init__(self, bound: str, message: str) -> None:
+        super().__init__(message)
+        self.bound = bound
 
 
 class InvariantBroken(Exception):

@@ -14,7 +14,7 @@ from collections import deque
 from typing import Any, Protocol, TypeAlias
 
 from kafkalite.broker.request_context import ClientConnection
-from kafkalite.errors import ProtocolViolation
+from kafkalite.errors import BoundExceeded, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
 from kafkalite.net.frames import FrameReader
@@ -46,6 +46,8 @@ class Acceptor(Protocol):
     def admit(self, connection: ServerConnection) -> bool: ...
 
     def gone(self, connection: ServerConnection) -> None: ...
+
+    def bound_exceeded(self, bound: str) -> None: ...
 
 
 def _is_produce(frame: memoryview) -> bool:
@@ -123,7 +125,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 return
             self._take(frame, owned)
         if self._frames.violation and not self.closed:
-            self._violation(self._frames.violation)
+            self._violation(BoundExceeded("frame size", self._frames.violation))
         corked, self._corked = self._corked, None
         if corked and not self.closed:
             self._write(corked)
@@ -163,7 +165,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         try:
             reply = self.dispatcher.handle(frame, self)
         except ProtocolViolation as problem:
-            self._violation(str(problem))
+            self._violation(problem)
             return
         except Exception as problem:  # not even the error could be answered; nothing behind it could be either
             report("answering a request failed", problem)
@@ -189,7 +191,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._serve_waiting()
             self._limit_reading()
         elif isinstance(problem, ProtocolViolation):
-            self._violation(str(problem))
+            self._violation(problem)
         else:
             self._violation(f"internal error: {problem!r}")
 
@@ -268,8 +270,10 @@ class ServerConnection(asyncio.BufferedProtocol):
     def is_idle(self) -> bool:
         return not self._slots and not self._waiting and self._muted is None
 
-    def _violation(self, problem: str) -> None:
+    def _violation(self, problem: str | ProtocolViolation) -> None:
         """Answers to the requests before the bad one still leave, as far as the socket takes them."""
+        if isinstance(problem, BoundExceeded):
+            self.server.bound_exceeded(problem.bound)
         logger.warning("closing the connection from %s on %s: %s", self.peer_host, self.listener, problem)
         corked, self._corked = self._corked, None
         if corked:

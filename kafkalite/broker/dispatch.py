@@ -4,6 +4,9 @@ What is served comes from the records of `handlers`. A handler takes (parts, req
 or an awaitable of either. Errors are translated here, once: a `KafkaError` that a handler lets out becomes the failure that the API's
 record shapes, a `ProtocolViolation` closes the connection, anything else is reported (`lifecycle.report`) and answered
 with UNKNOWN_SERVER_ERROR.
+
+A request of more than `bounds.SMALL_BYTES` is decoded against a budget. Mostly the first portion is all there is; what is longer is decoded
+a portion at each turn of the loop, one request at a time, and nothing behind it on its connection begins before it is answered.
 """
 
 from __future__ import annotations
@@ -18,15 +21,18 @@ from kafkalite.broker.connection import Answer
 from kafkalite.broker.fetching import replica_id_of
 from kafkalite.broker.request_context import ClientConnection, RequestContext
 from kafkalite.broker.served_api import PartsT_contra, Reply, ServedApi
-from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
+from kafkalite.errors import BoundExceeded, ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.histogram import Histogram
 from kafkalite.lifecycle import report
-from kafkalite.net.frames import read_head, read_request_header, response_frame
+from kafkalite.net.frames import RECEIVE_BYTES, owned_copy, read_head, read_request_header, response_frame
 from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import Api, ApiKey, request_header_version
+from kafkalite.protocol.bounds import SMALL_BYTES
 
 if TYPE_CHECKING:
+    from kafkalite.net.frames import RequestHeader
+    from kafkalite.protocol.compiler import Reading
     from kafkalite.protocol.messages import Message
 
 
@@ -44,6 +50,13 @@ class _Route(NamedTuple, Generic[PartsT_contra]):
     latency: Histogram
 
 
+class _Decoded(NamedTuple):
+    """A long request that was decoded in portions, and when its turn began."""
+
+    request: Any
+    began_s: float
+
+
 class Dispatcher(Generic[PartsT_contra]):
     """See the module. `now_s` measures latencies."""
 
@@ -59,11 +72,14 @@ class Dispatcher(Generic[PartsT_contra]):
         self.portions = Portions()
         self._routes = {int(each.api.key): _route(each) for each in served}
         self._tasks: dict[asyncio.Task[Answer], None] = {}
+        self._decoding = asyncio.Lock()
         self.latencies = {key: route.latency for key, route in self._routes.items()}
         """From the turn of a request to its answer, what it waits for included, by API; of fetches, those of consumers."""
         self.follower_fetches = Histogram()
 
-    def handle(self, frame: memoryview, connection: ClientConnection) -> Answer | asyncio.Future[Answer]:
+    def handle(
+        self, frame: memoryview, connection: ClientConnection, decoded: _Decoded | None = None
+    ) -> Answer | asyncio.Future[Answer]:
         """The answer's frame, a future of it, or None for no answer. ProtocolViolation when it is no request we know."""
         api_key, version, correlation_id = read_head(frame)
         route = self._routes.get(api_key)
@@ -74,9 +90,25 @@ class Dispatcher(Generic[PartsT_contra]):
             if api_key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(served, correlation_id)
             raise ProtocolViolation(f"{api.name} version {version}; spoken are {first_version} to {last_version}")
-        began_s = self.now_s()
-        header = read_request_header(frame, request_header_version(api, version))
-        request = codec.decode_request(api_key, version, frame, header.body_position)
+        try:
+            header = read_request_header(frame, request_header_version(api, version))
+            if decoded is not None:
+                request, began_s = decoded
+            else:
+                began_s = self.now_s()
+                if len(frame) <= SMALL_BYTES:
+                    request = codec.reader(api_key, "request", version)(frame, header.body_position)
+                else:
+                    portions = codec.request_portions(api_key, version, frame, header.body_position)
+                    request = _at_once(portions)
+                    if request is None:
+                        connection.begin_alone()
+                        if len(frame) <= RECEIVE_BYTES:  # it may lie in the buffer that all connections share
+                            frame = owned_copy(frame)
+                            portions = codec.request_portions(api_key, version, frame, header.body_position)
+                        return self._later(self._in_portions(portions, frame, header, connection, began_s))
+        except BoundExceeded as problem:
+            raise BoundExceeded(problem.bound, f"{api.name} version {version}: {problem}") from None
         if api_key == ApiKey.FETCH and replica_id_of(request) >= 0:
             latency = self.follower_fetches
         context = RequestContext(version, header.client_id, connection, len(frame), self._authorizer, self.portions)
@@ -93,6 +125,26 @@ class Dispatcher(Generic[PartsT_contra]):
             answer = _frame(api, version, correlation_id, self._failed(served, request, version, problem))
         latency.observe(self.now_s() - began_s)
         return answer
+
+    async def _in_portions(
+        self,
+        portions: Reading,
+        frame: memoryview,
+        header: RequestHeader,
+        connection: ClientConnection,
+        began_s: float,
+    ) -> Answer:
+        """Decode what did not fit into one portion, then serve it."""
+        async with self._decoding:
+            try:
+                request = await _all_of(portions, connection)
+            except BoundExceeded as problem:
+                name = self._routes[header.api_key].api.name
+                raise BoundExceeded(problem.bound, f"{name} version {header.api_version}: {problem}") from None
+            if request is None:
+                return None
+            answer = self.handle(frame, connection, _Decoded(request, began_s))
+        return await answer if isinstance(answer, asyncio.Future) else answer
 
     def _authorize(self, permission: Permission, context: RequestContext) -> None:
         """KafkaError CLUSTER_AUTHORIZATION_FAILED when the caller may not do this to the cluster."""
@@ -142,6 +194,26 @@ class Dispatcher(Generic[PartsT_contra]):
         """Give up requests in progress, at shutdown."""
         for task in tuple(self._tasks):
             task.cancel()
+
+
+def _at_once(portions: Reading) -> Any:
+    """The request, if its first portion is all of it, else None."""
+    try:
+        next(portions)
+    except StopIteration as end:
+        return end.value
+    return None
+
+
+async def _all_of(portions: Reading, connection: ClientConnection) -> Any:
+    """The request; None when its client has left before it was decoded."""
+    while not connection.closed:
+        try:
+            next(portions)
+        except StopIteration as end:
+            return end.value
+        await asyncio.sleep(0)
+    return None
 
 
 def _route(served: ServedApi[PartsT_contra]) -> _Route[PartsT_contra]:

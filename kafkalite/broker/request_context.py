@@ -19,6 +19,9 @@ class ClientConnection(Protocol):
     @property
     def peer_host(self) -> str: ...
 
+    @property
+    def closed(self) -> bool: ...
+
     def begin_alone(self) -> None:
         """Begin nothing behind the request that is being begun until it is answered."""
 

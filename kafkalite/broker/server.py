@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.broker.connection import RequestHandler, ServerConnection
@@ -45,6 +46,8 @@ class Server:
         self.connections: dict[ServerConnection, None] = {}
         self.accepted = 0
         self.refused = 0
+        self.bounds_exceeded: Counter[str] = Counter()
+        """Connections that were closed because their bytes would have cost too much, by the bound that these broke."""
 
     @property
     def bound_ports(self) -> dict[str, int]:
@@ -149,6 +152,10 @@ class Server:
         if connection in self.connections:
             del self.connections[connection]
             self._quotas.gone(connection.peer_host)
+
+    def bound_exceeded(self, bound: str) -> None:
+        """A connection is closed for this."""
+        self.bounds_exceeded[bound] += 1
 
     def _schedule_idle_check(self) -> None:
         idle_s = self._config.current.connections_max_idle_ms / 1000

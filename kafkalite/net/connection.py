@@ -2,6 +2,7 @@
 
 Used by the client library, the replica fetchers and the controller's channels. Responses are matched by order, and the
 correlation id must agree. A request that times out breaks the connection, because its answer could not be told from later ones.
+A long response is decoded a portion at each turn of the loop; nothing more is read meanwhile.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import os
 import ssl
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from kafkalite.errors import ErrorCode, ProtocolViolation
@@ -24,8 +25,10 @@ from kafkalite.net.frames import (
 )
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
+from kafkalite.protocol.bounds import SMALL_BYTES
 
 if TYPE_CHECKING:
+    from kafkalite.protocol.compiler import Reading
     from kafkalite.protocol.messages import Message, Request
 
 ResponseT = TypeVar("ResponseT", bound="Message")
@@ -47,6 +50,15 @@ def receive_buffers(loop: asyncio.AbstractEventLoop) -> ReceiveBuffers:
     return buffers
 
 
+class _Expected(NamedTuple):
+    """A request that was sent: how its answer is read, and who waits for it."""
+
+    correlation_id: int
+    api_key: int
+    version: int
+    future: asyncio.Future[Any]
+
+
 class Connection(asyncio.BufferedProtocol):
     """See the module. Make one with `Connection.open`."""
 
@@ -62,7 +74,10 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = loop
         self._max_response_bytes = max_response_bytes
         self._frames = FrameReader(receive_buffers(loop), max_response_bytes)
-        self._waiting: deque[tuple[int, int, int, asyncio.Future[Any]]] = deque()
+        self._waiting: deque[_Expected] = deque()
+        self._decoding: asyncio.Task[None] | None = None
+        self._behind: deque[memoryview] = deque()
+        """Answers that came in one read with the long one that is being decoded."""
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self._reason: Exception | None = None
@@ -113,7 +128,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
-        return len(self._waiting)
+        return len(self._waiting) + (self._decoding is not None)
 
     @property
     def writing_paused(self) -> bool:
@@ -135,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         body = codec.encode_request(message, version)
         self._transport.writelines(request_frame(api, version, correlation_id, self.client_id, body))
         future: asyncio.Future[ResponseT] = self._loop.create_future()
-        self._waiting.append((correlation_id, api.key, version, future))
+        self._waiting.append(_Expected(correlation_id, api.key, version, future))
         return future
 
     def send_without_answer(self, message: Message, version: int) -> None:
@@ -218,11 +233,18 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             for frame, owned in self._frames.received(nbytes):
-                self._answer(frame if owned else owned_copy(frame))
+                kept = frame if owned else owned_copy(frame)
+                if self._decoding is None:
+                    self._answer(kept)
+                else:
+                    self._behind.append(kept)
             if self._frames.violation:
                 raise ProtocolViolation(self._frames.violation)
         except ProtocolViolation as problem:
-            self._end(ConnectionError(f"{self.host}:{self.port} does not speak Kafka's protocol: {problem}"))
+            self._not_kafka(problem)
+
+    def _not_kafka(self, problem: ProtocolViolation) -> None:
+        self._end(ConnectionError(f"{self.host}:{self.port} does not speak Kafka's protocol: {problem}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(ConnectionError(f"{self.host}:{self.port} closed the connection" + (f": {exc}" if exc else "")))
@@ -243,10 +265,43 @@ class Connection(asyncio.BufferedProtocol):
             version = 0  # UNSUPPORTED_VERSION is always written in version 0
         try:
             position = response_body_position(APIS[api_key], version, frame)
-            future.set_result(codec.decode_response(api_key, version, frame, position))
+            if len(frame) <= SMALL_BYTES:
+                future.set_result(codec.decode_response(api_key, version, frame, position))
+                return
+            portions = codec.response_portions(api_key, version, frame, position)
+            try:
+                next(portions)
+            except StopIteration as end:
+                future.set_result(end.value)
+            else:
+                self._transport.pause_reading()  # type: ignore[union-attr]
+                self._decoding = self._loop.create_task(self._decode(portions, future))
         except ProtocolViolation as problem:
             self._fail(future, ConnectionError(f"response of {self.host}:{self.port}: {problem}"))
             raise
+
+    async def _decode(self, portions: Reading, future: asyncio.Future[Any]) -> None:
+        """The rest of a long response, then those that came with it."""
+        try:
+            while self._reason is None and not future.done():
+                await asyncio.sleep(0)
+                next(portions)
+        except StopIteration as end:
+            if not future.done():
+                future.set_result(end.value)
+        except ProtocolViolation as problem:
+            self._fail(future, ConnectionError(f"response of {self.host}:{self.port}: {problem}"))
+            self._not_kafka(problem)
+        if self._reason is not None:
+            self._fail(future, self._reason)
+        self._decoding = None
+        try:
+            while self._behind and self._reason is None and self._decoding is None:
+                self._answer(self._behind.popleft())
+        except ProtocolViolation as problem:
+            self._not_kafka(problem)
+        if self._decoding is None and self._reason is None:
+            self._transport.resume_reading()  # type: ignore[union-attr]
 
     def _end(self, reason: Exception) -> None:
         if self._reason is not None:
@@ -256,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
         while self._waiting:
-            self._fail(self._waiting.popleft()[3], reason)
+            self._fail(self._waiting.popleft().future, reason)
 
     @staticmethod
     def _fail(future: asyncio.Future[Any], reason: Exception) -> None:

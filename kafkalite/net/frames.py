@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol.apis import Api, request_header_version, response_header_version
-from kafkalite.protocol.compiler import read_uvarint
+from kafkalite.protocol.bounds import UNKNOWN_TAGS, too_many_tags
+from kafkalite.protocol.reader_source import read_uvarint
 from kafkalite.types import ROOM_BYTES, Buffer, RoomyBytes
 
 LENGTH = struct.Struct(">i")
@@ -63,8 +64,10 @@ def read_request_header(frame: Buffer, header_version: int) -> RequestHeader:
 
 
 def _skip_tags(frame: Buffer, position: int) -> int:
-    """Where the header ends. IndexError when the frame ends first."""
+    """Where the header ends. IndexError when the frame ends first, BoundExceeded when there are more of them than can be."""
     count, position = read_uvarint(frame, position)
+    if count > UNKNOWN_TAGS:
+        raise too_many_tags(count, UNKNOWN_TAGS)
     for _ in range(count):
         _, position = read_uvarint(frame, position)
         size, position = read_uvarint(frame, position)

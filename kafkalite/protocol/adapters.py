@@ -1,31 +1,36 @@
 """Versions whose structure really changed: from the old structure to the newest after reading, and back before writing.
 
 `upgrade` and `downgrade` work in place on the unified message, which has the fields of both structures. Everything that only
-gained or lost a field needs no adapter.
+gained or lost a field needs no adapter. An upgrade is done in steps, each of which tells first how much memory it takes: a long message
+is a stranger's, and is not turned into another one in one go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias, TypeVar
 
 from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol import messages
+from kafkalite.protocol.bounds import ITEM_BYTES, LIST_BYTES
 
-Adapter = Callable[[Any, int], None]
+Upgrade: TypeAlias = Callable[[Any, int], Iterable[int]]
+"""Each step yields the bytes that it is going to take."""
+Downgrade: TypeAlias = Callable[[Any, int], None]
+_AdapterT = TypeVar("_AdapterT")
 
 
-def upgrade(api_name: str, direction: str, version: int) -> Adapter | None:
+def upgrade(api_name: str, direction: str, version: int) -> Upgrade | None:
     """Makes the newest structure of a message that was read in `version`; None where nothing is to be done."""
     return _find(_UPGRADES, api_name, direction, version)
 
 
-def downgrade(api_name: str, direction: str, version: int) -> Adapter | None:
+def downgrade(api_name: str, direction: str, version: int) -> Downgrade | None:
     """Fills the old structure of a message that is to be written in `version`; None where nothing is to be done."""
     return _find(_DOWNGRADES, api_name, direction, version)
 
 
-def _find(table: dict[str, tuple[int, Adapter]], api_name: str, direction: str, version: int) -> Adapter | None:
+def _find(table: dict[str, tuple[int, _AdapterT]], api_name: str, direction: str, version: int) -> _AdapterT | None:
     below, adapter = table.get(f"{api_name}_{direction}", (0, None))
     return adapter if version < below else None
 
@@ -33,15 +38,16 @@ def _find(table: dict[str, tuple[int, Adapter]], api_name: str, direction: str, 
 # FindCoordinator 4: a list of keys instead of one (KIP-699)
 
 
-def _find_coordinator_request_up(request: Any, _: int) -> None:
+def _find_coordinator_request_up(request: Any, _: int) -> Iterable[int]:
     request.coordinator_keys = [request.key]
+    return ()
 
 
 def _find_coordinator_request_down(request: Any, _: int) -> None:
     (request.key,) = request.coordinator_keys
 
 
-def _find_coordinator_response_up(response: Any, _: int) -> None:
+def _find_coordinator_response_up(response: Any, _: int) -> Iterable[int]:
     response.coordinators = [
         messages.find_coordinator_response.Coordinator(
             node_id=response.node_id,
@@ -51,6 +57,7 @@ def _find_coordinator_response_up(response: Any, _: int) -> None:
             error_message=response.error_message,
         )
     ]
+    return ()
 
 
 def _find_coordinator_response_down(response: Any, _: int) -> None:
@@ -62,16 +69,15 @@ def _find_coordinator_response_down(response: Any, _: int) -> None:
 # OffsetFetch 8: a list of groups instead of one (KIP-709)
 
 
-def _offset_fetch_request_up(request: Any, _: int) -> None:
+def _offset_fetch_request_up(request: Any, _: int) -> Iterator[int]:
     m = messages.offset_fetch_request
-    topics = request.topics
-    request.groups = [
-        m.OffsetFetchRequestGroup(
-            group_id=request.group_id,
-            topics=topics
-            and [m.OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in topics],
-        )
-    ]
+    group = m.OffsetFetchRequestGroup(group_id=request.group_id, topics=request.topics)
+    request.groups = [group]
+    if request.topics:
+        group.topics = []
+        for topic in request.topics:
+            yield ITEM_BYTES
+            group.topics.append(m.OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes))
 
 
 def _offset_fetch_request_down(request: Any, _: int) -> None:
@@ -92,15 +98,17 @@ def _copied(source: Any, target: type) -> Any:
     return made
 
 
-def _offset_fetch_response_up(response: Any, _: int) -> None:
+def _offset_fetch_response_up(response: Any, _: int) -> Iterator[int]:
     m = messages.offset_fetch_response
-    topics = [
-        m.OffsetFetchResponseTopics(
-            name=t.name, partitions=[_copied(p, m.OffsetFetchResponsePartitions) for p in t.partitions]
-        )
-        for t in response.topics
-    ]
+    topics: list[Any] = []
     response.groups = [m.OffsetFetchResponseGroup(topics=topics, error_code=response.error_code)]
+    for topic in response.topics:
+        yield ITEM_BYTES + LIST_BYTES
+        made = m.OffsetFetchResponseTopics(name=topic.name)
+        topics.append(made)
+        for partition in topic.partitions:
+            yield ITEM_BYTES
+            made.partitions.append(_copied(partition, m.OffsetFetchResponsePartitions))
 
 
 def _offset_fetch_response_down(response: Any, version: int) -> None:
@@ -122,8 +130,9 @@ def _offset_fetch_response_down(response: Any, version: int) -> None:
 # LeaveGroup 3: a list of members instead of one (KIP-345)
 
 
-def _leave_group_request_up(request: Any, _: int) -> None:
+def _leave_group_request_up(request: Any, _: int) -> Iterable[int]:
     request.members = [messages.leave_group_request.MemberIdentity(member_id=request.member_id)]
+    return ()
 
 
 def _leave_group_request_down(request: Any, _: int) -> None:
@@ -140,8 +149,12 @@ def _leave_group_response_down(response: Any, _: int) -> None:
 # DeleteTopics 6: topics by name or id instead of names (KIP-516)
 
 
-def _delete_topics_request_up(request: Any, _: int) -> None:
-    request.topics = [messages.delete_topics_request.DeleteTopicState(name=name) for name in request.topic_names]
+def _delete_topics_request_up(request: Any, _: int) -> Iterator[int]:
+    state = messages.delete_topics_request.DeleteTopicState
+    request.topics = []
+    for name in request.topic_names:
+        yield ITEM_BYTES
+        request.topics.append(state(name=name))
 
 
 def _delete_topics_request_down(request: Any, _: int) -> None:
@@ -151,11 +164,14 @@ def _delete_topics_request_down(request: Any, _: int) -> None:
 # AlterPartition 3: ISR members with their epochs (KIP-903)
 
 
-def _alter_partition_request_up(request: Any, _: int) -> None:
+def _alter_partition_request_up(request: Any, _: int) -> Iterator[int]:
     state = messages.alter_partition_request.BrokerState
     for topic in request.topics:
         for partition in topic.partitions:
-            partition.new_isr_with_epochs = [state(broker_id=broker) for broker in partition.new_isr]
+            partition.new_isr_with_epochs = []
+            for broker in partition.new_isr:
+                yield ITEM_BYTES
+                partition.new_isr_with_epochs.append(state(broker_id=broker))
 
 
 def _alter_partition_request_down(request: Any, _: int) -> None:
@@ -167,13 +183,21 @@ def _alter_partition_request_down(request: Any, _: int) -> None:
 # LeaderAndIsr 2, UpdateMetadata 5: partitions grouped by topic; LeaderAndIsr 5 answers by topic id
 
 
-def _by_topic(items: list[Any], topic_state: type) -> list[Any]:
+def _by_topic(request: Any, topic_state: type) -> Iterator[int]:
+    request.topic_states = []
     grouped: dict[str, Any] = {}
-    for item in items:
-        if item.topic_name not in grouped:
+    for item in request.ungrouped_partition_states:
+        if item.topic_name in grouped:
+            yield _PLACE_BYTES
+        else:
+            yield ITEM_BYTES + LIST_BYTES
             grouped[item.topic_name] = topic_state(topic_name=item.topic_name)
+            request.topic_states.append(grouped[item.topic_name])
         grouped[item.topic_name].partition_states.append(item)
-    return list(grouped.values())
+
+
+_PLACE_BYTES: Final = 9
+"""In a list that grows."""
 
 
 def _ungrouped(topic_states: list[Any]) -> list[Any]:
@@ -185,14 +209,15 @@ def _ungrouped(topic_states: list[Any]) -> list[Any]:
     return flat
 
 
-def _leader_and_isr_request_up(request: Any, _: int) -> None:
-    request.topic_states = _by_topic(request.ungrouped_partition_states, messages.leader_and_isr_request.TopicState)
+def _leader_and_isr_request_up(request: Any, _: int) -> Iterator[int]:
+    return _by_topic(request, messages.leader_and_isr_request.TopicState)
 
 
-def _update_metadata_request_up(request: Any, version: int) -> None:
-    request.topic_states = _by_topic(request.ungrouped_partition_states, messages.update_metadata_request.TopicState)
+def _update_metadata_request_up(request: Any, version: int) -> Iterator[int]:
+    yield from _by_topic(request, messages.update_metadata_request.TopicState)
     endpoint = messages.update_metadata_request.Endpoint
     for broker in request.live_brokers:
+        yield ITEM_BYTES
         if version == 0:
             broker.endpoints = [endpoint(host=broker.v0_host, port=broker.v0_port)]
         for each in broker.endpoints if version < 3 else []:
@@ -228,23 +253,25 @@ def _leader_and_isr_request_down(request: Any, _: int) -> None:
 # StopReplica 3: partition states with their own delete flag
 
 
-def _stop_replica_request_up(request: Any, version: int) -> None:
+def _stop_replica_request_up(request: Any, version: int) -> Iterator[int]:
     m = messages.stop_replica_request
     topics: dict[str, list[int]] = {}
-    if version == 0:
-        for each in request.ungrouped_partitions:
-            topics.setdefault(each.topic_name, []).append(each.partition_index)
-    else:
-        topics = {topic.name: topic.partition_indexes for topic in request.topics}
-    request.topic_states = [
-        m.TopicState(
-            topic_name=name,
-            partition_states=[
-                m.PartitionState(partition_index=index, delete_partition=request.delete_partitions) for index in indexes
-            ],
-        )
-        for name, indexes in topics.items()
-    ]
+    for each in request.ungrouped_partitions if version == 0 else ():
+        yield ITEM_BYTES
+        topics.setdefault(each.topic_name, []).append(each.partition_index)
+    for each in request.topics if version else ():
+        yield ITEM_BYTES
+        topics[each.name] = each.partition_indexes
+    request.topic_states = []
+    for name, indexes in topics.items():
+        yield ITEM_BYTES + LIST_BYTES
+        topic = m.TopicState(topic_name=name)
+        request.topic_states.append(topic)
+        for index in indexes:
+            yield ITEM_BYTES
+            topic.partition_states.append(
+                m.PartitionState(partition_index=index, delete_partition=request.delete_partitions)
+            )
 
 
 def _stop_replica_request_down(request: Any, _: int) -> None:
@@ -261,7 +288,7 @@ def _stop_replica_request_down(request: Any, _: int) -> None:
     ]
 
 
-_UPGRADES: dict[str, tuple[int, Adapter]] = {
+_UPGRADES: dict[str, tuple[int, Upgrade]] = {
     "find_coordinator_request": (4, _find_coordinator_request_up),
     "find_coordinator_response": (4, _find_coordinator_response_up),
     "offset_fetch_request": (8, _offset_fetch_request_up),
@@ -274,7 +301,7 @@ _UPGRADES: dict[str, tuple[int, Adapter]] = {
     "stop_replica_request": (3, _stop_replica_request_up),
 }
 
-_DOWNGRADES: dict[str, tuple[int, Adapter]] = {
+_DOWNGRADES: dict[str, tuple[int, Downgrade]] = {
     "find_coordinator_request": (4, _find_coordinator_request_down),
     "find_coordinator_response": (4, _find_coordinator_response_down),
     "offset_fetch_request": (8, _offset_fetch_request_down),

@@ -1,6 +1,9 @@
 """Bodies of requests and responses: bytes to unified messages and back, in any version of `apis.APIS`.
 
 The readers and writers are compiled at first use and kept. `adapters` holds the few versions whose structure really changed.
+
+A message of more than `bounds.SMALL_BYTES` is read with a budget: in portions by whoever has a loop that must turn, in one go by
+`decode_request` and `decode_response`.
 """
 
 from __future__ import annotations
@@ -10,7 +13,22 @@ from typing import Any
 
 from kafkalite.protocol import adapters, messages
 from kafkalite.protocol.apis import APIS
-from kafkalite.protocol.compiler import Reader, Writer, compile_reader, compile_writer
+from kafkalite.protocol.bounds import (
+    PORTION,
+    REQUEST_MEMORY_BYTES,
+    RESPONSE_MEMORY_BYTES,
+    SMALL_BYTES,
+    Budget,
+)
+from kafkalite.protocol.compiler import (
+    MeteredReader,
+    Reader,
+    Reading,
+    Writer,
+    compile_metered_reader,
+    compile_reader,
+    compile_writer,
+)
 from kafkalite.types import Buffer
 
 
@@ -26,7 +44,29 @@ def reader(api_key: int, direction: str, version: int) -> Reader:
 
     def read_and_upgrade(buffer: Buffer, position: int) -> Any:
         message = read(buffer, position)
-        upgrade(message, version)
+        for _ in upgrade(message, version):
+            pass
+        return message
+
+    return read_and_upgrade
+
+
+@cache
+def metered_reader(api_key: int, direction: str, version: int) -> MeteredReader:
+    """The compiled reader of long messages of one version, with its adapter."""
+    api = APIS[api_key]
+    classes = getattr(messages, f"{api.name}_{direction}").CLASSES
+    read = compile_metered_reader(messages.schema(api, direction, version), classes)
+    upgrade = adapters.upgrade(api.name, direction, version)
+    if upgrade is None:
+        return read
+
+    def read_and_upgrade(buffer: Buffer, position: int, budget: Budget) -> Reading:
+        message = yield from read(buffer, position, budget)
+        for number, size in enumerate(upgrade(message, version)):
+            budget.charge(size)
+            if not number % PORTION:
+                yield
         return message
 
     return read_and_upgrade
@@ -51,12 +91,37 @@ def writer(api_key: int, direction: str, version: int) -> Writer:
 
 def decode_request(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
     """The request whose body begins at `position`. ProtocolViolation when it cannot be read."""
+    if len(buffer) > SMALL_BYTES:
+        return _in_one_go(request_portions(api_key, version, buffer, position))
     return reader(api_key, "request", version)(buffer, position)
 
 
 def decode_response(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
     """The response whose body begins at `position`. ProtocolViolation when it cannot be read."""
+    if len(buffer) > SMALL_BYTES:
+        return _in_one_go(response_portions(api_key, version, buffer, position))
     return reader(api_key, "response", version)(buffer, position)
+
+
+def request_portions(
+    api_key: int, version: int, buffer: Buffer, position: int = 0, budget: Budget | None = None
+) -> Reading:
+    """As `decode_request`, a portion at each step."""
+    budget = budget or Budget(len(buffer), REQUEST_MEMORY_BYTES)
+    return metered_reader(api_key, "request", version)(buffer, position, budget)
+
+
+def response_portions(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Reading:
+    """As `decode_response`, a portion at each step."""
+    return metered_reader(api_key, "response", version)(buffer, position, Budget(len(buffer), RESPONSE_MEMORY_BYTES))
+
+
+def _in_one_go(portions: Reading) -> Any:
+    while True:
+        try:
+            next(portions)
+        except StopIteration as end:
+            return end.value
 
 
 def encode_request(message: Any, version: int) -> list[Buffer]:

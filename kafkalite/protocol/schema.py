@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from struct import calcsize
 from typing import Any
 
 FIXED_FORMATS = {
@@ -25,6 +26,12 @@ FIXED_FORMATS = {
     "uuid": "16s",
 }
 """Types of constant size, with their `struct` format character."""
+
+
+def size_of(format_: str) -> int:
+    """Bytes that values of these `struct` format characters take on the wire."""
+    return calcsize(">" + format_)
+
 
 _ZEROS: dict[str, Any] = {"bool": False, "float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None}
 

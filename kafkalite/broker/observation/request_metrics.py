@@ -79,6 +79,12 @@ def families(serving: Serving) -> Iterator[Family]:
     yield counter("kafkalite_connections_accepted_total", "Connections since the start.", server.accepted)
     yield counter("kafkalite_connections_refused_total", "Connections beyond max.connections.", server.refused)
     yield Family(
+        "kafkalite_bounds_exceeded_total",
+        "counter",
+        "Connections that were closed because their bytes would have cost too much, by the bound that these broke.",
+        [Sample(label_text(bound=bound), count) for bound, count in sorted(server.bounds_exceeded.items())],
+    )
+    yield Family(
         "kafkalite_requests_in_progress",
         "gauge",
         "Requests that wait for their answer, delayed fetches among them.",

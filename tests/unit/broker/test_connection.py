@@ -92,6 +92,7 @@ class FakeServer:
         self.is_open = True
         self.left = 0
         self.hold_s = 0.0
+        self.bounds: list[str] = []
 
     def admit(self, connection: Any) -> bool:
         if self.hold_s:
@@ -100,6 +101,9 @@ class FakeServer:
 
     def gone(self, connection: Any) -> None:
         self.left += 1
+
+    def bound_exceeded(self, bound: str) -> None:
+        self.bounds.append(bound)
 
 
 class Peer:
@@ -223,6 +227,7 @@ def test_a_bad_length_closes_the_connection(length: int) -> None:
         peer.send(frame(OTHER, b"a") + struct.pack(">i", length))
         assert peer.transport.written == b"[a]"
         assert peer.transport.aborted
+        assert peer.server.bounds == ["frame size"]
 
     scenario(act, max_frame_bytes=100)
 

@@ -50,6 +50,12 @@ class Peer:
     def raw(self, data: bytes) -> None:
         self.writer.write(struct.pack(">i", len(data)) + data)
 
+    def long_answer(self, request: Request, topics: int) -> bytes:
+        m = messages.metadata_response
+        made = m.MetadataResponse(topics=[m.MetadataResponseTopic(name="t" * 40) for _ in range(topics)])
+        body = codec.encode_response(made, request.version)
+        return b"".join(response_frame(APIS[request.api_key], request.version, request.correlation_id, body))
+
 
 def run(script: Callable[[Peer], Awaitable[None]], act: Callable[[Connection], Awaitable[None]]) -> list[Request]:
     """Let a client act against a scripted broker; the requests that it received."""
@@ -381,3 +387,51 @@ def test_addresses_that_are_none_are_connections_that_fail(host: str, port: int)
     """Metadata may name anything; an error of another kind would end the task that keeps it fresh."""
     with pytest.raises((ConnectionError, TimeoutError)):
         asyncio.run(Connection.open(host, port, timeout_s=5))
+
+
+def test_a_long_answer_is_decoded_in_portions_and_those_behind_it_wait() -> None:
+    """Of 5000 topics, and with it in one write, two more."""
+    order: list[int] = []
+
+    async def script(peer: Peer) -> None:
+        requests = [await peer.read() for _ in range(3)]
+        peer.writer.write(
+            b"".join(peer.long_answer(request, n) for request, n in zip(requests, (5000, 3, 1500), strict=True))
+        )
+        await peer.writer.drain()
+
+    async def act(connection: Connection) -> None:
+        futures = [connection.send(messages.metadata_request.MetadataRequest(), 12) for _ in range(3)]
+        for future in futures:
+            future.add_done_callback(lambda done: order.append(len(done.result().topics)))
+        async with asyncio.timeout(DEADLINE_S):
+            await asyncio.gather(*futures)
+        assert order == [5000, 3, 1500]
+        assert connection.in_flight == 0 and not connection.closed
+
+    run(script, act)
+
+
+@pytest.mark.parametrize("count", [30_000_000, 2])
+def test_a_broker_cannot_make_a_client_take_memory_without_bound(count: int) -> None:
+    async def script(peer: Peer) -> None:
+        request = await peer.read()
+        brokers, cluster, controller = b"\x00" * 4, b"\xff\xff", b"\x00" * 4
+        assert request.version == 4
+        topics = struct.pack(">i", count) + bytes(9) * min(count, 100_000)
+        peer.raw(
+            struct.pack(">i", request.correlation_id) + bytes(4) + brokers + cluster + controller + topics[:500_000]
+        )
+        await peer.writer.drain()
+
+    async def act(connection: Connection) -> None:
+        future = connection.send(messages.metadata_request.MetadataRequest(), 4)
+        async with asyncio.timeout(DEADLINE_S):
+            if count == 2:
+                assert len((await future).topics) == 2
+            else:
+                with pytest.raises(ConnectionError, match="array topics of 30000000 items"):
+                    await future
+                assert connection.closed
+
+    run(script, act)
