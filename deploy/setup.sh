@@ -2,6 +2,8 @@
 # directory; needs Python 3.11 or newer. What is missing is installed by apt when the user is root, else named in one line.
 
 venv=.venv
+# Hundreds of Python processes are started: each would compile all that it imports.
+unset PYTHONDONTWRITEBYTECODE
 
 say() {
     printf '%s\n' "$*" >&2

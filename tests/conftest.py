@@ -10,6 +10,8 @@ from typing import NoReturn
 import hypothesis
 import pytest
 
+pytest_plugins = ("tests.processor_time",)
+
 TESTS = Path(__file__).parent
 REQUIRE_PEERS = os.environ.get("KAFKALITE_REQUIRE_PEERS") == "1"
 """Continuous integration sets this: a test that is not run for want of a foreign program then fails."""
