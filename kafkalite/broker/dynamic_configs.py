@@ -63,6 +63,10 @@ class DynamicConfigs:
         The write is conditional and repeated when somebody else wrote in between. Raises KafkaError from `change` and `check`.
         """
         path = paths.config(entity_path)
+        try:
+            paths.check(path)
+        except ValueError as problem:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no entity can have this name: {problem}") from problem
         while True:
             current, version = await self._current(path)
             wanted = change(current)

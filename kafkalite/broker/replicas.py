@@ -23,6 +23,7 @@ from kafkalite.controller.control_requests import (
     LeaderAndIsrPartition,
     StopReplica,
 )
+from kafkalite.controller.topic_rules import is_legal
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 
@@ -132,13 +133,15 @@ class Replicas:
         """Become leader or follower of each partition named; the outcome of each."""
         async with self._lock:
             self.check_controller(request)
+            outcome = _impossible(request)
             configs = await self._configs_for(request)
-            outcome: dict[TopicPartition, ErrorCode] = {}
             leading: list[Partition] = []
             following: list[Partition] = []
             for topic in request.topics:
                 for state in topic.partitions:
                     topic_partition = state.topic_partition
+                    if topic_partition in outcome:
+                        continue
                     known = self.partitions.get(topic_partition)
                     if known is not None and self._is_repeated(known, topic.topic_id, state):
                         outcome[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
@@ -160,6 +163,8 @@ class Replicas:
     async def _configs_for(self, request: LeaderAndIsr) -> dict[str, TopicConfig]:
         configs = {}
         for topic in request.topics:
+            if not is_legal(topic.name):
+                continue
             known = next(
                 (
                     partition.log.config
@@ -351,3 +356,13 @@ class Replicas:
             "under_replicated": sum(p.is_under_replicated for p in leading),
             "under_min_isr": sum(p.is_under_min_isr for p in leading),
         }
+
+
+def _impossible(request: LeaderAndIsr) -> dict[TopicPartition, ErrorCode]:
+    """What no controller asks for: partitions whose directory would lie elsewhere, or be read as another one's at the next start."""
+    return {
+        state.topic_partition: ErrorCode.INVALID_TOPIC_EXCEPTION
+        for topic in request.topics
+        for state in topic.partitions
+        if state.topic_partition.partition < 0 or not is_legal(topic.name)
+    }

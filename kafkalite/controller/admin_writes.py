@@ -17,7 +17,7 @@ from kafkalite.config.broker import LiveConfig
 from kafkalite.config.dynamic import BrokerSources, ConfigEntry, describe_topic
 from kafkalite.controller.requests import CreatedTopic, NewPartitions, NewTopic, TopicReference
 from kafkalite.controller.settings import ControllerSettings
-from kafkalite.controller.topic_rules import Racks, TopicNames, TopicPlan, plan_partitions, plan_topic
+from kafkalite.controller.topic_rules import Racks, TopicNames, TopicPlan, is_legal, plan_partitions, plan_topic
 from kafkalite.controller.topic_znodes import random_topic_id
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Pace, Portions, Work
@@ -161,6 +161,8 @@ class AdminWrites:
         path = paths.topic(topic.name)
         while True:
             try:
+                if not is_legal(topic.name):
+                    raise NoNodeError(path)  # and the name of another znode, perhaps
                 data, stat = await self._store.read(path)
                 current = TopicAssignment.decode(data)
                 added = plan_partitions(topic, current, brokers)
@@ -217,7 +219,7 @@ class AdminWrites:
         return name, None
 
     async def _mark_for_deletion(self, name: str) -> None:
-        if await self._store.exists(paths.topic(name)) is None:
+        if not is_legal(name) or await self._store.exists(paths.topic(name)) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
             await self._store.create(paths.delete_topic(name), parents=True)

@@ -106,11 +106,16 @@ def name_error(name: str) -> ErrorCode:
     return ErrorCode.NONE
 
 
+def is_legal(name: str) -> bool:
+    """Whether a topic can have this name: what is not may name other znodes, or none that ZooKeeper takes."""
+    return name_error(name) is not ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
 def legal_names(names: Iterable[str]) -> list[str]:
     """Those of the znodes below /brokers/topics that can be topics; brokers could make no directory for the others."""
     legal = []
     for name in names:
-        if name_error(name) is ErrorCode.INVALID_TOPIC_EXCEPTION:
+        if not is_legal(name):
             logger.error("%s is ignored, no topic can have that name; delete it", paths.topic(name))
         else:
             legal.append(name)

@@ -30,7 +30,10 @@ _NUMBERS = re.compile(r"-?\d+|'[^']*'|b\"[^\"]*\"")
 
 
 class Target(Protocol):
-    """What is tried."""
+    """What is tried; one that has a `close` has it called at the end.
+
+    With a `measured_every` it says itself how often its memory is looked at (see MEASURED_EVERY).
+    """
 
     name: str
 
@@ -100,12 +103,13 @@ def run(target: Target, cases: int, seed: int, findings_max: int = 20) -> Report
     """Try the corpus, the seeds, and `cases` inputs made of them; ends early after so many different findings."""
     rng = random.Random(f"{target.name}/{seed}")
     report, began_s = Report(target.name), time.process_time()
+    every = getattr(target, "measured_every", MEASURED_EVERY)
     seeds = list(target.seeds(rng))
     pool = [*corpus(target.name), *seeds]
     problems: set[str] = set()
     for number, data in enumerate(_inputs(rng, pool, cases)):
         report.cases += 1
-        behaviour, problem = _try(target, data, report, measured=number % MEASURED_EVERY == 0)
+        behaviour, problem = _try(target, data, report, measured=number % every == 0)
         if problem is not None:
             if problem not in problems:
                 problems.add(problem)
@@ -117,6 +121,7 @@ def run(target: Target, cases: int, seed: int, findings_max: int = 20) -> Report
             if len(pool) < _POOL_MAX and len(data) < 4_096:
                 pool.append(data)
     report.elapsed_s = time.process_time() - began_s
+    getattr(target, "close", lambda: None)()
     return report
 
 

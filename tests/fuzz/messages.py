@@ -15,7 +15,21 @@ from kafkalite.protocol.schema import FIXED_FORMATS, Field, Struct
 from kafkalite.types import ROOM_BYTES
 from tests.fuzz.engine import declared
 
-_TEXTS = ("", "a", "topic", "group-1", "ä漢🙂", "range", "x" * 40)
+_TEXTS = (
+    "",
+    "a",
+    "topic",
+    "topic",
+    "group-1",
+    "ä漢🙂",
+    "range",
+    "x" * 40,
+    "..",
+    "topic/partitions",
+    "a\0b",
+    "__consumer_offsets",
+    "1",
+)
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 

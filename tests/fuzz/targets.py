@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.fuzz.brokers import Brokers
 from tests.fuzz.engine import Target
 from tests.fuzz.files import Checkpoints, Logs
 from tests.fuzz.messages import Requests, Responses
@@ -12,5 +13,5 @@ from tests.fuzz.texts import CommandLines, Properties, Znodes
 
 TARGETS: dict[str, Callable[[], Target]] = {
     each.name: each
-    for each in (Requests, Responses, RecordBatches, Checkpoints, Logs, Znodes, Properties, CommandLines)
+    for each in (Brokers, Requests, Responses, RecordBatches, Checkpoints, Logs, Znodes, Properties, CommandLines)
 }

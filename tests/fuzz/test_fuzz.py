@@ -11,6 +11,7 @@ from tests.fuzz.engine import CORPUS, run
 from tests.fuzz.targets import TARGETS
 
 CASES = {
+    "broker": 1_200,
     "requests": 3_000,
     "responses": 3_000,
     "records": 800,

@@ -343,3 +343,25 @@ def test_laggards_are_proposed_to_be_left_out() -> None:
         assert node.replicas.statistics() == {"partitions": 1, "leaders": 1, "under_replicated": 1, "under_min_isr": 0}
 
     on_node(act)
+
+
+@pytest.mark.parametrize(
+    "topic_partition",
+    [
+        TopicPartition("../../x", 0),
+        TopicPartition("a/b", 0),
+        TopicPartition("a\0b", 0),
+        TopicPartition("", 0),
+        TopicPartition("t", -1),
+    ],
+)
+def test_a_stranger_who_plays_the_controller_made_directories_elsewhere(topic_partition: TopicPartition) -> None:
+    async def act(node: Node) -> None:
+        state = LeaderAndIsrPartition(topic_partition, 0, 1, 0, 0, (1,), (1,), is_new=True)
+        good = LeaderAndIsrPartition(TP, 0, 1, 0, 0, (1,), (1,), is_new=True)
+        topics = [LeaderAndIsrTopic(topic_partition.topic, OTHER_ID, [state]), LeaderAndIsrTopic("t", ID, [good])]
+        outcome = await node.replicas.apply_leader_and_isr(LeaderAndIsr(3, 1, -1, topics))
+        assert outcome == {topic_partition: ErrorCode.INVALID_TOPIC_EXCEPTION, TP: ErrorCode.NONE}
+        assert list(node.logs.logs) == [TP]
+
+    on_node(act)
