@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.partition_machine import Strategy, elect_leaderless, move_online
-from kafkalite.controller.steps import Steps, exists, partition_list, read, write
+from kafkalite.controller.steps import Steps, exists, partition_list, pause, pieces, read, write
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 from zk import paths
@@ -27,12 +27,15 @@ def elect_leaders(
     wanted = [p for p, _ in cluster.partitions()] if partitions is None else list(dict.fromkeys(partitions))
     results: Results = {}
     elected = []
-    for partition in wanted:
-        refusal = _refusal(cluster, partition, unclean)
-        if refusal is None:
-            elected.append(partition)
-        elif partitions is not None or refusal.code is not ErrorCode.ELECTION_NOT_NEEDED:
-            results[partition] = refusal
+    for some in pieces(wanted):
+        for partition in some:
+            refusal = _refusal(cluster, partition, unclean)
+            if refusal is None:
+                elected.append(partition)
+            elif partitions is not None or refusal.code is not ErrorCode.ELECTION_NOT_NEEDED:
+                results[partition] = refusal
+        if len(wanted) > len(some):
+            yield from pause()
     strategy = Strategy.OFFLINE_UNCLEAN if unclean else Strategy.PREFERRED
     failures = (yield from move_online(cluster, elected, strategy)) if elected else {}
     results |= {partition: failures.get(partition) for partition in elected}

@@ -139,6 +139,8 @@ class EventQueue:
                     queued.reply.set_result(answer)
             finally:
                 self.handling.observe(self._now_s() - began_s)
+            if self._waiting:
+                await asyncio.sleep(0)  # an event that needs no I/O must not keep the loop from its turn
 
 
 def _refuse(queued: _Queued, problem: KafkaError) -> None:
@@ -220,6 +222,8 @@ class Tenure:
                 return await self._store.exists(path, self._watch_fired) is not None
             case steps.Publish(commands):
                 self.channels.send(outgoing(commands, self.cluster.settings.request_versions))
+            case steps.Pause():
+                await asyncio.sleep(0)
             case steps.Connect(broker):
                 self._connect(broker)
             case steps.Disconnect(broker_id):

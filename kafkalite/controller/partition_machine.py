@@ -31,7 +31,7 @@ from kafkalite.controller.leadership_znodes import (
     written_version,
 )
 from kafkalite.controller.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, publish, write
+from kafkalite.controller.steps import Steps, pause, pieces, publish, write
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 from zk import election
@@ -70,6 +70,15 @@ def move_online(
     cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy = Strategy.OFFLINE
 ) -> Steps[Failures]:
     """Give each partition a leader and tell the brokers; those that got none are in the result with the reason."""
+    failures: Failures = {}
+    for some in pieces(partitions):
+        failures |= yield from _move_online(cluster, some, strategy)
+        if len(partitions) > len(some):
+            yield from pause()
+    return failures
+
+
+def _move_online(cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy) -> Steps[Failures]:
     batch = RequestBatch(cluster)
     movable = _movable(cluster, partitions, PartitionStatus.ONLINE)
     new = [p for p in movable if cluster.partition(p).status is PartitionStatus.NEW]

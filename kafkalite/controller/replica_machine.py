@@ -23,7 +23,7 @@ from kafkalite.controller import state_change
 from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.leadership_znodes import current_leaderships, leadership_write, written_version
 from kafkalite.controller.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, publish, write
+from kafkalite.controller.steps import Steps, pause, pieces, publish, write
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 from zk.store import BadVersionError, StoreError
 
@@ -43,7 +43,14 @@ ALLOWED_PREVIOUS: dict[ReplicaStatus, frozenset[ReplicaStatus]] = {
 def move_replicas(
     cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
 ) -> Steps[None]:
-    """Take each replica to `target`, tell the brokers in one batch; illegal transitions are logged and skipped."""
+    """Take each replica to `target`, tell the brokers in one batch, of very many in several; illegal transitions are logged and skipped."""
+    for some in pieces(replicas):
+        yield from _move(cluster, some, target)
+        if len(replicas) > len(some):
+            yield from pause()
+
+
+def _move(cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus) -> Steps[None]:
     batch = RequestBatch(cluster)
     movable = _movable(cluster, replicas, target)
     if target is ReplicaStatus.NEW:

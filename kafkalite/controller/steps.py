@@ -7,8 +7,9 @@ procedure must leave ZooKeeper in a state from which the next controller can go 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kafkalite.types import BrokerId, TopicPartition
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from kafkalite.controller.request_batch import Command
 
 T = TypeVar("T")
+
+_PIECE = 2000
+"""Partitions or replicas."""
+
 Znode: TypeAlias = tuple[bytes, Stat]
 
 
@@ -80,7 +85,12 @@ class DrawTopicIds:
     count: int
 
 
-Effect: TypeAlias = Read | Exists | ListChildren | Write | Publish | Connect | Disconnect | DrawTopicIds
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let the event loop, which serves clients too, have its turn."""
+
+
+Effect: TypeAlias = Pause | Read | Exists | ListChildren | Write | Publish | Connect | Disconnect | DrawTopicIds
 Steps: TypeAlias = Generator[Effect, Any, T]
 
 
@@ -124,6 +134,21 @@ def publish(commands: Sequence[Command]) -> Steps[None]:
     """See `Publish`."""
     if commands:
         yield Publish(commands)
+
+
+def pieces(items: Collection[T]) -> Iterator[Collection[T]]:
+    """As much at a time as takes some 20 ms, to be followed by a `pause`; in one piece what is not more."""
+    if len(items) <= _PIECE:
+        yield items
+        return
+    remaining = iter(items)
+    while some := list(islice(remaining, _PIECE)):
+        yield some
+
+
+def pause() -> Steps[None]:
+    """See `Pause`."""
+    yield Pause()
 
 
 def connect(broker: RegisteredBroker) -> Steps[None]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kafkalite.controller import partition_machine
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.replica_machine import move_replicas
-from kafkalite.controller.steps import Steps, list_children, write
+from kafkalite.controller.steps import Steps, list_children, pause, pieces, write
 from kafkalite.controller.topic_rules import legal_names
 from kafkalite.controller.topic_znodes import load_topics, read_topic, topic_write
 from kafkalite.types import TopicPartition
@@ -52,10 +52,12 @@ def on_new_partitions(cluster: ClusterState, partitions: Sequence[TopicPartition
     """Bring partitions to life that are in memory with their assignments only."""
     if not partitions:
         return
+    for some in pieces(partitions):
+        yield from pause()
+        partition_machine.move_in_memory(cluster, some, PartitionStatus.NEW)
     replicas = [
         PartitionAndReplica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.replicas
     ]
-    partition_machine.move_in_memory(cluster, partitions, PartitionStatus.NEW)
     yield from move_replicas(cluster, replicas, ReplicaStatus.NEW)
     yield from partition_machine.move_online(cluster, partitions)
     yield from move_replicas(cluster, replicas, ReplicaStatus.ONLINE)

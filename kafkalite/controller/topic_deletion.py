@@ -15,7 +15,7 @@ from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica
 from kafkalite.controller.partition_machine import move_in_memory
 from kafkalite.controller.replica_machine import move_replicas
 from kafkalite.controller.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, list_children, list_children_of_each, publish, write
+from kafkalite.controller.steps import Steps, list_children, list_children_of_each, pause, pieces, publish, write
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 from zk import paths
@@ -72,15 +72,15 @@ def resume(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
     complete, eligible = [], []
     retried: list[PartitionAndReplica] = []
     for topic in sorted(deletions.queued.intersection(topics)):
-        replicas = cluster.replicas_of_topic(topic)
-        statuses = {cluster.replica_status(replica) for replica in replicas}
-        if statuses <= {ReplicaStatus.DELETION_SUCCESSFUL}:
+        is_deleted, is_under_way = _progress(cluster, topic)
+        if is_deleted:
             complete.append(topic)
             continue
-        if ReplicaStatus.DELETION_STARTED in statuses:
+        if is_under_way:
             continue
         if topic in deletions.ineligible:
             continue
+        replicas = cluster.replicas_of_topic(topic)
         retried += (r for r in replicas if cluster.replica_status(r) is ReplicaStatus.DELETION_INELIGIBLE)
         eligible.append(topic)
     if retried:
@@ -88,6 +88,20 @@ def resume(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
     yield from _complete(cluster, complete)
     if eligible:
         yield from _begin(cluster, eligible)
+
+
+def _progress(cluster: ClusterState, topic: str) -> tuple[bool, bool]:
+    """(whether all replicas are deleted, whether some are being deleted); asked after every answer of a broker, so it is quick."""
+    is_deleted = True
+    for state in cluster.topics[topic].partitions.values():
+        statuses = state.replica_statuses
+        for broker in state.assignment.replicas:
+            status = statuses.get(broker)
+            if status is ReplicaStatus.DELETION_STARTED:
+                return False, True
+            if status is not ReplicaStatus.DELETION_SUCCESSFUL:
+                is_deleted = False
+    return is_deleted, False
 
 
 def fail_replica_deletion(cluster: ClusterState, replicas: Collection[PartitionAndReplica]) -> Steps[None]:
@@ -121,14 +135,19 @@ def replicas_deleted(cluster: ClusterState, broker_id: int, errors: Mapping[Topi
 def _begin(cluster: ClusterState, topics: list[str]) -> Steps[None]:
     """Clients lose the topics, then the replicas that can be reached are stopped and deleted."""
     deletions = cluster.deletions
+    yield from pause()
     new = [topic for topic in topics if topic not in deletions.started]
     partitions = [partition for topic in new for partition in cluster.topics[topic].topic_partitions()]
-    move_in_memory(cluster, partitions, PartitionStatus.OFFLINE)
-    move_in_memory(cluster, partitions, PartitionStatus.NON_EXISTENT)
+    for some in pieces(partitions):
+        move_in_memory(cluster, some, PartitionStatus.OFFLINE)
+        move_in_memory(cluster, some, PartitionStatus.NON_EXISTENT)
+        yield from pause()
     deletions.started.update(new)
-    tombstones = RequestBatch(cluster)
-    tombstones.update_metadata(p for topic in topics for p in cluster.topics[topic].topic_partitions())
-    yield from publish(tombstones.commands())
+    for some in pieces([p for topic in topics for p in cluster.topics[topic].topic_partitions()]):
+        tombstones = RequestBatch(cluster)
+        tombstones.update_metadata(some)
+        yield from publish(tombstones.commands())
+        yield from pause()
     alive: list[PartitionAndReplica] = []
     dead: list[PartitionAndReplica] = []
     for topic in topics:

@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 MAX_NAME_LENGTH = 249
-PARTITIONS_MAX = 20_000
+PARTITIONS_MAX = 10_000
 """Of one topic. Kafka makes as many as fit into a znode, at most some 50,000, and tries so with any number; where it has no ZooKeeper it
-refuses more than 10,000 in a request, with the same error (`ReplicationControlManager`)."""
+refuses more in one request, with the same error (`ReplicationControlManager`)."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
