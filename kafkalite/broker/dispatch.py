@@ -6,7 +6,8 @@ record shapes, a `ProtocolViolation` closes the connection, anything else is rep
 with UNKNOWN_SERVER_ERROR.
 
 A request of more than `bounds.SMALL_BYTES` is decoded against a budget. Mostly the first portion is all there is; what is longer is decoded
-a portion at each turn of the loop, one request at a time, and nothing behind it on its connection begins before it is answered.
+a portion at each turn of the loop, one request at a time, and nothing behind it on its connection begins before it is answered. A reply
+of many items is written in portions too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 from kafkalite.broker.authorizer import ALLOW_ALL, CLUSTER_NAME, Authorizer, Permission
 from kafkalite.broker.connection import Answer
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
     from kafkalite.net.frames import RequestHeader
     from kafkalite.protocol.compiler import Reading
     from kafkalite.protocol.messages import Message
+
+
+_ITEMS_AT_ONCE: Final = 2000
+_ANY: Final = -1
+"""Items of a reply that are written in one go."""
+_AS_LONG_AS_ASKED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+"""APIs whose reply has no more items than a short request can name, or than are told at once; not to be counted each time."""
 
 
 class _Route(NamedTuple, Generic[PartsT_contra]):
@@ -117,7 +125,12 @@ class Dispatcher(Generic[PartsT_contra]):
                 self._authorize(cluster_permission, context)
             reply = handle(self._parts, request, context)
             if is_async or isinstance(reply, asyncio.Future):
-                return self._later(self._awaited(reply, served, request, version, correlation_id, latency, began_s))
+                items_at_once = _ANY if len(frame) <= SMALL_BYTES and api_key in _AS_LONG_AS_ASKED else _ITEMS_AT_ONCE
+                return self._later(
+                    self._awaited(reply, served, request, version, correlation_id, latency, began_s, items_at_once)
+                )
+            if decoded is not None:
+                return self._later(self._written(api, version, correlation_id, reply, _ITEMS_AT_ONCE))
             answer = _frame(api, version, correlation_id, reply)
         except ProtocolViolation:
             raise
@@ -166,15 +179,25 @@ class Dispatcher(Generic[PartsT_contra]):
         correlation_id: int,
         latency: Histogram,
         began_s: float,
+        items_at_once: int,
     ) -> Answer:
         try:
-            answer = _frame(served.api, version, correlation_id, await awaitable)
+            reply = await awaitable
+            answer = await self._written(served.api, version, correlation_id, reply, items_at_once)
         except ProtocolViolation:
             raise
         except Exception as problem:
-            answer = _frame(served.api, version, correlation_id, self._failed(served, request, version, problem))
+            failure = self._failed(served, request, version, problem)
+            answer = await self._written(served.api, version, correlation_id, failure, items_at_once)
         latency.observe(self.now_s() - began_s)
         return answer
+
+    async def _written(self, api: Api, version: int, correlation_id: int, reply: Reply, items_at_once: int) -> Answer:
+        """As `_frame`, in portions for a reply of more items than `items_at_once`."""
+        if reply is None or items_at_once == _ANY or not messages.has_more_items(reply, items_at_once):
+            return _frame(api, version, correlation_id, reply)
+        body = await self.portions.finish(codec.encode_long_response(reply, version))
+        return response_frame(api, version, correlation_id, body)
 
     def _failed(self, served: ServedApi[PartsT_contra], request: Message, version: int, problem: Exception) -> Message:
         if isinstance(problem, KafkaError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from kafkalite.portions import Work
 from kafkalite.protocol import adapters, messages
 from kafkalite.protocol.apis import APIS
 from kafkalite.protocol.bounds import (
@@ -22,10 +23,12 @@ from kafkalite.protocol.bounds import (
 )
 from kafkalite.protocol.compiler import (
     MeteredReader,
+    PortionedWriter,
     Reader,
     Reading,
     Writer,
     compile_metered_reader,
+    compile_portioned_writer,
     compile_reader,
     compile_writer,
 )
@@ -89,6 +92,22 @@ def writer(api_key: int, direction: str, version: int) -> Writer:
     return downgrade_and_write
 
 
+@cache
+def portioned_writer(api_key: int, direction: str, version: int) -> PortionedWriter:
+    """The compiled writer of long messages of one version, with its adapter."""
+    api = APIS[api_key]
+    write = compile_portioned_writer(messages.schema(api, direction, version))
+    downgrade = adapters.downgrade(api.name, direction, version)
+    if downgrade is None:
+        return write
+
+    def downgrade_and_write(message: Any) -> Work[list[Buffer]]:
+        downgrade(message, version)
+        return write(message)
+
+    return downgrade_and_write
+
+
 def decode_request(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
     """The request whose body begins at `position`. ProtocolViolation when it cannot be read."""
     if len(buffer) > SMALL_BYTES:
@@ -132,3 +151,8 @@ def encode_request(message: Any, version: int) -> list[Buffer]:
 def encode_response(message: Any, version: int) -> list[Buffer]:
     """The body as a few buffers; record data is not copied."""
     return writer(message.API.key, "response", version)(message)
+
+
+def encode_long_response(message: Any, version: int) -> Work[list[Buffer]]:
+    """As `encode_response`, for a response of which `messages.has_more_items` says that it is long."""
+    return portioned_writer(message.API.key, "response", version)(message)

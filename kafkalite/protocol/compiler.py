@@ -18,11 +18,12 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from kafkalite.errors import ProtocolViolation
+from kafkalite.portions import Work
 from kafkalite.protocol.bounds import Budget
 from kafkalite.protocol.generated_source import Source
 from kafkalite.protocol.reader_source import PLAIN, READER_NAMES, Metered, reader_source
 from kafkalite.protocol.schema import Struct
-from kafkalite.protocol.writer_source import uvarint, writer_source
+from kafkalite.protocol.writer_source import AT_ONCE, IN_PORTIONS, uvarint, writer_source
 from kafkalite.types import Buffer
 
 Reader: TypeAlias = Callable[[Buffer, int], Any]
@@ -30,9 +31,12 @@ Reading: TypeAlias = Generator[None, None, Any]
 """Reads on at each step, and returns the message in the end."""
 MeteredReader: TypeAlias = Callable[[Buffer, int, Budget], Reading]
 Writer: TypeAlias = Callable[[Any], list[Buffer]]
+PortionedWriter: TypeAlias = Callable[[Any], Work[list[Buffer]]]
 
 _JOIN_BELOW_BYTES = 2048
 """Parts at least this long are handed to the socket as they are; shorter ones are copied together."""
+_PARTS_MAX = 8192
+"""So many parts of a long message are copied together; each takes several times its bytes."""
 _UNREADABLE = (struct.error, IndexError, UnicodeDecodeError)
 
 
@@ -95,7 +99,7 @@ def compile_writer(root: Struct, classes: dict[str, type]) -> Writer:
     """A function message -> buffers; record data is passed on without a copy."""
     source = Source(uvarint=uvarint, UVARINTS=[uvarint(n) for n in range(256)])
     for each in root.structs():
-        source.add(f"write_{each.name}", partial(writer_source, each, source))
+        source.add(f"write_{each.name}", partial(writer_source, each, source, AT_ONCE))
     write = source.compile()[f"write_{root.name}"]
 
     def write_message(message: Any) -> list[Buffer]:
@@ -104,6 +108,27 @@ def compile_writer(root: Struct, classes: dict[str, type]) -> Writer:
         return joined(parts)
 
     return write_message
+
+
+def compile_portioned_writer(root: Struct) -> PortionedWriter:
+    """As `compile_writer`, for long messages: work that yields after each struct."""
+    source = Source(uvarint=uvarint, UVARINTS=[uvarint(n) for n in range(256)])
+    for each in root.structs():
+        source.add(f"write_{each.name}", partial(writer_source, each, source, IN_PORTIONS))
+    write = source.compile()[f"write_{root.name}"]
+
+    def write_portions(message: Any) -> Work[list[Buffer]]:
+        parts: list[Buffer] = []
+        written: list[Buffer] = []
+        for _ in write(parts.append, message):
+            if len(parts) >= _PARTS_MAX:
+                written += joined(parts)
+                parts.clear()
+            yield
+        written += joined(parts)
+        return written
+
+    return write_portions
 
 
 def joined(parts: list[Buffer]) -> list[Buffer]:

@@ -47,6 +47,36 @@ class Request(Message):
     __slots__ = ()
 
 
+def has_more_items(message: Message, most: int) -> bool:
+    """Are there more than `most` items in the arrays of the message, and of what is in them? It looks at no more of them than that."""
+    return _left_of(message, most) < 0
+
+
+def _left_of(message: Message, left: int) -> int:
+    for name, are_structs in _arrays(type(message)):
+        items = getattr(message, name)
+        if items:
+            left -= len(items)
+            if left < 0:
+                return left
+            if are_structs:
+                for item in items:
+                    left = _left_of(item, left)
+                    if left < 0:
+                        return left
+    return left
+
+
+@cache
+def _arrays(kind: type[Message]) -> tuple[tuple[str, bool], ...]:
+    """(name, whether its items may have arrays themselves) of each array of a struct."""
+    return tuple((field.name, _has_arrays(field.type)) for field in kind.FIELDS if field.is_array)
+
+
+def _has_arrays(kind: Struct | str) -> bool:
+    return isinstance(kind, Struct) and any(field.is_array for field in kind.fields)
+
+
 def schema(api: Api, direction: str, version: int) -> Struct:
     """The schema of one message version; `direction` is "request" or "response"."""
     tabled = _tabled(f"{api.name}_{direction}")

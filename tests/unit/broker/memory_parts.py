@@ -44,7 +44,7 @@ class FakeConnection:
     """Where requests come from; notes for how long it was silenced."""
 
     def __init__(self) -> None:
-        self.listener, self.peer_host = "PLAINTEXT", "host"
+        self.listener, self.peer_host, self.closed = "PLAINTEXT", "host", False
         self.muted_s: list[float] = []
 
     def begin_alone(self) -> None: ...

@@ -287,6 +287,27 @@ def test_every_api_serves_four_thousand_items_in_turns() -> None:
     play(scenario)
 
 
+def test_much_is_decoded_and_told_in_turns() -> None:
+    async def scenario(site: Site) -> None:
+        m = messages
+        names = [m.metadata_request.MetadataRequestTopic(name=f"{name:0>30}") for name in NAMES]
+        missing = m.metadata_request.MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        unknown = m.describe_transactions_request.DescribeTransactionsRequest(
+            transactional_ids=[f"{name:0>30}" for name in NAMES]
+        )
+        everything = m.metadata_request.MetadataRequest(topics=None)
+        for request, version in ((missing, 9), (unknown, 0), (everything, 12)):
+            with case(request.API.name):
+                with measured_turns() as site.turns:
+                    reply = await site.parts.ask(request, version)
+                told = reply.transaction_states if request is unknown else reply.topics
+                assert len(told) == MANY or len(told[0].partitions) == MANY
+                # the client's part, to write the request and to read the reply in one go, is in it
+                assert site.turns.count >= 8, site.turns
+
+    play(scenario)
+
+
 def test_a_small_request_is_served_within_the_turn_in_which_it_came() -> None:
     async def scenario(site: Site) -> None:
         m = messages.offset_fetch_request
