@@ -11,17 +11,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce
+from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
-from kafkalite.portions import Work, in_one_go
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.types import INTERNAL_TOPICS, Buffer, TopicPartition
+from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
@@ -34,8 +34,8 @@ _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write internal topics."""
 _AT_ONCE: Final = 1000
 """Topics, or partitions, of a request that are appended in one go."""
-
-_Appended: TypeAlias = "tuple[list[messages.produce_response.TopicProduceResponse], KafkaError | None]"
+_LEAST_PARTITION_BYTES: Final = 6
+"""Of a topic without name and partitions, which is less than a partition in any version."""
 
 
 class Parts(Protocol):
@@ -59,26 +59,26 @@ class Parts(Protocol):
 
 def produce(
     parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext
-) -> (
-    messages.produce_response.ProduceResponse
-    | asyncio.Future[messages.produce_response.ProduceResponse]
-    | asyncio.Future[messages.produce_response.ProduceResponse | None]
-    | None
-):
+) -> Reply | asyncio.Future[Reply] | asyncio.Future[Reply | None] | None:
     """The reply, a future of it while replication is awaited, or None with acks=0."""
     if request.acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
     if getattr(request, "transactional_id", None):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
-    waits: list[AwaitedRecords] = []
-    appending = _appended(parts, request, context, waits)
-    if _is_much(request):
+    if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
         context.connection.begin_alone()
-        return asyncio.ensure_future(_produce_much(parts, request, context, appending, waits))
-    reply = _answered(parts, request, context, *in_one_go(appending))
-    if reply is None or not waits:
-        return reply
-    return DelayedProduce(reply, waits, request.timeout_ms).future
+        return asyncio.ensure_future(_produce_much(parts, request, context))
+    now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
+    waits: list[AwaitedRecords] = []
+    failures: list[KafkaError] = []
+    responses = []
+    for topic in request.topic_data:
+        name, answers = topic.name, []
+        for each in topic.partition_data:
+            partition = TopicPartition(name, each.index)
+            answers.append(_append(parts, partition, each, request.acks, context, waits, failures, now_ms, wall_ms))
+        responses.append(messages.produce_response.TopicProduceResponse(name=name, partition_responses=answers))
+    return _answered(parts, request, context, responses, waits, failures, now_ms)
 
 
 def _is_much(request: messages.produce_request.ProduceRequest) -> bool:
@@ -87,32 +87,14 @@ def _is_much(request: messages.produce_request.ProduceRequest) -> bool:
 
 
 async def _produce_much(
-    parts: Parts,
-    request: messages.produce_request.ProduceRequest,
-    context: RequestContext,
-    appending: Work[_Appended],
-    waits: list[AwaitedRecords],
-) -> messages.produce_response.ProduceResponse | None:
+    parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext
+) -> Reply | None:
     """As `produce`; requests behind this one wait, so that records stay in the order in which they were sent."""
-    reply = _answered(parts, request, context, *await context.portions.finish(appending))
-    if reply is None or not waits:
-        return reply
-    return await DelayedProduce(reply, waits, request.timeout_ms).future
-
-
-def _answered(
-    parts: Parts,
-    request: messages.produce_request.ProduceRequest,
-    context: RequestContext,
-    responses: list[messages.produce_response.TopicProduceResponse],
-    failed: KafkaError | None,
-) -> messages.produce_response.ProduceResponse | None:
-    throttle_ms = _throttle(parts, context, parts.clock.monotonic_ms())
-    if request.acks == 0:
-        if failed is not None:
-            raise failed  # `_failed` closes the connection
-        return None
-    return messages.produce_response.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
+    waits: list[AwaitedRecords] = []
+    failures: list[KafkaError] = []
+    responses = await context.portions.finish(_appended(parts, request, context, waits, failures))
+    answer = _answered(parts, request, context, responses, waits, failures, parts.clock.monotonic_ms())
+    return await answer if isinstance(answer, asyncio.Future) else answer
 
 
 def _appended(
@@ -120,42 +102,39 @@ def _appended(
     request: messages.produce_request.ProduceRequest,
     context: RequestContext,
     waits: list[AwaitedRecords],
-) -> Work[_Appended]:
-    """(answers, a failure if there was one); what is to be replicated first goes into `waits`."""
+    failures: list[KafkaError],
+) -> Work[list[messages.produce_response.TopicProduceResponse]]:
+    """The answers of all topics, appended to partition by partition."""
     m = messages.produce_response
     now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
-    responses, failed = [], None
+    responses = []
     for topic in request.topic_data:
         yield
-        answers = []
-        for asked in topic.partition_data:
+        name, answers = topic.name, []
+        for each in topic.partition_data:
             yield
-            answer = m.PartitionProduceResponse(index=asked.index)
-            try:
-                _append(
-                    parts,
-                    TopicPartition(topic.name, asked.index),
-                    asked.records,
-                    request.acks,
-                    context,
-                    answer,
-                    waits,
-                    now_ms,
-                    wall_ms,
-                )
-            except KafkaError as problem:
-                failed = problem
-                answer.error_code, answer.error_message = problem.code, problem.message
-                answer.base_offset = -1
-                answer.record_errors = [
-                    m.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
-                    for index, text in getattr(problem, "record_errors", ())
-                ]
-                if problem.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    _name_leader(parts, TopicPartition(topic.name, asked.index), answer)
-            answers.append(answer)
-        responses.append(m.TopicProduceResponse(name=topic.name, partition_responses=answers))
-    return responses, failed
+            partition = TopicPartition(name, each.index)
+            answers.append(_append(parts, partition, each, request.acks, context, waits, failures, now_ms, wall_ms))
+        responses.append(m.TopicProduceResponse(name=name, partition_responses=answers))
+    return responses
+
+
+def _answered(
+    parts: Parts,
+    request: messages.produce_request.ProduceRequest,
+    context: RequestContext,
+    responses: list[messages.produce_response.TopicProduceResponse],
+    waits: list[AwaitedRecords],
+    failures: list[KafkaError],
+    now_ms: float,
+) -> Reply | asyncio.Future[Reply] | None:
+    throttle_ms = _throttle(parts, context, now_ms)
+    if request.acks == 0:
+        if failures:
+            raise failures[-1]  # `_failed` closes the connection
+        return None
+    reply = messages.produce_response.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
+    return DelayedProduce(reply, waits, request.timeout_ms).future if waits else reply
 
 
 def _throttle(parts: Parts, context: RequestContext, now_ms: float) -> int:
@@ -172,27 +151,44 @@ def _throttle(parts: Parts, context: RequestContext, now_ms: float) -> int:
 def _append(
     parts: Parts,
     topic_partition: TopicPartition,
-    records: Buffer | None,
+    asked: messages.produce_request.PartitionProduceData,
     acks: int,
     context: RequestContext,
-    answer: messages.produce_response.PartitionProduceResponse,
     waits: list[AwaitedRecords],
+    failures: list[KafkaError],
     now_ms: float,
     wall_ms: int,
-) -> None:
-    if topic_partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic_partition.topic} is written by brokers only")
-    partition = parts.replicas.require(topic_partition)
-    partition.require_leader()
-    result = partition.append(memoryview(records or bytearray()), acks, now_ms, wall_ms, context.api_version)
+) -> messages.produce_response.PartitionProduceResponse:
+    """The partition's answer. What is to be replicated first goes into `waits`, a failure into `failures`."""
+    m = messages.produce_response
+    answer = m.PartitionProduceResponse(index=topic_partition.partition)
+    try:
+        if topic_partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic_partition.topic} is written by brokers only")
+        partition = parts.replicas.require(topic_partition)
+        partition.require_leader()
+        records = asked.records or bytearray()
+        result = partition.append(memoryview(records), acks, now_ms, wall_ms, context.api_version)
+    except KafkaError as problem:
+        failures.append(problem)
+        answer.error_code, answer.error_message = problem.code, problem.message
+        answer.base_offset = -1
+        answer.record_errors = [
+            m.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+            for index, text in getattr(problem, "record_errors", ())
+        ]
+        if problem.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            _name_leader(parts, topic_partition, answer)
+        return answer
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.log_append_time_ms
     answer.log_start_offset = result.log_start_offset
-    parts.traffic.produced(topic_partition.topic, len(records or b""), result.last_offset - result.first_offset + 1)
+    parts.traffic.produced(topic_partition.topic, len(records), result.last_offset - result.first_offset + 1)
     if acks == -1:
         required = result.last_offset + 1
         if partition.high_watermark < required or len(partition.maximal_isr) < partition.effective_min_isr:
             waits.append(AwaitedRecords(partition, required, answer))
+    return answer
 
 
 def _name_leader(
