@@ -10,6 +10,8 @@ from typing import NoReturn
 import hypothesis
 import pytest
 
+from tests.class_data import use_archive
+
 pytest_plugins = ("tests.processor_time",)
 
 TESTS = Path(__file__).parent
@@ -35,6 +37,7 @@ hypothesis.settings.register_profile(
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    use_archive()
     hypothesis.settings.load_profile("long" if config.getoption("--long") else "suite")
 
 

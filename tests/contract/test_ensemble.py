@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -45,6 +45,16 @@ async def until(condition, timeout_s: float = 30) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.fixture(scope="module")
+def three(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """Three servers; a test leaves them all running."""
+    ensemble = Ensemble(tmp_path_factory.mktemp("three"), 3, force_sync=False)
+    asyncio.run(ensemble.start())
+    yield ensemble
+    asyncio.run(ensemble.stop())
+    assert not any(member.running for member in ensemble.members)
+
+
 @needs_java
 def test_one_server_keeps_data_and_port_over_a_kill(tmp_path):
     async def scenario():
@@ -66,33 +76,31 @@ def test_one_server_keeps_data_and_port_over_a_kill(tmp_path):
     asyncio.run(scenario())
 
 
-@needs_java
-def test_three_servers_survive_the_leader(tmp_path):
+def test_three_servers_survive_the_leader(three):
     async def scenario():
-        async with running(tmp_path, 3) as ensemble:
-            leader = await ensemble.wait_quorum(10)
-            roles = await ensemble.roles()
-            assert sorted(role for role in roles.values() if role) == ["follower", "follower", "leader"]
-            assert roles[leader] == "leader" == roles[await ensemble.leader()]
-            async with session(ensemble.connect, timeout_s=8) as store:
-                states = []
-                store.add_session_listener(states.append)
-                await store.create("/e", ephemeral=True)
-                session_id = store.session_id
-                await ensemble.kill(leader)
-                assert await ensemble.wait_quorum(20) != leader
-                await store.write("/e", b"after")
-                assert store.session_id == session_id and SessionState.EXPIRED not in states
-                await ensemble.start_member(leader)
-                assert (await ensemble.roles())[leader] == "follower"
+        leader = await three.wait_quorum(10)
+        roles = await three.roles()
+        assert sorted(role for role in roles.values() if role) == ["follower", "follower", "leader"]
+        assert roles[leader] == "leader" == roles[await three.leader()]
+        async with session(three.connect, timeout_s=8) as store:
+            states = []
+            store.add_session_listener(states.append)
+            await store.create("/e", ephemeral=True)
+            session_id = store.session_id
+            await three.kill(leader)
+            assert await three.wait_quorum(20) != leader
+            await store.write("/e", b"after")
+            assert store.session_id == session_id and SessionState.EXPIRED not in states
+            await three.start_member(leader)
+            assert (await three.roles())[leader] == "follower"
 
     asyncio.run(scenario())
 
 
-@needs_java
-def test_without_quorum_requests_wait_and_no_session_ends(tmp_path):
+def test_without_quorum_requests_wait_and_no_session_ends(three):
     async def scenario():
-        async with running(tmp_path, 3) as ensemble, session(ensemble.connect, timeout_s=3) as store:
+        ensemble = three
+        async with session(ensemble.connect, timeout_s=3) as store:
             states = []
             store.add_session_listener(states.append)
             await store.create("/e", ephemeral=True)
@@ -113,14 +121,10 @@ def test_without_quorum_requests_wait_and_no_session_ends(tmp_path):
     asyncio.run(scenario())
 
 
-@needs_java
-def test_a_session_that_is_silent_too_long_expires(tmp_path, drop_connection):
+def test_a_session_that_is_silent_too_long_expires(zookeeper, drop_connection):
     async def scenario():
-        async with (
-            running(tmp_path, min_session_timeout_ms=1000) as ensemble,
-            session(ensemble.connect) as watching,
-            session(ensemble.connect, timeout_s=1.0) as store,
-        ):
+        # As short as the server allows: two of its ticks.
+        async with session(zookeeper.connect) as watching, session(zookeeper.connect, timeout_s=1.0) as store:
             gone = asyncio.Event()
             await store.create("/e", ephemeral=True)
             await watching.sync()
@@ -138,20 +142,18 @@ def test_a_session_that_is_silent_too_long_expires(tmp_path, drop_connection):
     asyncio.run(scenario())
 
 
-@needs_java
-def test_the_chroot_is_made(tmp_path):
+def test_the_chroot_is_made(zookeeper):
     async def scenario():
-        async with running(tmp_path) as ensemble:
-            async with session(ensemble.connect + "/some/kafka") as store:
-                assert await store.children("/") == []
-                events = []
-                await store.exists("/a", events.append)
-                assert await store.create("/a") == "/a"
-                assert await store.multi([]) == []
-                await until(lambda: events)
-                assert events[0].path == "/a"
-            async with session(ensemble.connect) as store:
-                assert await store.children("/some/kafka") == ["a"]
+        async with session(zookeeper.connect + "/some/kafka") as store:
+            assert await store.children("/") == []
+            events = []
+            await store.exists("/a", events.append)
+            assert await store.create("/a") == "/a"
+            assert await store.multi([]) == []
+            await until(lambda: events)
+            assert events[0].path == "/a"
+        async with session(zookeeper.connect) as store:
+            assert await store.children("/some/kafka") == ["a"]
 
     asyncio.run(scenario())
 
@@ -168,14 +170,12 @@ def test_no_server_is_a_timeout_that_names_the_servers():
     asyncio.run(scenario())
 
 
-@needs_java
-def test_a_taken_port_is_said(tmp_path):
+def test_a_taken_port_is_said(tmp_path, zookeeper):
     async def scenario():
-        async with running(tmp_path / "first") as first:
-            second = Ensemble(tmp_path / "second", client_ports=[first.member(1).ports.client])
-            with pytest.raises(EnsembleError, match="is taken"):
-                await second.start(10)
-            assert not second.member(1).running
+        second = Ensemble(tmp_path, client_ports=[zookeeper.member(1).ports.client])
+        with pytest.raises(EnsembleError, match="is taken"):
+            await second.start(60)
+        assert not second.member(1).running
 
     asyncio.run(scenario())
 
