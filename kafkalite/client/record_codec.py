@@ -16,7 +16,7 @@ from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecor
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compiled_records import builder, decode, unreadable
 from kafkalite.protocol.compression import compress
-from kafkalite.protocol.records import HEADER_SIZE, BatchHeader, assemble_batch, records_of
+from kafkalite.protocol.records import HEADER_SIZE, BatchHeader, Record, assemble_batch, iter_records, records_of
 from kafkalite.types import Buffer, TopicPartition
 
 UNREADABLE: tuple[type[Exception], ...] = unreadable()
@@ -130,7 +130,11 @@ class RecordReader:
                     records = chain((record,), records)
                     break
                 self.remaining -= 1
-        except _UNREADABLE_BATCH as problem:
+        except UNREADABLE as problem:
+            wanted = [record for record in self._leniently(problem, 0) if record.offset >= from_offset]
+            self.remaining = len(wanted)
+            records = iter(wanted)
+        except KafkaError as problem:
             raise self._unreadable(problem) from problem
         self._records: Iterator[Any] = records
 
@@ -145,16 +149,35 @@ class RecordReader:
             raise self._problem
         found: list[ConsumerRecord] = []
         try:
-            if to_key is None and to_value is None:
-                self._read_bytes(found, limit)
-            else:
-                self._read_decoded(found, limit, to_key, to_value)
-        except UNREADABLE as problem:
-            self._fail(found, self._unreadable(problem))
-        except RecordDeserializationError as problem:
+            try:
+                self._read_into(found, limit, to_key, to_value)
+            except UNREADABLE as problem:
+                index = self._header.records_count - self.remaining + len(found)
+                self._records = iter(self._leniently(problem, index))
+                self._read_into(found, limit - len(found), to_key, to_value)
+        except ClientError as problem:
             self._fail(found, problem)
         self.remaining = self.remaining - len(found) if found else 0
         return found
+
+    def _read_into(
+        self, found: list[ConsumerRecord], limit: int, to_key: Decode | None, to_value: Decode | None
+    ) -> None:
+        if to_key is None and to_value is None:
+            self._read_bytes(found, limit)
+        else:
+            self._read_decoded(found, limit, to_key, to_value)
+
+    def _leniently(self, problem: Exception, index: int) -> list[Record]:
+        """The records from the `index`-th on, as `iter_records` reads them; ClientError of `problem` when it cannot either.
+
+        Brokers, Kafka's too, take what the compiled decoder does not (names of headers that are not UTF-8, odd varints), and what
+        anybody may produce must not stop all who read the topic.
+        """
+        try:
+            return list(islice(iter_records(self._data, self._header), index, None))
+        except KafkaError:
+            raise self._unreadable(problem) from problem
 
     def _fail(self, found: list[ConsumerRecord], problem: Exception) -> None:
         self._problem = problem

@@ -137,8 +137,6 @@ class RecordBatches:
         columns, three = _outcome(
             lambda: record_batch([BatchRecords(data, header, _PARTITION)], -(2**62), 2**62, _SCHEMA)
         )
-        if walked is not None and any("\ufffd" in header.key for record in walked for header in record.headers):
-            return f"{one}, {two}, {three}, names that are no UTF-8"
         if accepted:
             assert walked is not None and compiled is not None and columns is not None, (
                 f"a broker takes what consumers cannot read: {one}; {two}; {three}"

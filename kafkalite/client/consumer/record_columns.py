@@ -212,7 +212,11 @@ def _headers(records: _Records) -> Any:
     )
     keys = records.pieces(key_starts, key_ends, key_starts >= 0, pyarrow.string())
     values = records.pieces(value_starts, value_ends, value_sizes >= 0, pyarrow.binary())
-    keys.validate(full=True)  # raises ValueError (ArrowInvalid) for what is not UTF-8
+    try:
+        keys.validate(full=True)
+    except ValueError:  # ArrowInvalid: names that are not UTF-8, which are read as `records.iter_records` does
+        names = records.pieces(key_starts, key_ends, key_starts >= 0, pyarrow.binary()).to_pylist()
+        keys = pyarrow.array([name.decode(errors="replace") for name in names], pyarrow.string())
     structs = pyarrow.StructArray.from_arrays([keys, values], fields=list(_HEADER))
     return pyarrow.ListArray.from_arrays(pyarrow.array(bounds), structs, type=FIELDS["headers"])
 

@@ -7,9 +7,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.client.errors import ClientError
-from kafkalite.client.record_codec import BatchWriter, read_records, record_bytes_bound, with_producer_state
+from kafkalite.client.record_codec import (
+    BatchWriter,
+    RecordReader,
+    read_records,
+    record_bytes_bound,
+    with_producer_state,
+)
 from kafkalite.errors import ErrorCode
-from kafkalite.protocol.records import HEADER_SIZE, BatchHeader, decode_records, has_valid_crc, iter_batches
+from kafkalite.protocol.records import (
+    HEADER_SIZE,
+    BatchHeader,
+    NewRecord,
+    build_batch,
+    decode_records,
+    has_valid_crc,
+    iter_batches,
+    recompress,
+)
+from kafkalite.types import TopicPartition
 
 content = st.one_of(st.none(), st.binary(max_size=80))
 record = st.tuples(
@@ -76,3 +92,22 @@ def test_damaged_records_are_named_with_their_partition(codec: int) -> None:
     with pytest.raises(ClientError, match="t-3: batch at offset 0") as raised:
         read_records(batch, header, "t", 3, 0)
     assert raised.value.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize("from_offset", [0, 2])
+def test_a_header_that_anybody_may_produce_stopped_all_consumers(codec: int, from_offset: int) -> None:
+    """Kafka's brokers take a name that is not UTF-8, and its consumer reads it with U+FFFD."""
+    headers = [(), (), (("n\x01", b"x"), ("good", None)), ()]
+    plain = build_batch([NewRecord(b"k", b"v", 1, each) for each in headers])
+    at = plain.index(b"n\x01")
+    plain[at : at + 2] = b"\xc3\x28"
+    batch = recompress(plain, BatchHeader.read(plain), codec)
+    header = BatchHeader.read(batch)
+    for piece in (1, 10):
+        reader, found = RecordReader(batch, header, TopicPartition("t", 0), from_offset), []
+        while read := reader.read(piece, bytes.decode):
+            found += read
+        assert [(each.offset, each.key) for each in found] == [(offset, "k") for offset in range(from_offset, 4)]
+        assert list(found[2 - from_offset].headers) == [("\ufffd(", b"x"), ("good", None)]
+        assert reader.remaining == 0
