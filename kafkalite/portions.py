@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -31,6 +31,7 @@ class Portions:
     def __init__(self) -> None:
         self._waiting: deque[tuple[Work[Any], asyncio.Future[Any]]] = deque()
         self._turn_is_due = False
+        self._thread = asyncio.Lock()
         self.turns = 0
         """Portions that were done after others had their turn, for metrics and tests."""
 
@@ -48,6 +49,12 @@ class Portions:
         """The result of `work`. Raises what it raises."""
         result = self.run(work)
         return await result if isinstance(result, asyncio.Future) else result
+
+    async def in_thread(self, function: Callable[[], T]) -> T:
+        """The result of a function that cannot be cut, from another thread, one at a time: a hundred of them would need a hundred times
+        the memory, and the interpreter runs one of them at a time anyway. Raises what it raises."""
+        async with self._thread:
+            return await asyncio.get_running_loop().run_in_executor(None, function)
 
     def pace(self) -> Pace:
         """For work that awaits something itself."""

@@ -29,7 +29,7 @@ from kafkalite.storage.append_checks import AppendOrigin
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.storage.append_checks import AppendResult
+    from kafkalite.storage.append_checks import AppendResult, ClientCheck
     from kafkalite.storage.partition_log import PartitionLog
 
 
@@ -232,16 +232,22 @@ class Partition:
     # Appending
 
     def append(
-        self, records: bytearray | memoryview, acks: int, now_ms: float, wall_ms: int, request_version: int
+        self,
+        records: bytearray | memoryview,
+        acks: int,
+        now_ms: float,
+        wall_ms: int,
+        request_version: int,
+        check: ClientCheck | None = None,
     ) -> AppendResult:
-        """A producer's records, in this leader's epoch; offsets are set in `records`.
+        """A producer's records, in this leader's epoch; offsets are set in `records`. TooMuchAtOnce as `PartitionLog.append_as_leader`.
 
         NOT_ENOUGH_REPLICAS before anything is written when acks=all cannot hold.
         """
         self._require_replicas(acks)
         end_before = self.log.log_end_offset
         result = self.log.append_as_leader(
-            records, leader_epoch=self.leader_epoch, now_ms=wall_ms, request_version=request_version
+            records, leader_epoch=self.leader_epoch, now_ms=wall_ms, request_version=request_version, check=check
         )
         self.after_append(end_before, now_ms)
         return result

@@ -36,7 +36,7 @@ def is_message_set(records: Buffer) -> bool:
     return len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] in (0, 1)
 
 
-def to_record_batch(messages: Buffer) -> bytearray:
+def to_record_batch(messages: Buffer, limit_bytes: int = _DECOMPRESSED_LIMIT_BYTES) -> bytearray:
     """One batch with the records of a message set, compressed as its first message was.
 
     A message that is cut at the end is left out, as Kafka leaves it out.
@@ -46,7 +46,7 @@ def to_record_batch(messages: Buffer) -> bytearray:
     """
     data = memoryview(messages)
     try:
-        records = list(_records(data, [_DECOMPRESSED_LIMIT_BYTES]))
+        records = list(_records(data, [limit_bytes]))
         codec = data[_MAGIC_POSITION + 1] & _CODEC_MASK
     except (struct.error, IndexError) as problem:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"messages cannot be read: {problem}") from None

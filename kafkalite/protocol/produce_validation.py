@@ -25,12 +25,14 @@ Produce v0 to v2 may carry message sets of magic 0 and 1: `legacy_messages` rewr
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 from kafkalite.config.topic import LONG_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compression import Codec
+from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, DecompressedTooLarge
 from kafkalite.protocol.record_check import InvalidRecords, TimestampDeltas, check_records
+from kafkalite.protocol.record_walk import ANY_HEADERS, TooMuchAtOnce
 from kafkalite.protocol.records import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -43,12 +45,28 @@ from kafkalite.protocol.records import (
 )
 from kafkalite.types import Buffer
 
+AT_ONCE_BYTES: Final = 1 << 20
+"""Batches that are larger, or become larger when they are decompressed, are not checked by the event loop."""
+_RECORDS_AT_ONCE: Final = 32 * 1024
+_HEADERS_AT_ONCE: Final = 1000
+_GROWTH: Final = 64
+_NAMED_RECORDS: Final = 1000
+
 _LEAST_LENGTH = 14
 """Batch length below which not even a message of the oldest format fits."""
 
 _LENGTH = struct.Struct(">8xi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
 _ZSTD_FROM_VERSION = 7
+
+
+class DecompressionBudget:
+    """What all batches of one request together may still become: what the largest request could carry, or 64 times its own bytes."""
+
+    __slots__ = ("left_bytes",)
+
+    def __init__(self, request_bytes: int = 0) -> None:
+        self.left_bytes = max(DECOMPRESSED_LIMIT_BYTES, _GROWTH * request_bytes)
 
 
 class ProducedBatch(NamedTuple):
@@ -61,8 +79,19 @@ class ProducedBatch(NamedTuple):
     max_timestamp: int
 
 
-def validate_produced(records: Buffer, *, config: TopicConfig, now_ms: int, request_version: int) -> ProducedBatch:
-    """Check what a client wants to append to one partition, by the table above. Raises KafkaError."""
+def validate_produced(
+    records: Buffer,
+    *,
+    config: TopicConfig,
+    now_ms: int,
+    request_version: int,
+    budget: DecompressionBudget | None = None,
+    at_once: bool = False,
+) -> ProducedBatch:
+    """Check what a client wants to append to one partition, by the table above. Raises KafkaError.
+
+    With `at_once`, on the event loop, TooMuchAtOnce for what would hold it too long (about 100 ms): then nothing was changed.
+    """
     header = _only_batch(records, request_version)
     if header.base_offset != 0:
         raise _invalid(f"the base offset of a produced batch is 0, not {header.base_offset}")
@@ -74,7 +103,15 @@ def validate_produced(records: Buffer, *, config: TopicConfig, now_ms: int, requ
     if not has_valid_crc(records, header):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the CRC of a produced batch does not fit its bytes")
     _check_header(header)
-    deltas = check_records(records_of(records, header), header.records_count, keys_required=config.compacts)
+    if at_once and (header.records_count > _RECORDS_AT_ONCE or header.size > AT_ONCE_BYTES):
+        raise TooMuchAtOnce
+    plain = _plain_records(records, header, budget, at_once) if header.codec else records_of(records, header)
+    deltas = check_records(
+        plain,
+        header.records_count,
+        keys_required=config.compacts,
+        headers_at_once=_HEADERS_AT_ONCE if at_once else ANY_HEADERS,
+    )
     max_timestamp = header.base_timestamp + deltas.largest
     if max_timestamp > LONG_MAX or header.base_timestamp + deltas.smallest < -LONG_MAX - 1:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "timestamps are numbers of 64 bits")
@@ -85,6 +122,21 @@ def validate_produced(records: Buffer, *, config: TopicConfig, now_ms: int, requ
 
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, message)
+
+
+def _plain_records(
+    records: Buffer, header: BatchHeader, budget: DecompressionBudget | None, at_once: bool
+) -> bytes | bytearray:
+    limit_bytes = DECOMPRESSED_LIMIT_BYTES if budget is None else min(DECOMPRESSED_LIMIT_BYTES, budget.left_bytes)
+    try:
+        plain = records_of(records, header, min(limit_bytes, AT_ONCE_BYTES) if at_once else limit_bytes)
+    except DecompressedTooLarge:
+        if at_once and limit_bytes > AT_ONCE_BYTES:
+            raise TooMuchAtOnce from None
+        raise
+    if budget is not None:
+        budget.left_bytes -= len(plain)
+    return plain
 
 
 def _only_batch(records: Buffer, request_version: int) -> BatchHeader:
@@ -155,11 +207,12 @@ def _check_timestamps(
     earliest, latest = now_ms - before, now_ms + after
     if earliest <= header.base_timestamp + deltas.smallest and header.base_timestamp + deltas.largest <= latest:
         return
-    errors = [
+    wrong = (
         (number, f"Timestamp {record.timestamp} of message is out of range [{earliest}, {latest}]")
         for number, record in enumerate(iter_records(records, header))
         if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
-    ]
+    )
+    errors = list(islice(wrong, _NAMED_RECORDS))
     if errors:
         message = "One or more records have been rejected due to invalid timestamp"
         raise InvalidRecords(message, errors, ErrorCode.INVALID_TIMESTAMP)

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compiled_records import check_compiled
-from kafkalite.protocol.record_walk import record_at
+from kafkalite.protocol.record_walk import ANY_HEADERS, record_at
 from kafkalite.protocol.varint import read_varint
 
 _WORTH_A_RUN: Final = 32
@@ -36,6 +36,9 @@ _WORTH_COMPILED: Final = 8
 
 _WINDOW_GROWTH: Final = 8
 _LARGEST_PORTION: Final = 1024
+_NAMED_RECORDS: Final = 1000
+"""Of the records that are refused one by one so many are named; a batch may have millions."""
+
 _DELTA_LIMITS: Final = (1 << 6, 1 << 13, 1 << 20)
 """Offset deltas from these on take one more varint byte; runs never cross such a border."""
 
@@ -72,12 +75,17 @@ class _Shape(NamedTuple):
     has_key: bool
 
 
-def check_records(data: bytes | bytearray, count: int, *, keys_required: bool) -> TimestampDeltas:
+def check_records(
+    data: bytes | bytearray, count: int, *, keys_required: bool, headers_at_once: int = ANY_HEADERS
+) -> TimestampDeltas:
     """Check that `data` holds exactly `count` well-formed records with offset deltas 0 to `count` - 1.
 
-    Raises KafkaError INVALID_RECORD, as InvalidRecords when records lack the keys that are required.
+    Raises KafkaError INVALID_RECORD, as InvalidRecords when records lack the keys that are required; TooMuchAtOnce for a record with more
+    headers than `headers_at_once`, where Python would walk over them.
     """
-    if count >= _WORTH_COMPILED and (count < _WORTH_A_RUN or not _is_regular(data, count, keys_required)):
+    if count >= _WORTH_COMPILED and (
+        count < _WORTH_A_RUN or not _is_regular(data, count, keys_required, headers_at_once)
+    ):
         checked = check_compiled(data, count)
         if checked is not None and (checked.all_have_keys or not keys_required):
             return TimestampDeltas(checked.smallest, checked.largest)
@@ -87,10 +95,12 @@ def check_records(data: bytes | bytearray, count: int, *, keys_required: bool) -
     portion = 1
     try:
         if count < _WORTH_A_RUN:
-            position, smallest, largest = _check_each(data, 0, 0, count, keyless if keys_required else None)
+            position, smallest, largest = _check_each(
+                data, 0, 0, count, keyless if keys_required else None, headers_at_once
+            )
             index = count
         while index < count:
-            run = _regular_run(data, position, index, count, keys_required)
+            run = _regular_run(data, position, index, count, keys_required, headers_at_once)
             if run is not None:
                 length, size, low, high = run
                 position += length * size
@@ -98,7 +108,9 @@ def check_records(data: bytes | bytearray, count: int, *, keys_required: bool) -
                 portion = 1
             else:
                 stop = min(count, index + portion)
-                position, low, high = _check_each(data, position, index, stop, keyless if keys_required else None)
+                position, low, high = _check_each(
+                    data, position, index, stop, keyless if keys_required else None, headers_at_once
+                )
                 index = stop
                 portion = min(2 * portion, _LARGEST_PORTION)
             smallest = min(smallest, low)
@@ -115,17 +127,17 @@ def check_records(data: bytes | bytearray, count: int, *, keys_required: bool) -
     return TimestampDeltas(smallest, largest)
 
 
-def _is_regular(data: bytes | bytearray, count: int, keys_required: bool) -> bool:
+def _is_regular(data: bytes | bytearray, count: int, keys_required: bool, headers_at_once: int) -> bool:
     """Do the records begin with a run of one shape that is long enough to expect more of them?"""
     try:
-        run = _regular_run(data, 0, 0, min(count, _PROBE), keys_required)
+        run = _regular_run(data, 0, 0, min(count, _PROBE), keys_required, headers_at_once)
     except (IndexError, ValueError):
         return False
     return run is not None and run[0] >= min(count, _PROBE, _DELTA_LIMITS[0])
 
 
 def _check_each(
-    data: bytes | bytearray, position: int, index: int, stop: int, keyless: list[int] | None
+    data: bytes | bytearray, position: int, index: int, stop: int, keyless: list[int] | None, headers_at_once: int
 ) -> tuple[int, int, int]:
     """Check the records from number `index` to before `stop` one by one.
 
@@ -133,25 +145,25 @@ def _check_each(
     """
     smallest, largest = 1 << 63, -(1 << 63)
     for number in range(index, stop):
-        delta, offset_delta, key, _, _, _, _, _, position = record_at(data, position)
+        delta, offset_delta, key, _, _, _, _, _, position = record_at(data, position, headers_at_once)
         if offset_delta != number:
             raise ValueError(f"record {number} has the offset delta {offset_delta}")
         if delta < smallest:
             smallest = delta
         if delta > largest:
             largest = delta
-        if key < 0 and keyless is not None:
+        if key < 0 and keyless is not None and len(keyless) < _NAMED_RECORDS:
             keyless.append(number)
     return position, smallest, largest
 
 
 def _regular_run(
-    data: bytes | bytearray, position: int, index: int, count: int, keys_required: bool
+    data: bytes | bytearray, position: int, index: int, count: int, keys_required: bool, headers_at_once: int
 ) -> tuple[int, int, int, int] | None:
     """(records, bytes per record, smallest and largest timestamp delta) of the run that begins here; None if too short."""
     if count - index < _WORTH_A_RUN:
         return None
-    shape = _shape_of(data, position)
+    shape = _shape_of(data, position, headers_at_once)
     if keys_required and not shape.has_key:
         return None
     border = next((limit for limit in _DELTA_LIMITS if limit > index), 0)
@@ -239,9 +251,9 @@ def _offset_tables(width: int, stop: int) -> list[bytes]:
     return columns
 
 
-def _shape_of(data: bytes | bytearray, position: int) -> _Shape:
-    """The shape of the record at `position`. Raises IndexError or ValueError when it cannot be read."""
-    _, _, key, key_end, value, value_end, count, headers, end = record_at(data, position)
+def _shape_of(data: bytes | bytearray, position: int, headers_at_once: int) -> _Shape:
+    """The shape of the record at `position`. Raises as `record_at` when it cannot be read."""
+    _, _, key, key_end, value, value_end, count, headers, end = record_at(data, position, headers_at_once)
     start = read_varint(data, position)[1]
     timestamp_end = read_varint(data, start + 1)[1]
     offset_end = read_varint(data, timestamp_end)[1]

@@ -12,7 +12,7 @@ in columns, `compiled_records` has aiokafka's compiled decoder, `client/record_c
 from __future__ import annotations
 
 from array import array
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from kafkalite.protocol.varint import read_varint, read_varint32
 
@@ -22,10 +22,18 @@ Places: TypeAlias = tuple[int, int, int, int, int, int, int, int, int]
 Starts: TypeAlias = "list[int] | array[int]"
 
 
-def record_at(data: bytes | bytearray, position: int) -> Places:
+class TooMuchAtOnce(Exception):
+    """To look at these records would hold the event loop for too long: it is to be done in another thread."""
+
+
+ANY_HEADERS: Final = 1 << 62
+
+
+def record_at(data: bytes | bytearray, position: int, headers_at_once: int = ANY_HEADERS) -> Places:
     """Where the parts of the record at `position` lie; varints of one and two bytes, the usual ones, are read in line.
 
-    Raises IndexError or ValueError for what is no well-formed record, or is longer than `data`.
+    Raises IndexError or ValueError for what is no well-formed record, or is longer than `data`; TooMuchAtOnce for more headers than
+    `headers_at_once`, of which a megabyte may hold half a million.
     """
     raw = data[position]
     if raw < 0x80:
@@ -81,6 +89,8 @@ def record_at(data: bytes | bytearray, position: int) -> Places:
         return timestamp_delta, offset_delta, key, key_end, value, position, 0, end, end
     value_end = position
     count, position = read_varint32(data, position)
+    if headers_at_once < count <= end - position:
+        raise TooMuchAtOnce
     if end != skip_headers(data, position, count, end):
         raise ValueError("the parts of a record do not end where it ends")
     return timestamp_delta, offset_delta, key, key_end, value, value_end, count, position, end

@@ -7,8 +7,10 @@ from typing import Final, NamedTuple
 
 from kafkalite.config.topic import LONG_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol.compression import DecompressedTooLarge
 from kafkalite.protocol.legacy_messages import is_message_set, to_record_batch
-from kafkalite.protocol.produce_validation import validate_produced
+from kafkalite.protocol.produce_validation import DecompressionBudget, ProducedBatch, validate_produced
+from kafkalite.protocol.record_walk import TooMuchAtOnce
 from kafkalite.protocol.records import (
     BatchHeader,
     has_valid_crc,
@@ -19,6 +21,9 @@ from kafkalite.protocol.records import (
 from kafkalite.storage.producer_state import ProducedRange, ProducerState
 from kafkalite.storage.stored_form import in_stored_form
 from kafkalite.types import Buffer
+
+_MESSAGE_BYTES_AT_ONCE: Final = 256 * 1024
+"""Of messages of the old formats, which take longer than batches: each is made anew."""
 
 _BATCHES_ONLY_FROM: Final = 3
 """Produce version from which records come as batches of format 2."""
@@ -44,6 +49,25 @@ class AppendResult(NamedTuple):
     duplicate: bool = False
 
 
+class CheckedBatch(NamedTuple):
+    """A client's batch after all checks that concern it alone, in the stored form of its topic where `is_stored_form`."""
+
+    records: bytearray | memoryview
+    produced: ProducedBatch
+    is_stored_form: bool = False
+
+
+class ClientCheck(NamedTuple):
+    """How a client's batch is checked: on the event loop within a `budget`, where TooMuchAtOnce asks for another thread, or it was."""
+
+    budget: DecompressionBudget | None = None
+    checked: CheckedBatch | None = None
+
+
+_WHOLLY: Final = ClientCheck()
+"""Whatever it takes, here and now."""
+
+
 class ClientsBatch(NamedTuple):
     """A client's batch as it is to be stored, or where the same batch was stored before."""
 
@@ -55,22 +79,67 @@ def clients_batch(
     records: bytearray | memoryview,
     producers: ProducerState,
     config: TopicConfig,
-    *,
     now_ms: int,
     log_append_time_ms: int,
     request_version: int,
+    check: ClientCheck | None = None,
 ) -> ClientsBatch:
     """Check what a client sent and give it the topic's stored form. KafkaError as `validate_produced`, `ProducerState.check`."""
-    if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
-        records = to_record_batch(records)
-    produced = validate_produced(records, config=config, now_ms=now_ms, request_version=request_version)
-    if produced.header.size != len(records):
-        records = records[: produced.header.size]
+    budget, checked = check or _WHOLLY
+    if checked is None:
+        checked = _checked(records, config, now_ms, request_version, budget, budget is not None)
+    records, produced, is_stored_form = checked
     if produced.header.producer_id >= 0:
         known = producers.check(produced.header)
         if known is not None:
             return ClientsBatch(records, known)
-    return ClientsBatch(in_stored_form(records, produced, config, log_append_time_ms), None)
+    if not is_stored_form:
+        records = in_stored_form(records, produced, config, log_append_time_ms)
+    return ClientsBatch(records, None)
+
+
+def check_in_thread(
+    records: bytearray | memoryview,
+    config: TopicConfig,
+    *,
+    now_ms: int,
+    request_version: int,
+    budget: DecompressionBudget,
+) -> CheckedBatch:
+    """All that can be done about a client's batch without its log; may change `records`. KafkaError as `validate_produced`."""
+    checked = _checked(records, config, now_ms, request_version, budget, at_once=False)
+    log_append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
+    stored = in_stored_form(checked.records, checked.produced, config, log_append_time_ms)
+    return CheckedBatch(stored, checked.produced, is_stored_form=True)
+
+
+def _checked(
+    records: bytearray | memoryview,
+    config: TopicConfig,
+    now_ms: int,
+    request_version: int,
+    budget: DecompressionBudget | None,
+    at_once: bool,
+) -> CheckedBatch:
+    if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
+        records = _rewritten(records, at_once)
+    produced = validate_produced(
+        records, config=config, now_ms=now_ms, request_version=request_version, budget=budget, at_once=at_once
+    )
+    if produced.header.size != len(records):
+        records = records[: produced.header.size]
+    return CheckedBatch(records, produced)
+
+
+def _rewritten(messages: bytearray | memoryview, at_once: bool) -> bytearray:
+    if not at_once:
+        return to_record_batch(messages)
+    if len(messages) > _MESSAGE_BYTES_AT_ONCE:
+        raise TooMuchAtOnce
+    try:
+        return to_record_batch(messages, _MESSAGE_BYTES_AT_ONCE)
+    except DecompressedTooLarge:
+        raise TooMuchAtOnce from None
 
 
 def own_batches(

@@ -21,8 +21,8 @@ from random import Random
 from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.protocol.records import BatchHeader, read_marker
-from kafkalite.storage import log_search
-from kafkalite.storage.append_checks import AppendOrigin, AppendResult, clients_batch, leaders_batches, own_batches
+from kafkalite.storage import append_checks, log_search
+from kafkalite.storage.append_checks import AppendOrigin, AppendResult, ClientCheck
 from kafkalite.storage.cleaning import CleanedSegment
 from kafkalite.storage.doomed_files import DoomedFiles
 from kafkalite.storage.epoch_file import EpochFile
@@ -144,22 +144,18 @@ class PartitionLog:
         now_ms: int,
         request_version: int = 9,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        check: ClientCheck | None = None,
     ) -> AppendResult:
-        """Append a producer's batch, or batches that a coordinator of this broker made.
+        """Append a producer's batch, which is checked as `check` says, or batches that a coordinator of this broker made.
 
-        `records` must be writable: offsets and epoch are set in it. It may be reused afterwards. Raises KafkaError as
+        `records` must be writable: offsets and epoch are set in it. It may be reused afterwards. Raises KafkaError and TooMuchAtOnce as
         `validate_produced` and `ProducerState.check` do; RECORD_LIST_TOO_LARGE above segment.bytes; KAFKA_STORAGE_ERROR.
         """
         config = self.config
         log_append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
         if origin is AppendOrigin.CLIENT:
-            records, known = clients_batch(
-                records,
-                self.producers,
-                config,
-                now_ms=now_ms,
-                log_append_time_ms=log_append_time,
-                request_version=request_version,
+            records, known = append_checks.clients_batch(
+                records, self.producers, config, now_ms, log_append_time, request_version, check
             )
             if known is not None:
                 append_time = known.timestamp if log_append_time >= 0 else -1
@@ -168,7 +164,7 @@ class PartitionLog:
                 )
             positions: Sequence[int] = (0,)
         else:
-            positions = [each.position for each in own_batches(records, self.producers, log_append_time)]
+            positions = [each.position for each in append_checks.own_batches(records, self.producers, log_append_time)]
         if len(records) > config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -185,7 +181,7 @@ class PartitionLog:
         Raises KafkaError CORRUPT_MESSAGE for a wrong CRC, OFFSET_OUT_OF_RANGE when they do not begin at or behind the log
         end or overlap, KAFKA_STORAGE_ERROR.
         """
-        headers = leaders_batches(records, self.log_end_offset)
+        headers = append_checks.leaders_batches(records, self.log_end_offset)
         first_offset = headers[0].base_offset if headers else self.log_end_offset
         if headers:
             self._append(memoryview(records)[: headers[-1].end], headers, now_ms)

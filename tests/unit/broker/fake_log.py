@@ -9,7 +9,7 @@ from kafkalite.broker.action_queue import ActionQueue
 from kafkalite.broker.partition import Partition
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
-from kafkalite.storage.append_checks import AppendResult
+from kafkalite.storage.append_checks import AppendResult, ClientCheck
 from kafkalite.storage.log_read import LogRead
 from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import BrokerId, Buffer, TopicPartition
@@ -57,7 +57,13 @@ class FakeLog:
         return (lower[-1] if lower else epoch), higher[0]
 
     def append_as_leader(
-        self, records: Buffer, *, leader_epoch: int, now_ms: int, request_version: int
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        request_version: int,
+        check: ClientCheck | None = None,
     ) -> AppendResult:
         first = self.log_end_offset
         self.log_end_offset += len(records)

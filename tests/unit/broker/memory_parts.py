@@ -46,8 +46,11 @@ class FakeConnection:
     def __init__(self) -> None:
         self.listener, self.peer_host, self.closed = "PLAINTEXT", "host", False
         self.muted_s: list[float] = []
+        self.alone = 0
+        """Requests behind which none may begin before they end."""
 
-    def begin_alone(self) -> None: ...
+    def begin_alone(self) -> None:
+        self.alone += 1
 
     def mute(self, duration_s: float) -> None:
         self.muted_s.append(duration_s)

@@ -67,7 +67,7 @@ class Site:
     async def serve(self, request: Any, version: int) -> Any:
         """What the handler answers; `turns` are those of this request."""
         (api,) = (each for each in SERVED if each.api.key == request.API.key)
-        context: RequestContext = context_of(version)
+        context: RequestContext = context_of(version, size=1 << 20)
         with measured_turns() as self.turns:
             reply: Any = api.handle(self.parts, request, context)
             if isinstance(reply, Awaitable):

@@ -11,8 +11,9 @@ from crc32c import crc32c
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import Codec
-from kafkalite.protocol.produce_validation import validate_produced
+from kafkalite.protocol.produce_validation import DecompressionBudget, validate_produced
 from kafkalite.protocol.record_check import InvalidRecords
+from kafkalite.protocol.record_walk import TooMuchAtOnce
 from kafkalite.protocol.records import (
     CONTROL,
     LOG_APPEND_TIME,
@@ -158,6 +159,34 @@ def test_a_bomb_is_refused():
     batch = build_batch([NewRecord(None, bytes(200_000_000))], codec=Codec.ZSTD)
     assert len(batch) < 100_000
     assert refusal(batch) == ErrorCode.INVALID_RECORD
+
+
+def test_all_batches_of_a_request_share_what_they_may_become():
+    budget = DecompressionBudget(request_bytes=3_000_000)
+    assert budget.left_bytes == 192_000_000
+    budget.left_bytes = 2_500_000
+    batch = build_batch([NewRecord(None, bytes(1_000_000))], codec=Codec.GZIP)
+
+    def check(at_once=False):
+        config = TopicConfig()
+        validate_produced(batch, config=config, now_ms=NOW_MS, request_version=9, budget=budget, at_once=at_once)
+
+    check(at_once=True)
+    check()
+    assert 400_000 < budget.left_bytes < 500_000
+    for at_once in (False, True):
+        with pytest.raises(KafkaError, match="grow past the limit") as refused:
+            check(at_once)
+        assert refused.value.code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_a_record_with_very_many_headers_is_not_walked_over_at_once(count):
+    headers = [("", None)] * 1001
+    batch = build_batch([NewRecord(b"k", None, NOW_MS, headers if n == 0 else ()) for n in range(count)])
+    assert validate(batch)
+    with pytest.raises(TooMuchAtOnce):
+        validate_produced(batch, config=TopicConfig(), now_ms=NOW_MS, request_version=9, at_once=True)
 
 
 def test_sizes():
