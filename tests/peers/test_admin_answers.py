@@ -21,7 +21,7 @@ from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.scram import ScramMechanism
-from tests.peers import apache_kafka
+from tests.peers import apache_kafka, hostile_bytes
 
 pytestmark = pytest.mark.peer
 
@@ -275,3 +275,46 @@ async def _stored(cluster: LocalCluster) -> tuple[dict[str, Any], list[str]]:
         other.close()
     assert all(json.loads(each)["version"] == 2 and re.search("users/", each) for each in said)
     return znodes, said
+
+
+async def _create_hostile_topic(controller: Connection) -> None:
+    """Led by the controller, which has heard of it."""
+    c, m = messages.create_topics_request, messages.metadata_request
+    known = await controller.request(m.MetadataRequest(topics=[]), 9, ANSWER_TIMEOUT_S)
+    assigned = c.CreatableReplicaAssignment(partition_index=0, broker_ids=[known.controller_id])
+    topic = c.CreatableTopic(name=hostile_bytes.TOPIC, num_partitions=-1, replication_factor=-1, assignments=[assigned])
+    await controller.request(c.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5, ANSWER_TIMEOUT_S)
+    asked = m.MetadataRequest(topics=[m.MetadataRequestTopic(name=hostile_bytes.TOPIC)])
+    deadline_s = asyncio.get_running_loop().time() + ANSWER_TIMEOUT_S
+    while True:
+        (found,) = (await controller.request(asked, 9, ANSWER_TIMEOUT_S)).topics
+        if found.partitions and found.partitions[0].leader_id == known.controller_id:
+            return
+        assert asyncio.get_running_loop().time() < deadline_s, found
+        await asyncio.sleep(0.05)
+
+
+async def _outcomes(servers: str, rows: list[hostile_bytes.Row]) -> list[hostile_bytes.Outcome]:
+    controller, other = await _brokers(servers)
+    await _create_hostile_topic(controller)
+    found = [await hostile_bytes.outcome(controller.host, controller.port, row, other) for row in rows]
+    for each in (controller, other):  # alive, whatever they were sent
+        await each.request(messages.metadata_request.MetadataRequest(topics=[]), 9, ANSWER_TIMEOUT_S)
+        each.close()
+    return found
+
+
+def test_hostile_bytes(clusters: tuple[LocalCluster, LocalCluster]) -> None:
+    """The same bytes, the same answers; where not, the table says why. Waits are shown and held to nothing: others share the machine."""
+    rows = hostile_bytes.rows()
+    ours, theirs = (asyncio.run(_outcomes(each.bootstrap_servers, rows)) for each in clusters)
+    table, wrong = [], []
+    for row, mine, other in zip(rows, ours, theirs, strict=True):
+        waits = f"{mine.waited_ms:.0f} and {other.waited_ms:.0f} ms"
+        table.append(f"{row.name}: {mine.answer}, Apache Kafka {other.answer}; waited {waits}")
+        if mine.answer != (row.ours or other.answer):
+            wrong.append(table[-1])
+        assert not row.ours or row.why
+        assert row.ours != other.answer, f"{row.name}: no difference is left"
+    print("\n".join(table))
+    assert not wrong, "\n".join(wrong)
