@@ -115,12 +115,8 @@ def _offset_fetch_response_down(response: Any, version: int) -> None:
     m = messages.offset_fetch_response
     (group,) = response.groups
     response.error_code = group.error_code
-    response.topics = [
-        m.OffsetFetchResponseTopic(
-            name=t.name, partitions=[_copied(p, m.OffsetFetchResponsePartition) for p in t.partitions]
-        )
-        for t in group.topics
-    ]
+    # The partitions have the same fields; there may be very many, so they are not copied.
+    response.topics = [m.OffsetFetchResponseTopic(name=t.name, partitions=t.partitions) for t in group.topics]
     if version < 2 and group.error_code:  # no error of the whole request yet
         for topic in response.topics:
             for partition in topic.partitions:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC, broker_id_of
@@ -36,6 +36,14 @@ _Resource: TypeAlias = (
     "messages.alter_configs_request.AlterConfigsResource"
     " | messages.incremental_alter_configs_request.AlterConfigsResource"
 )
+_ResourceT = TypeVar(
+    "_ResourceT",
+    "messages.alter_configs_request.AlterConfigsResource",
+    "messages.incremental_alter_configs_request.AlterConfigsResource",
+)
+
+_KEYS_MAX: Final = 5000
+"""Many times the keys that there are."""
 
 
 class Parts(Protocol):
@@ -67,7 +75,7 @@ async def alter_configs(
     pace = context.portions.pace()
     for resource in request.resources:
         await pace.unit(1 + len(resource.configs))
-        code, message = await _alter(parts, resource, replacement(resource), request.validate_only)
+        code, message = await _alter(parts, resource, replacement, request.validate_only)
         responses.append(
             m.AlterConfigsResourceResponse(
                 error_code=code,
@@ -97,7 +105,7 @@ async def incremental_alter_configs(
     pace = context.portions.pace()
     for resource in request.resources:
         await pace.unit(1 + len(resource.configs))
-        code, message = await _alter(parts, resource, change(resource), request.validate_only)
+        code, message = await _alter(parts, resource, change, request.validate_only)
         responses.append(
             m.AlterConfigsResourceResponse(
                 error_code=code,
@@ -114,11 +122,16 @@ def _keys(resource: _Resource) -> Mapping[str, Key]:
 
 
 async def _alter(
-    parts: Parts, resource: _Resource, change: Callable[[Mapping[str, str]], dict[str, str]], validate_only: bool
+    parts: Parts,
+    resource: _ResourceT,
+    change_of: Callable[[_ResourceT], Callable[[Mapping[str, str]], dict[str, str]]],
+    validate_only: bool,
 ) -> tuple[ErrorCode, str | None]:
     try:
         entity_path, check = _target(parts, resource)
-        await parts.dynamic_configs.change(entity_path, change, check, validate_only)
+        if len(resource.configs) > _KEYS_MAX:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"More than {_KEYS_MAX} configs of one resource.")
+        await parts.dynamic_configs.change(entity_path, change_of(resource), check, validate_only)
         if resource.resource_type == BROKER and not validate_only:
             await parts.dynamic_configs.load_broker(parts.broker_id)
     except KafkaError as problem:

@@ -31,6 +31,7 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 _FIELDS: Final[Mapping[str, str]] = {USER: "user", CLIENT_ID: "client_id", IP: "ip"}
 _SHORT_NAMES: Final[Mapping[str, str]] = {USER: "user", CLIENT_ID: "client", IP: "ip"}
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
+_OPS_MAX: Final = 1000
 
 
 class Parts(Protocol):
@@ -138,6 +139,8 @@ async def alter_client_quotas(
 
 
 async def _alter(parts: Parts, asked: messages.alter_client_quotas_request.EntryData, *, validate_only: bool) -> None:
+    if len(asked.ops) > _OPS_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"More than {_OPS_MAX} quotas of one entity.")
     entity = _entity(asked.entity)
     if entity.ip is not None:
         await _require_address(entity.ip)

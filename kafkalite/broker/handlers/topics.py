@@ -102,7 +102,8 @@ def _new_topic(topic: messages.create_topics_request.CreatableTopic) -> NewTopic
 def _each(make: Callable[[T], MadeT], items: Iterable[T]) -> Work[list[MadeT]]:
     made = []
     for item in items:
-        yield
+        for _ in range(1 + len(getattr(item, "assignments", None) or ())):
+            yield
         made.append(make(item))
     return made
 

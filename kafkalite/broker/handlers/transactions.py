@@ -8,12 +8,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
@@ -33,18 +35,24 @@ STATES: Final = frozenset(
 
 def describe_transactions(
     parts: object, request: messages.describe_transactions_request.DescribeTransactionsRequest, context: RequestContext
-) -> messages.describe_transactions_response.DescribeTransactionsResponse:
+) -> (
+    messages.describe_transactions_response.DescribeTransactionsResponse
+    | asyncio.Future[messages.describe_transactions_response.DescribeTransactionsResponse]
+):
     """TRANSACTIONAL_ID_NOT_FOUND for each; INVALID_REQUEST for what cannot be an id."""
+    return context.portions.run(_described(request))
+
+
+def _described(
+    request: messages.describe_transactions_request.DescribeTransactionsRequest,
+) -> Work[messages.describe_transactions_response.DescribeTransactionsResponse]:
     m = messages.describe_transactions_response
-    return m.DescribeTransactionsResponse(
-        transaction_states=[
-            m.TransactionState(
-                transactional_id=each,
-                error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if each else ErrorCode.INVALID_REQUEST,
-            )
-            for each in request.transactional_ids
-        ]
-    )
+    states = []
+    for each in request.transactional_ids:
+        yield
+        code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if each else ErrorCode.INVALID_REQUEST
+        states.append(m.TransactionState(transactional_id=each, error_code=code))
+    return m.DescribeTransactionsResponse(transaction_states=states)
 
 
 def list_transactions(

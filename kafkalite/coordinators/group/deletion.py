@@ -73,6 +73,7 @@ def _is_unused_without(group: Group, gone: Collection[TopicPartition]) -> bool:
     """Is nothing left of the group when these offsets go?"""
     return (
         group.state is GroupState.EMPTY
+        and len(group.offsets) <= len(gone)  # else there is no need to look at all of them
         and not group.pending_ids
         and not group.offsets.has_transactions
         and group.offsets.partitions() <= set(gone)

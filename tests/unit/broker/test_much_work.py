@@ -319,6 +319,22 @@ def test_a_small_request_is_served_within_the_turn_in_which_it_came() -> None:
     play(scenario)
 
 
+def test_more_changes_of_one_resource_than_there_are_keys_are_refused() -> None:
+    async def scenario(site: Site) -> None:
+        m, q = messages.incremental_alter_configs_request, messages.alter_client_quotas_request
+        configs = [m.AlterableConfig(name=f"key-{index}", config_operation=0, value="1") for index in range(5001)]
+        resource = m.AlterConfigsResource(resource_type=4, resource_name="1", configs=configs)
+        reply = await site.serve(m.IncrementalAlterConfigsRequest(resources=[resource], validate_only=True), 1)
+        assert codes_of(reply.responses) == {ErrorCode.INVALID_REQUEST}
+        entry = q.EntryData(
+            entity=[q.EntityData(entity_type="user", entity_name="u")], ops=[q.OpData(key="producer_byte_rate")] * 1001
+        )
+        reply = await site.serve(q.AlterClientQuotasRequest(entries=[entry], validate_only=True), 1)
+        assert codes_of(reply.entries) == {ErrorCode.INVALID_REQUEST}
+
+    play(scenario)
+
+
 # What is named several times
 
 
