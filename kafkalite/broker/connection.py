@@ -2,8 +2,9 @@
 
 As in Kafka, a connection has one request in progress at a time, so that requests take effect in order; the one exception is Produce,
 of which several may wait for replication at once, because their appends have happened in order already. Answers always leave in
-order. Bounds: a frame's size (socket.request.max.bytes), the bytes of requests that wait their turn, and the socket's write
-buffer; beyond them nothing more is read. Nor is it while the connection is muted, because its client exceeded a quota.
+order. Bounds: a frame's size (socket.request.max.bytes, and less before the first answer), the bytes of requests that wait their turn, and
+the socket's write buffer; beyond them nothing more is read. Nor is it while the connection is muted, because its client exceeded a
+quota, nor while there is no memory for the request that is arriving (`request_memory`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from collections import deque
 from typing import Any, Protocol, TypeAlias
 
 from kafkalite.broker.request_context import ClientConnection
+from kafkalite.broker.request_memory import RequestMemory
+from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND, SlowSenders
 from kafkalite.errors import BoundExceeded, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
 from kafkalite.net.frames import FrameReader
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.bounds import SMALL_BYTES
 from kafkalite.types import Buffer
 
 logger = logging.getLogger("kafkalite.broker.connection")
@@ -49,6 +53,12 @@ class Acceptor(Protocol):
 
     def bound_exceeded(self, bound: str) -> None: ...
 
+    @property
+    def memory(self) -> RequestMemory: ...
+
+    @property
+    def slow_senders(self) -> SlowSenders: ...
+
 
 def _is_produce(frame: memoryview) -> bool:
     return bytes(frame[:2]) == _PRODUCE
@@ -57,25 +67,46 @@ def _is_produce(frame: memoryview) -> bool:
 class Slot:
     """The place of one request in the order of answers."""
 
-    __slots__ = ("delayed_fetch", "done", "frame")
+    __slots__ = ("delayed_fetch", "done", "frame", "request_bytes")
 
     def __init__(self) -> None:
         self.done = False
         self.frame: Answer = None
+        self.request_bytes = 0
         self.delayed_fetch: asyncio.Future[Answer] | None = None
 
 
 class ServerConnection(asyncio.BufferedProtocol):
-    """See the module. `listener` is the name of the listener that accepted it."""
+    """See the module. `listener` is the name of the listener that accepted it, `unproven_bytes` the bound before the first answer."""
 
-    def __init__(self, server: Acceptor, dispatcher: RequestHandler, listener: str, max_frame_bytes: int) -> None:
+    def __init__(
+        self,
+        server: Acceptor,
+        dispatcher: RequestHandler,
+        listener: str,
+        max_frame_bytes: int,
+        unproven_bytes: int | None = None,
+    ) -> None:
         self.server = server
         self.dispatcher = dispatcher
         self.listener = listener
         self.peer_host = ""
         self.last_used_s = 0.0
         self._loop = asyncio.get_running_loop()
-        self._frames = FrameReader(receive_buffers(self._loop), max_frame_bytes)
+        self._memory = server.memory
+        self._max_frame_bytes = max_frame_bytes
+        self._frames = FrameReader(
+            receive_buffers(self._loop),
+            max_frame_bytes if unproven_bytes is None else min(unproven_bytes, max_frame_bytes),
+            self._may_take,
+        )
+        self._is_proven = False
+        self._held_bytes = 0
+        """Counted in the memory of all connections: what arrives, what waits, what is in progress."""
+        self._in_progress_bytes = 0
+        self._cut_since_s: float | None = None
+        """Since when the request that is arriving has been, without the time in which nothing was read."""
+        self._paused_s = 0.0
         self._transport: asyncio.Transport | None = None
         self._slots: deque[Slot] = deque()
         self._waiting: deque[memoryview] = deque()
@@ -111,6 +142,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             if slot.delayed_fetch is not None:  # nobody is left to answer; other requests run to their end
                 slot.delayed_fetch.cancel()
         self._slots.clear()
+        self.server.slow_senders.ended(self)
+        self._memory.leave(self)
+        self._memory.change(-self._held_bytes)
+        self._held_bytes = 0
         self.server.gone(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -119,6 +154,13 @@ class ServerConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.last_used_s = self._loop.time()
         frames = self._frames.received(nbytes)
+        if self._frames.is_cut:
+            if frames or self._cut_since_s is None:
+                self._cut_since_s = self.last_used_s
+                self.server.slow_senders.begun(self)
+        elif self._cut_since_s is not None:
+            self._cut_since_s = None
+            self.server.slow_senders.ended(self)
         self._corked = []
         for frame, owned in frames:
             if self.closed:
@@ -162,6 +204,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         slot = Slot()
         self._pipelining = _is_produce(frame)
         self._slots.append(slot)
+        if len(frame) > SMALL_BYTES:
+            slot.request_bytes = len(frame)
+            self._in_progress_bytes += slot.request_bytes
         try:
             reply = self.dispatcher.handle(frame, self)
         except ProtocolViolation as problem:
@@ -197,6 +242,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _finish(self, slot: Slot, frame: Answer) -> None:
         slot.done, slot.frame = True, frame
+        self._in_progress_bytes -= slot.request_bytes
+        if not self._is_proven:
+            self._is_proven = True
+            self._frames.max_bytes = self._max_frame_bytes
         slots = self._slots
         ready: list[Buffer] = []
         while slots and slots[0].done:
@@ -228,18 +277,58 @@ class ServerConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self.closed or transport.is_closing():
             return
+        held_bytes = self._frames.buffered_bytes + self._waiting_bytes + self._in_progress_bytes
+        if held_bytes != self._held_bytes:
+            self._hold(held_bytes)
         wanted = (
             self._writable
             and self._muted is None
+            and not self._frames.stalled
+            and not (self._waiting and self._memory.is_short)
             and self._waiting_bytes < _WAITING_BYTES_MAX
             and len(self._waiting) < _PIPELINED_MAX
         )
         if wanted != self._reading:
             self._reading = wanted
             if wanted:
+                if self._cut_since_s is not None:
+                    self._cut_since_s += self._loop.time() - self._paused_s
                 transport.resume_reading()
             else:
+                self._paused_s = self._loop.time()
                 transport.pause_reading()
+
+    # Memory and time of the request that is arriving
+
+    def _may_take(self, size: int) -> bool:
+        return size <= SMALL_BYTES or self._memory.grants(self, size)
+
+    def _hold(self, held_bytes: int) -> None:
+        difference, self._held_bytes = held_bytes - self._held_bytes, held_bytes
+        if not held_bytes:
+            self._memory.leave(self)
+        self._memory.change(difference)
+
+    def memory_is_back(self) -> bool:
+        """Read on, where memory was missing; False when it still is."""
+        if self._frames.stalled and not self.closed:
+            if not self._frames.go_on():
+                return False
+            self._limit_reading()
+        return True
+
+    def is_late(self, now_s: float, timeout_s: float) -> bool:
+        """Should all of the request that is arriving be there? Not while it is not read."""
+        if self._cut_since_s is None or not self._reading:
+            return False
+        return now_s - self._cut_since_s > timeout_s + self._frames.arriving[1] / LEAST_BYTES_PER_SECOND
+
+    def end_as_slow(self, now_s: float) -> None:
+        """Close, because the request does not arrive."""
+        there, size = self._frames.arriving
+        age_s = now_s - (self._cut_since_s or now_s)
+        text = f"{there} bytes of a request of {size or 'unknown'} after {age_s:.0f} s"
+        self._violation(BoundExceeded("slow sender", text))
 
     def begin_alone(self) -> None:
         """Nothing behind the request that is being begun may overtake it, a Produce behind a Produce neither."""

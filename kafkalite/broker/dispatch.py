@@ -6,8 +6,8 @@ record shapes, a `ProtocolViolation` closes the connection, anything else is rep
 with UNKNOWN_SERVER_ERROR.
 
 A request of more than `bounds.SMALL_BYTES` is decoded against a budget. Mostly the first portion is all there is; what is longer is decoded
-a portion at each turn of the loop, one request at a time, and nothing behind it on its connection begins before it is answered. A reply
-of many items is written in portions too.
+a portion at each turn of the loop, one request at a time, and nothing behind it on its connection begins before it is answered. While long
+requests in progress take more than 256 MiB, no other is decoded. A reply of many items is written in portions too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafkalite.net.frames import RECEIVE_BYTES, owned_copy, read_head, read_requ
 from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import Api, ApiKey, request_header_version
-from kafkalite.protocol.bounds import SMALL_BYTES
+from kafkalite.protocol.bounds import REQUEST_MEMORY_BYTES, SMALL_BYTES, Budget
 
 if TYPE_CHECKING:
     from kafkalite.net.frames import RequestHeader
@@ -42,6 +42,7 @@ _ANY: Final = -1
 """Items of a reply that are written in one go."""
 _AS_LONG_AS_ASKED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 """APIs whose reply has no more items than a short request can name, or than are told at once; not to be counted each time."""
+_DECODED_BYTES_MAX = 4 * REQUEST_MEMORY_BYTES
 
 
 class _Route(NamedTuple, Generic[PartsT_contra]):
@@ -81,6 +82,9 @@ class Dispatcher(Generic[PartsT_contra]):
         self._routes = {int(each.api.key): _route(each) for each in served}
         self._tasks: dict[asyncio.Task[Answer], None] = {}
         self._decoding = asyncio.Lock()
+        self._decoded_bytes = 0
+        """Memory of the long requests in progress."""
+        self._decoded_less = asyncio.Event()
         self.latencies = {key: route.latency for key, route in self._routes.items()}
         """From the turn of a request to its answer, what it waits for included, by API; of fetches, those of consumers."""
         self.follower_fetches = Histogram()
@@ -113,8 +117,7 @@ class Dispatcher(Generic[PartsT_contra]):
                         connection.begin_alone()
                         if len(frame) <= RECEIVE_BYTES:  # it may lie in the buffer that all connections share
                             frame = owned_copy(frame)
-                            portions = codec.request_portions(api_key, version, frame, header.body_position)
-                        return self._later(self._in_portions(portions, frame, header, connection, began_s))
+                        return self._later(self._in_portions(frame, header, connection, began_s))
         except BoundExceeded as problem:
             raise BoundExceeded(problem.bound, f"{api.name} version {version}: {problem}") from None
         if api_key == ApiKey.FETCH and replica_id_of(request) >= 0:
@@ -140,24 +143,30 @@ class Dispatcher(Generic[PartsT_contra]):
         return answer
 
     async def _in_portions(
-        self,
-        portions: Reading,
-        frame: memoryview,
-        header: RequestHeader,
-        connection: ClientConnection,
-        began_s: float,
+        self, frame: memoryview, header: RequestHeader, connection: ClientConnection, began_s: float
     ) -> Answer:
         """Decode what did not fit into one portion, then serve it."""
+        api_key, version, _, _, position = header
+        budget = Budget(len(frame), REQUEST_MEMORY_BYTES)
         async with self._decoding:
+            while self._decoded_bytes > _DECODED_BYTES_MAX:
+                self._decoded_less.clear()
+                await self._decoded_less.wait()
             try:
-                request = await _all_of(portions, connection)
+                request = await _all_of(codec.request_portions(api_key, version, frame, position, budget), connection)
             except BoundExceeded as problem:
-                name = self._routes[header.api_key].api.name
-                raise BoundExceeded(problem.bound, f"{name} version {header.api_version}: {problem}") from None
+                name = self._routes[api_key].api.name
+                raise BoundExceeded(problem.bound, f"{name} version {version}: {problem}") from None
             if request is None:
                 return None
+            taken_bytes = budget.charged_bytes
+            self._decoded_bytes += taken_bytes
+        try:
             answer = self.handle(frame, connection, _Decoded(request, began_s))
-        return await answer if isinstance(answer, asyncio.Future) else answer
+            return await answer if isinstance(answer, asyncio.Future) else answer
+        finally:
+            self._decoded_bytes -= taken_bytes
+            self._decoded_less.set()
 
     def _authorize(self, permission: Permission, context: RequestContext) -> None:
         """KafkaError CLUSTER_AUTHORIZATION_FAILED when the caller may not do this to the cluster."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.broker.connection import RequestHandler, ServerConnection
 from kafkalite.broker.connection_quotas import ConnectionQuotas
+from kafkalite.broker.request_memory import RequestMemory
+from kafkalite.broker.slow_senders import SlowSenders
 from kafkalite.config.listeners import is_address
 from kafkalite.types import Endpoint
 
@@ -43,6 +45,8 @@ class Server:
         self._idle_check: asyncio.TimerHandle | None = None
         self._rebinding = asyncio.Lock()
         self._quotas = ConnectionQuotas(config)
+        self.memory = RequestMemory(config)
+        self.slow_senders = SlowSenders(config)
         self.connections: dict[ServerConnection, None] = {}
         self.accepted = 0
         self.refused = 0
@@ -64,7 +68,13 @@ class Server:
         config, listener = self._config.current, endpoint.listener
         try:
             server = await asyncio.get_running_loop().create_server(
-                lambda: ServerConnection(self, self._dispatcher, listener, config.socket_request_max_bytes),
+                lambda: ServerConnection(
+                    self,
+                    self._dispatcher,
+                    listener,
+                    config.socket_request_max_bytes,
+                    config.kafkalite_unproven_request_max_bytes,
+                ),
                 endpoint.host or None,
                 endpoint.port,
                 backlog=max(_BACKLOG, config.socket_listen_backlog_size),
@@ -121,6 +131,7 @@ class Server:
         """Stop accepting and close all connections."""
         if self._idle_check is not None:
             self._idle_check.cancel()
+        self.slow_senders.close()
         for bound in self._bound.values():
             bound.server.close()
         for connection in tuple(self.connections):

@@ -174,7 +174,7 @@ class BrokerSettings:
     socket_listen_backlog_size: int = _int(50, "Connections waiting to be accepted.", at_least(1))
     queued_max_requests: int = _int(500, "Requests waiting to be served.", at_least(1), reason=_NO_QUEUE)
     queued_max_request_bytes: int = _long(
-        -1, "Bytes of requests waiting to be served; -1 sets no bound.", reason=_NO_QUEUE
+        -1, "Memory of requests on all connections; -1: four times socket.request.max.bytes (Kafka: no bound)."
     )
     max_connections: int = _int(INT_MAX, "Connections of the whole broker.", at_least(0), dynamic=True)
     max_connections_per_ip: int = _int(INT_MAX, "Connections from one address.", at_least(0), dynamic=True)
@@ -401,6 +401,16 @@ class BrokerSettings:
         5000, "Partitions, and topics, with metrics of their own.", at_least(0)
     )
     kafkalite_metrics_max_groups: int = _int(500, "Groups with metrics of their own.", at_least(0))
+
+    # Bounds on strangers: settings of our own
+    kafkalite_unproven_request_max_bytes: int = _int(
+        16_777_216,
+        "Largest request on a connection that was not answered yet; controllers begin with all of the metadata.",
+        at_least(1),
+    )
+    kafkalite_request_receive_timeout_ms: int = _int(
+        30_000, "Time in which a request that has begun arrives, beside what its length takes at 32 KiB/s.", at_least(1)
+    )
 
     # Protocol
     inter_broker_protocol_version: str = _text(

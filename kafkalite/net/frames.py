@@ -6,6 +6,7 @@ The ApiVersions quirk (KIP-511): its response header is always version 0, and a 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kafkalite.errors import ProtocolViolation
@@ -19,7 +20,8 @@ _HEAD = struct.Struct(">hhi")
 _SHORT = struct.Struct(">h")
 RECEIVE_BYTES = 256 * 1024
 """Size of the buffer into which all connections of a loop receive."""
-_FIRST_ROOM_BYTES = 256 * 1024
+_FIRST_ROOM_BYTES = 16 * 1024
+"""What a frame gets of which next to nothing is there: a thousand connections that promise much take little."""
 _ROOM = bytes(ROOM_BYTES)
 _POOL_BYTES = 6 * 1024 * 1024
 _GROWTH = 4
@@ -181,12 +183,34 @@ class FrameReader:
     next one begins); what is left of a cut frame goes to a buffer of its own, into which the rest is then received directly. That
     buffer grows with what arrives: a length is only a promise, and a thousand connections may promise 100 MiB each. Frames are handed
     out as writable memoryviews, valid until the next `get_buffer` unless `owned`.
+
+    `may_take(size)` is asked before a frame takes memory of its own. Where it refuses, the reader is `stalled`: it must not be given bytes
+    before `go_on` succeeds.
     """
 
-    __slots__ = ("_buffers", "_filled", "_frame", "_head", "_max_bytes", "_shared", "_size", "violation")
+    __slots__ = (
+        "_buffers",
+        "_filled",
+        "_frame",
+        "_head",
+        "_may_take",
+        "_shared",
+        "_size",
+        "buffered_bytes",
+        "is_cut",
+        "max_bytes",
+        "stalled",
+        "violation",
+    )
 
-    def __init__(self, buffers: ReceiveBuffers, max_bytes: int) -> None:
-        self._buffers, self._shared, self._max_bytes = buffers, buffers.shared, max_bytes
+    def __init__(self, buffers: ReceiveBuffers, max_bytes: int, may_take: Callable[[int], bool] | None = None) -> None:
+        self._buffers, self._shared, self._may_take = buffers, buffers.shared, may_take
+        self.max_bytes = max_bytes
+        self.buffered_bytes = 0
+        """Memory held for a frame that is still arriving."""
+        self.is_cut = False
+        """Has a frame begun that is not all there?"""
+        self.stalled = False
         self._head = b""
         self._frame: memoryview | None = None
         self._filled = 0
@@ -195,9 +219,9 @@ class FrameReader:
         """Set at a length that is not in 1..max_bytes: nothing more can be read, the frames before it are good."""
 
     @property
-    def buffered_bytes(self) -> int:
-        """Memory held for a frame that is still arriving."""
-        return len(self._frame) if self._frame is not None else 0
+    def arriving(self) -> tuple[int, int]:
+        """(bytes that are there, size) of the frame that is cut; a size of 0 where not even that is known."""
+        return (self._filled, self._size) if self._frame is not None else (len(self._head), 0)
 
     def get_buffer(self) -> memoryview:
         """Where the next bytes are to be received."""
@@ -218,6 +242,7 @@ class FrameReader:
                 self._grow(self._frame)
                 return []
             frame, self._frame = self._frame, None
+            self.buffered_bytes, self.is_cut = 0, False
             return [(frame, True)]
         frames: list[tuple[memoryview, bool]] = []
         position, end = 0, len(self._head) + count
@@ -225,21 +250,35 @@ class FrameReader:
         self._head = b""
         while end - position >= 4:
             (size,) = LENGTH.unpack_from(shared, position)
-            if size <= 0 or size > self._max_bytes:
-                self.violation = f"a frame of {size} bytes; allowed are 1 to {self._max_bytes}"
+            if size <= 0 or size > self.max_bytes:
+                self.violation = f"a frame of {size} bytes; allowed are 1 to {self.max_bytes}"
                 return frames
             begin = position + 4
             if begin + size > end:
-                self._size, self._filled = size, end - begin
+                self._size, self._filled, self.is_cut = size, end - begin, True
                 self._grow(shared[begin:end])
                 return frames
             frames.append((shared[begin : begin + size], False))
             position = begin + size
         self._head = bytes(shared[position:end])
+        self.is_cut = position < end
         return frames
+
+    def go_on(self) -> bool:
+        """Take the memory that was refused; False when it is refused again."""
+        if self._frame is not None and self.stalled:
+            self.stalled = False
+            self._grow(self._frame[: self._filled])
+        return not self.stalled
 
     def _grow(self, so_far: memoryview) -> None:
         """Make room for as much again as has arrived, three times over, but never more than the frame."""
         room = min(self._size, max(_FIRST_ROOM_BYTES, _GROWTH * len(so_far)))
+        if self._may_take is not None and not self._may_take(room - self.buffered_bytes):
+            self.stalled = True
+            if self._frame is not None:
+                return
+            room = max(1, len(so_far))  # what has arrived must go somewhere
         self._frame = self._buffers.borrow(room, self._size)
         self._frame[: len(so_far)] = so_far
+        self.buffered_bytes = len(self._frame)

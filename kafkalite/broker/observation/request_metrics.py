@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalite.broker.observation.exposition import Family, Sample, counter, histogram_samples, label_text
+from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, histogram_samples, label_text
 from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import APIS, ApiKey
 
@@ -78,6 +78,17 @@ def families(serving: Serving) -> Iterator[Family]:
     )
     yield counter("kafkalite_connections_accepted_total", "Connections since the start.", server.accepted)
     yield counter("kafkalite_connections_refused_total", "Connections beyond max.connections.", server.refused)
+    yield gauge(
+        "kafkalite_request_memory_bytes",
+        "Memory of requests that arrive, wait or are in progress, but for small ones.",
+        server.memory.used_bytes,
+    )
+    yield gauge("kafkalite_request_memory_max_bytes", "Bound on it: queued.max.request.bytes.", server.memory.max_bytes)
+    yield counter(
+        "kafkalite_request_memory_waits_total",
+        "Times that a connection was not read, because this memory was taken.",
+        server.memory.waits,
+    )
     yield Family(
         "kafkalite_bounds_exceeded_total",
         "counter",

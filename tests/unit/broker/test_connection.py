@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.connection import ServerConnection
+from kafkalite.broker.request_memory import RequestMemory
+from kafkalite.broker.slow_senders import SlowSenders
+from kafkalite.config.broker import LiveConfig
 from kafkalite.errors import ProtocolViolation
 from kafkalite.testing.simulation import virtual_time
+from tests.unit.broker.settings import broker_config
 
 PRODUCE, OTHER = 0, 3
+LIVE = LiveConfig(broker_config())
 
 
 def frame(api_key: int, name: bytes, size: int = 0) -> bytes:
@@ -93,6 +98,8 @@ class FakeServer:
         self.left = 0
         self.hold_s = 0.0
         self.bounds: list[str] = []
+        self.memory = RequestMemory(LIVE)
+        self.slow_senders = SlowSenders(LIVE)
 
     def admit(self, connection: Any) -> bool:
         if self.hold_s:

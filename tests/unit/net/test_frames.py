@@ -147,6 +147,37 @@ def test_what_is_kept_for_later_frames_is_bounded() -> None:
     assert buffers.kept_bytes <= 1000
 
 
+def test_thousands_of_promises_take_little() -> None:
+    buffers = ReceiveBuffers()
+    readers = [FrameReader(buffers, 100 << 20) for _ in range(1000)]
+    for reader in readers:
+        assert feed(reader, struct.pack(">i", 100 << 20) + b"x" * 100) == []
+    assert sum(reader.buffered_bytes for reader in readers) <= 1000 * 16 * 1024
+    assert all(reader.arriving == (100, 100 << 20) and reader.is_cut for reader in readers)
+
+
+def test_memory_that_is_refused_is_asked_for_again() -> None:
+    asked: list[int] = []
+    limit = 300
+
+    def may_take(size: int) -> bool:
+        asked.append(size)
+        return sum(asked) <= limit
+
+    payload = bytes(range(256)) * 400
+    data = framed(payload)
+    reader = FrameReader(ReceiveBuffers(SHARED_BYTES), 1 << 20, may_take)
+    assert feed(reader, data[:SHARED_BYTES]) == []
+    assert reader.stalled and reader.buffered_bytes == SHARED_BYTES - 4, "no more than what is there"
+    asked.clear()
+    assert not reader.go_on() and reader.stalled
+    asked.clear()
+    limit = 1 << 20
+    assert reader.go_on() and not reader.stalled
+    assert feed(reader, data[SHARED_BYTES:]) == [payload]
+    assert not reader.is_cut and reader.buffered_bytes == 0
+
+
 # Headers
 
 

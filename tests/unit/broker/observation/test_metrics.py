@@ -107,7 +107,14 @@ def test_requests_that_came_are_told_by_kafkas_names() -> None:
     follower_fetches.observe(0.001)
     broker.dispatcher = SimpleNamespace(latencies=latencies, follower_fetches=follower_fetches)
     connections = [SimpleNamespace(listener="A", in_progress=2), SimpleNamespace(listener="A", in_progress=1)]
-    broker.server = SimpleNamespace(connections=connections, bound_ports={"A": 1, "B": 2}, accepted=9, refused=1)
+    broker.server = SimpleNamespace(
+        connections=connections,
+        bound_ports={"A": 1, "B": 2},
+        accepted=9,
+        refused=1,
+        memory=SimpleNamespace(used_bytes=5, max_bytes=100, waits=2),
+        bounds_exceeded={"memory": 3, "tagged fields": 1},
+    )
     found = read(request_metrics.families(broker))
     requests = {labels[0] for name, labels in found if name == "kafkalite_request_duration_seconds_count"}
     assert requests == {"Produce", "FetchConsumer", "FetchFollower"}
@@ -116,6 +123,10 @@ def test_requests_that_came_are_told_by_kafkas_names() -> None:
     assert found["kafkalite_request_duration_seconds_bucket", ("Produce", "0.005")] == 1
     assert (found["kafkalite_connections", ("A",)], found["kafkalite_connections", ("B",)]) == (2, 0)
     assert found["kafkalite_connections_accepted_total", ()] == 9 and found["kafkalite_requests_in_progress", ()] == 3
+    assert found["kafkalite_bounds_exceeded_total", ("memory",)] == 3
+    assert found["kafkalite_request_memory_bytes", ()] == 5
+    assert found["kafkalite_request_memory_max_bytes", ()] == 100
+    assert found["kafkalite_request_memory_waits_total", ()] == 2
 
 
 def controller(**more: Any) -> Any:
