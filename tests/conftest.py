@@ -47,13 +47,33 @@ def long(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--long"))
 
 
-_LONGEST_FIRST = ("peers", "deploy", "wire", "contract")
-"""Folders whose files take long: workers that share a run begin with them, so that none is left with one at the end."""
+_LONGEST_FIRST = (
+    "system/test_broker_failures.py",
+    "containers/test_cluster_contract.py",
+    "containers/test_clusters.py",
+    "system/test_reassignment.py",
+    "system/test_zookeeper_failures.py",
+    "containers/test_histories.py",
+    "containers/test_ensembles.py",
+    "containers/test_examples.py",
+    "system/test_old_leaders.py",
+    "system/test_groups.py",
+    "peers",
+    "deploy",
+    "wire",
+    "contract",
+)
+"""Files and folders that take long: workers that share a run begin with them, so that none is left with one at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: number for number, name in enumerate(_LONGEST_FIRST)}
-    items.sort(key=lambda item: rank.get(item.path.relative_to(TESTS).parts[0], len(rank)))
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(TESTS)
+        return rank.get(path.as_posix(), rank.get(path.parts[0], len(rank)))
+
+    items.sort(key=place)
 
 
 def not_run(reason: str) -> NoReturn:

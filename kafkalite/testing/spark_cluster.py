@@ -95,7 +95,10 @@ class _Daemon:
 
 
 class SparkCluster:
-    """See the module. Workers are numbered from 1; each offers `worker_cores` cores and `worker_memory_mb` to executors."""
+    """See the module. Workers are numbered from 1; each offers `worker_cores` cores and `worker_memory_mb` to executors.
+
+    `java_options` are those of the master and the workers; executors have the session's `spark.executor.extraJavaOptions`.
+    """
 
     def __init__(
         self,
@@ -105,11 +108,13 @@ class SparkCluster:
         worker_cores: int = 1,
         worker_memory_mb: int = 1024,
         start_timeout_s: float = 90,
+        java_options: str = "",
     ) -> None:
         self._directory = directory
         self._numbers = range(1, workers + 1)
         self._cores, self._memory_mb = worker_cores, worker_memory_mb
         self._start_timeout_s = start_timeout_s
+        self._java_options = java_options
         self._master: _Daemon | None = None
         self._workers: dict[int, _Daemon] = {}
         self.url = ""
@@ -135,6 +140,7 @@ class SparkCluster:
             **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
             "SPARK_HOME": str(spark_home()),
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": self._java_options,
             "SPARK_LOCAL_IP": HOST,
             "PYSPARK_PYTHON": sys.executable,
         }

@@ -23,6 +23,9 @@ PROPERTIES = {
 }
 RACKS = ("north", "south", "west")
 
+READ_WITHIN_S = 90
+"""A bound against hanging; a client that asked a broker of yesterday backs off before it asks the next."""
+
 _numbers = itertools.count(1)
 
 
@@ -46,11 +49,14 @@ def write_and_read(cluster: Cluster, topic: str, value: bytes) -> None:
     assert error is None
     # Nothing is committed: the coordinator may be the broker that a test has cut off.
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "contract", "enable.auto.commit": False}
-    consumer = Consumer(settings | {"log_level": 0})
+    # By default a consumer that is told that its offset is out of range would wait at the end for ever.
+    consumer = Consumer(settings | {"auto.offset.reset": "error", "log_level": 0})
     try:
         consumer.assign([TopicPartition(topic, 0, message.offset())])
-        record = consumer.poll(30)
-        assert record is not None and record.error() is None and record.value() == value
+        record = consumer.poll(READ_WITHIN_S)
+        assert record is not None, f"no record at offset {message.offset()} of {topic} within {READ_WITHIN_S} s"
+        assert record.error() is None, record.error()
+        assert record.value() == value
     finally:
         consumer.close()
 

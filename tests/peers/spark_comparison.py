@@ -1,6 +1,8 @@
 """Run in Spark 4.0.0 (`spark_connector.run_program`): the same reads and writes by `kafka` and by `kafkalite`, in one session.
 
-The question is a list of cases; the answer has for each what both gave: rows with their schema, or the text of the error.
+The question is a list of cases; the answer has for each what both gave: rows with their schema, or the text of the error. A read that
+says `direct` is done on our side by the source's own methods, called as Spark's workers call them: Spark starts a Python for each
+question that it asks a source, which takes longer than all the rest.
 """
 
 from __future__ import annotations
@@ -9,13 +11,16 @@ import json
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import CaseInsensitiveDict
 
 import spark_jobs
+from spark_jobs.source import KafkaliteSource
 from tests.spark.sessions import SESSION
 
 FORMATS = ("kafka", "kafkalite")
@@ -47,12 +52,47 @@ def outcome(attempt: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         return {"error": " ".join(line for line in lines if not line.startswith("at "))}
 
 
+def plain(value: Any) -> Any:
+    """A value of a row as Python writes it, whether it comes from a `Row` or from Arrow."""
+    if isinstance(value, datetime):
+        return value.astimezone().replace(tzinfo=None)  # as PySpark's: local time, naive
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, dict):
+        return tuple(plain(each) for each in value.values())
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, list):
+        return list(map(plain, value))
+    return value
+
+
 def read(spark: SparkSession, source: str, case: dict[str, Any]) -> dict[str, Any]:
     found = spark.read.format(source).options(**case["options"]).load()
-    rows = sorted(found.collect(), key=lambda row: (row.topic, row.partition, row.offset))
-    answer: dict[str, Any] = {"schema": json.loads(found.schema.json()), "rows": [list(map(repr, row)) for row in rows]}
+    rows = [row.asDict() for row in found.collect()]
+    return answer_of(case, json.loads(found.schema.json()), rows, found.rdd.getNumPartitions)
+
+
+def read_directly(case: dict[str, Any]) -> dict[str, Any]:
+    """What `read` does with kafkalite, by the methods that Spark calls."""
+    source = KafkaliteSource(CaseInsensitiveDict(case["options"]))
+    schema = source.schema()
+    reader = source.reader(schema)
+    partitions = reader.partitions()
+    rows = [row for each in partitions for batch in reader.read(each) for row in batch.to_pylist()]
+    return answer_of(case, json.loads(schema.json()), rows, lambda: len(partitions))
+
+
+def answer_of(
+    case: dict[str, Any], schema: dict[str, Any], rows: list[dict[str, Any]], tasks: Callable[[], int]
+) -> dict[str, Any]:
+    rows = sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"]))
+    answer: dict[str, Any] = {
+        "schema": schema,
+        "rows": [[repr(plain(value)) for value in row.values()] for row in rows],
+    }
     if SPLITTING & case["options"].keys():
-        answer["tasks"] = found.rdd.getNumPartitions()
+        answer["tasks"] = tasks()
     return answer
 
 
@@ -77,7 +117,13 @@ def main(question: Path, answer: Path) -> None:
     kinds = {"read": read, "write": write}
 
     def compare(case: dict[str, Any]) -> dict[str, Any]:
-        return {source: outcome(kinds[case["kind"]], spark, source, case) for source in FORMATS}
+        theirs, ours = FORMATS
+        return {
+            theirs: outcome(kinds[case["kind"]], spark, theirs, case),
+            ours: outcome(read_directly, case)
+            if case.get("direct")
+            else outcome(kinds[case["kind"]], spark, ours, case),
+        }
 
     reads = {name: case for name, case in asked["cases"].items() if case["kind"] == "read"}
     with ThreadPoolExecutor(AT_ONCE) as pool:

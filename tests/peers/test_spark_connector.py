@@ -388,6 +388,10 @@ def fill_with_transactions(servers: str) -> None:
 
 
 SOURCES = ("kafka", "kafkalite")
+THROUGH_SPARK = {"everything", "without headers", "many and small tasks", "what compaction left", SKIPPING, "committed"}
+THROUGH_SPARK |= {"no choice", "end before start", "records are gone", "an unknown topic"}
+"""Reads by ours that Spark does: each way in which rows, tasks and errors come out of it. In the other reads the source is asked directly;
+what differs between them are options, which Spark hands on as they are."""
 
 
 def cases(ours: str, apache: str) -> dict[str, dict[str, Any]]:
@@ -405,6 +409,8 @@ def cases(ours: str, apache: str) -> dict[str, dict[str, Any]]:
             f"{prefix} {name}": case("write", ours, options, sql=sql, read=topics)
             for name, (sql, options, topics) in writes.items()
         }
+    for name, each in found.items():
+        each["direct"] = each["kind"] == "read" and name.split(" ", 1)[1] not in THROUGH_SPARK
     return found
 
 

@@ -5,6 +5,7 @@ A process has one Spark session, so what runs on the standalone cluster is start
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import subprocess
@@ -16,7 +17,12 @@ from typing import Any, TypeAlias
 import pytest
 
 from kafkalite.client import NewTopic, SyncAdmin
+from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.readiness import Reachable
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.spark_cluster import SparkCluster
 from tests.spark.sessions import SESSION, driver_environment, python_environment
 
@@ -27,6 +33,8 @@ PROPERTIES = {
     "zookeeper.session.timeout.ms": "4000",
     "zookeeper.connection.timeout.ms": "20000",
 }
+
+EXECUTOR = {"spark.executor.cores": "1", "spark.executor.memory": "768m"}
 
 TopicMaker: TypeAlias = Callable[..., str]
 
@@ -53,8 +61,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    """A master and two workers of one core each, as processes."""
-    with SparkCluster(tmp_path_factory.mktemp("spark-standalone"), workers=2) as cluster:
+    """A master and a worker with room for two executors of one core (`EXECUTOR`), as processes."""
+    directory = tmp_path_factory.mktemp("spark-standalone")
+    options = SESSION["spark.executor.extraJavaOptions"]
+    with SparkCluster(directory, workers=1, worker_cores=2, worker_memory_mb=2048, java_options=options) as cluster:
         yield cluster
 
 
@@ -76,14 +86,29 @@ def make_topic(cluster: LocalCluster) -> TopicMaker:
         name = f"topic-{next(_numbers)}"
         with SyncAdmin(bootstrap_servers=cluster.bootstrap_servers) as admin:
             admin.create_topics([NewTopic(name, partitions, replication_factor, topic_configs=config or {})])
+        for broker in cluster.brokers.values():
+            wait_until(lambda broker=broker: asyncio.run(leads(broker, name, partitions)), f"{name} at {broker.id}", 60)  # type: ignore[misc]
         return name
 
     return make
 
 
+async def leads(broker: Reachable, topic: str, partitions: int) -> bool:
+    """Does this broker know of the topic, and of leaders of all of its partitions? Each hears of it by itself."""
+    m = messages.metadata_request
+    connection = await Connection.open(broker.host, broker.port, client_id="test", timeout_s=30)
+    try:
+        await connection.negotiate()
+        request = m.MetadataRequest(topics=[m.MetadataRequestTopic(name=topic)])
+        (found,) = (await connection.request(request, connection.version_of(ApiKey.METADATA))).topics
+    finally:
+        connection.close()
+    return len(found.partitions) == partitions and all(each.leader_id >= 0 for each in found.partitions)
+
+
 def run_driver(program: Path, *arguments: str, master: str, timeout_s: float = 150, **settings: str) -> str:
     """What a driver program prints to stdout when `spark-submit` runs it on `master`. AssertionError, with its output, when it fails."""
-    chosen = SESSION | {"spark.executor.memory": "768m", **settings}
+    chosen = SESSION | EXECUTOR | settings
     command = [str(Path(sys.executable).parent / "spark-submit"), "--master", master]
     command += [word for name, text in chosen.items() for word in ("--conf", f"{name}={text}")]
     done = subprocess.run(

@@ -11,18 +11,19 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.spark import warm_python
+from tests.spark import class_data, warm_python
 
 # A JVM that lives for seconds pays for the second compiler and for a collector with threads, and gets nothing from them.
 _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+_WITH_CLASSES = " ".join([_JAVA_OPTIONS, *class_data.java_options()])
 
 SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
-    "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.driver.extraJavaOptions": _WITH_CLASSES,
+    "spark.executor.extraJavaOptions": _WITH_CLASSES,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     # Compiling a query takes longer than running it over a few hundred rows.
@@ -33,13 +34,14 @@ SESSION = {
 
 @cache
 def warm_python_program() -> str:
-    """The program that Spark takes for Python: this interpreter, but for `pyspark.daemon`, which imports before it forks."""
-    folder = Path(tempfile.mkdtemp(prefix="kafkalite-warm-python-"))
+    """The program that Spark takes for Python: this interpreter, but for `pyspark.daemon`, which comes from a warm one (`warm_python`)."""
+    folder = Path(tempfile.mkdtemp(prefix="kafkalite-warm-python-", suffix=f"-{os.getpid()}"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     python, warm = shlex.quote(sys.executable), shlex.quote(warm_python.__file__)
     program = folder / "python"
     program.write_text(
-        f'#!/bin/sh\n[ "$1 $2" = "-m pyspark.daemon" ] || exec {python} "$@"\nshift 2\nexec {python} {warm} "$@"\n'
+        f'#!/bin/sh\n[ "$1 $2" = "-m pyspark.daemon" ] || exec {python} "$@"\n'
+        f'exec {python} -IS {warm} client {shlex.quote(str(folder))} "$3"\n'
     )
     program.chmod(0o755)
     return str(program)
@@ -50,6 +52,7 @@ def python_environment() -> dict[str, str]:
     return {
         "PYSPARK_PYTHON": warm_python_program(),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LAUNCHER_OPTS": _JAVA_OPTIONS,
         "OPENBLAS_NUM_THREADS": "1",  # its threads would not outlive a fork
     }
 

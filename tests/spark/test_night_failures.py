@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.testing.spark_cluster import SparkCluster
-from spark_jobs.batch import layout
+from spark_jobs import commands
+from spark_jobs.batch import layout, session
 from spark_jobs.batch.records import Formats
 from spark_jobs.batch.run_lock import run_lock
 from spark_jobs.jobs import audit, backfill
 from spark_jobs.jobs.nightly import Program
-from tests.spark.conftest import TopicMaker
+from tests.spark.conftest import EXECUTOR, TopicMaker
 from tests.spark.nights import DIGESTS, FOREVER, TIMES, Sent, after, ledger, night_on, send, tables
 from tests.spark.sessions import SESSION, driver_environment
 
@@ -36,7 +38,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 DRIVER_KILLS = int(os.environ.get("KAFKALITE_NIGHT_KILLS", "2"))
 EXECUTOR_KILLS = int(os.environ.get("KAFKALITE_NIGHT_KILLS", "1"))
 SEED = int(os.environ.get("KAFKALITE_NIGHT_SEED", "10"))
-DAYS = [after(number) for number in range(6)]
+DAYS = [after(number) for number in range(4)]
 DAYS_PER_JOB = 2
 DRIVER_TIMEOUT_S = 300
 
@@ -73,7 +75,7 @@ class Nights:
         command = [sys.executable, "-m", "spark_jobs", "backfill", "--topic", self._topic, "--output", str(output)]
         command += ["-b", cluster.bootstrap_servers, "-z", cluster.zookeeper_connect, "--from", str(DAYS[0])]
         command += ["--to", str(DAYS[-1]), "--days-per-job", str(DAYS_PER_JOB), "--no-audit", *more]
-        settings = SESSION | {"spark.local.dir": str(self._scratch), "spark.executor.memory": "768m"}
+        settings = SESSION | EXECUTOR | {"spark.local.dir": str(self._scratch)}
         return command + [word for name, text in settings.items() for word in ("--conf", f"{name}={text}")]
 
     def start(self, output: Path, *more: str) -> subprocess.Popen[str]:
@@ -98,11 +100,11 @@ class Nights:
 
 @pytest.fixture(scope="module")
 def topic(cluster: LocalCluster, make_topic: TopicMaker) -> str:
-    """Six days in no order, in four partitions."""
+    """Four days in no order, in four partitions."""
     chance = random.Random(SEED)
     records = [
         Sent(chance.choice(DAYS), number, number % 4, b"%d" % (number % 50), chance.randbytes(40))
-        for number in range(3000)
+        for number in range(2000)
     ]
     name = make_topic(4, 2, config=FOREVER)
     send(cluster.bootstrap_servers, name, records)
@@ -165,7 +167,8 @@ def test_killed_executors(
     chance = random.Random(SEED)
     output = tmp_path / "executors"
     plans = output / layout.ledger_folder("archive", topic)
-    process = nights.start(output, "--master", standalone.url)
+    # One at a time: none is there but the one that dies, and the one in its place.
+    process = nights.start(output, "--master", standalone.url, "--conf", "spark.cores.max=1")
     try:
         for _ in range(EXECUTOR_KILLS):
             wait_until(lambda: bool(standalone.executor_pids()) or process.poll() is not None, "an executor", 120)
@@ -215,16 +218,17 @@ def test_two_runs_at_once(nights: Nights, cluster: LocalCluster, tmp_path: Path)
     assert not output.exists()
 
 
-def test_bad_input_ends_before_spark_is_started(cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
+def test_bad_input_ends_before_spark_is_started(
+    cluster: LocalCluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each with its own exit code and a line that says what is wrong."""
+    monkeypatch.setattr(session, "open_session", None)
     (tmp_path / "file").touch()
     place = ["-b", cluster.bootstrap_servers, "-z", cluster.zookeeper_connect]
 
     def ends(*arguments: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "spark_jobs", *arguments], capture_output=True, text=True, timeout=120, check=False
-        )
-        return done.returncode, done.stderr
+        done = CliRunner().invoke(commands.main, arguments)
+        return done.exit_code, done.stderr
 
     day = ["--date", str(date(2013, 6, 15))]
     code, said = ends("nightly", "--topic", "no-such", "--output", str(tmp_path / "out"), *place, *day)

@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 4
-TURNS, LONG_TURNS = 2, 6
+TURNS, LONG_TURNS = {"commit": 2, "rebalance": 1}, 6
+"""How often the coordinator dies; the second time it is one that had taken over itself. With --long it is oftener."""
 STABLE_WITHIN_S = SESSION_S + MEMBER_SESSION_MS / 1000 + 7
 """After the coordinator's death: its session and the election, members that back off before they ask for the new one, and the session of
 a member that left while the group was rebalanced: only the next generation is written down, so the new coordinator waits for it."""
@@ -60,14 +61,8 @@ def finish(scenario: Scenario, group: GroupWorkload) -> None:
     )
 
 
-@pytest.fixture
-def turns(long: bool) -> int:
-    """How often the coordinator dies: the second time it is one that had taken over itself."""
-    return LONG_TURNS if long else TURNS
-
-
-def test_the_coordinator_dies_while_members_commit(scenario: Scenario, group: GroupWorkload, turns: int) -> None:
-    for _ in range(turns):
+def test_the_coordinator_dies_while_members_commit(scenario: Scenario, group: GroupWorkload, long: bool) -> None:
+    for _ in range(LONG_TURNS if long else TURNS["commit"]):
         victim = coordinator(scenario)
         epoch = scenario.facts.broker_epoch(victim)
         scenario.cluster.kill(victim)
@@ -81,10 +76,10 @@ def test_the_coordinator_dies_while_members_commit(scenario: Scenario, group: Gr
     finish(scenario, group)
 
 
-def test_the_coordinator_dies_while_members_rebalance(scenario: Scenario, group: GroupWorkload, turns: int) -> None:
+def test_the_coordinator_dies_while_members_rebalance(scenario: Scenario, group: GroupWorkload, long: bool) -> None:
     """A member joins, and before it has its share the coordinator is gone."""
     servers = scenario.cluster.bootstrap_servers
-    for _ in range(turns):
+    for _ in range(LONG_TURNS if long else TURNS["rebalance"]):
         victim = coordinator(scenario)
         epoch = scenario.facts.broker_epoch(victim)
         extra = GroupWorkload(servers, group.group, group.topic, PARTITIONS, members=["kafkalite"])

@@ -28,6 +28,9 @@ from tests.wire.conftest import wait_until_led
 
 pytestmark = pytest.mark.system
 
+SOON_BACK = {"zookeeper.session.timeout.ms": "2000"}
+"""A killed broker waits at its start for the end of its old session."""
+
 
 @pytest.fixture(autouse=True)
 def _ours(broker_command: Sequence[str]) -> None:
@@ -120,7 +123,7 @@ def move(cluster: LocalCluster, topic: str, path: str) -> int:
 
 def test_a_partition_moves_to_another_directory_while_it_is_written(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in ("one", "two")]
-    with LocalCluster(brokers=1, properties={"log.dirs": ",".join(paths)}) as cluster:
+    with LocalCluster(brokers=1, properties=SOON_BACK | {"log.dirs": ",".join(paths)}) as cluster:
         servers = cluster.bootstrap_servers
         create(servers, "t", segment_bytes="1200000")
         values = [b"%d" % number + b"." * 1000 for number in range(3000)]
@@ -142,7 +145,7 @@ def test_a_partition_moves_to_another_directory_while_it_is_written(tmp_path: Pa
 
 def test_a_move_goes_on_after_a_restart(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in ("one", "two")]
-    settings = {"log.dirs": ",".join(paths), "replica.alter.log.dirs.io.max.bytes.per.second": "1000"}
+    settings = SOON_BACK | {"log.dirs": ",".join(paths), "replica.alter.log.dirs.io.max.bytes.per.second": "1000"}
     with LocalCluster(brokers=1, properties=settings) as cluster:
         servers = cluster.bootstrap_servers
         create(servers, "t")
@@ -191,7 +194,7 @@ def fill(disk: Path, leave_bytes: int) -> Path:
 def test_a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "small", "24m") as disk,
-        LocalCluster(brokers=1, properties={"log.dirs": str(disk / "logs")}) as cluster,
+        LocalCluster(brokers=1, properties=SOON_BACK | {"log.dirs": str(disk / "logs")}) as cluster,
     ):
         servers = cluster.bootstrap_servers
         create(servers, "t")
@@ -240,7 +243,7 @@ def test_a_directory_that_fails_takes_its_partitions_offline_and_the_rest_go_on(
 
 
 def test_a_compacted_topic_keeps_the_last_value_of_each_key(tmp_path: Path) -> None:
-    settings = {"log.cleaner.backoff.ms": "50", "log.cleaner.min.cleanable.ratio": "0.1"}
+    settings = SOON_BACK | {"log.cleaner.backoff.ms": "50", "log.cleaner.min.cleanable.ratio": "0.1"}
     with LocalCluster(brokers=1, properties=settings) as cluster:
         servers = cluster.bootstrap_servers
         create(servers, "t", cleanup_policy="compact", segment_bytes="20000")
