@@ -13,7 +13,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from zk.server_classes import find_java
+from kafkalite.testing.spark_cluster import spark_home
+from zk.server_classes import MissingRequirementError, find_java
 
 TIMEOUT_S = 120
 _QUIET = "-Xlog:disable"
@@ -21,17 +22,18 @@ _QUIET = "-Xlog:disable"
 
 
 def archive_path() -> Path:
-    """Where the archive for this Java and the pyspark of this Python is, or would be."""
-    import pyspark
-
+    """Where the archive for this Java and the pyspark of this Python is, or would be. Raises MissingRequirementError, ImportError."""
     java = Path(find_java()).resolve()
     key = hashlib.sha256(f"{java} {java.stat().st_mtime_ns}".encode()).hexdigest()[:16]
-    return Path(pyspark.__file__).parent / "jars" / f"kafkalite-tests-{key}.jsa"
+    return spark_home() / "jars" / f"kafkalite-tests-{key}.jsa"
 
 
 def java_options() -> list[str]:
-    """With these Java reads the archive; none while there is no archive."""
-    path = archive_path()
+    """With these Java reads the archive; none while there is no archive, Java or Spark."""
+    try:
+        path = archive_path()
+    except (MissingRequirementError, ImportError):
+        return []
     return [f"-XX:SharedArchiveFile={path}", _QUIET] if path.exists() else []
 
 
