@@ -64,7 +64,8 @@ prepare_python() {
         return
     fi
     say "installing kafkalite[$1] into $venv"
-    "$venv/bin/python" -m pip install -qq --disable-pip-version-check \
+    # Bytecode is made of what is imported, when it is: most modules of what is installed never are.
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-compile \
         --config-settings editable_mode=compat --editable ".[$1]" ||
         fail "pip could not install kafkalite[$1]"
     printf '%s' "$wanted" >"$stamp"

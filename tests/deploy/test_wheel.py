@@ -87,9 +87,8 @@ def python(project: Path) -> Path:
 @pytest.fixture
 def users_environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Variables of a user who has never seen kafkalite: no cache of Maven, none of our variables."""
-    kept = {
-        name: text for name, text in os.environ.items() if not name.startswith(("KAFKALITE", "PYTEST", "ZOOKEEPER"))
-    }
+    ours = ("KAFKALITE", "PYTEST", "SERVER_JVMFLAGS", "ZOOKEEPER")
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     yield kept | {"HOME": str(tmp_path)}
 
 

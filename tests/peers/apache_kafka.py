@@ -1,6 +1,7 @@
 """Apache Kafka itself, fetched by Maven: its broker, for clusters to compare with, and its command-line tools.
 
-The jars are kept in `$XDG_CACHE_HOME/kafkalite/apache-kafka-<version>` (`~/.cache` without that variable).
+The jars are kept in `$XDG_CACHE_HOME/kafkalite/apache-kafka-<version>` (`~/.cache` without that variable), and with them an archive of
+their classes (class data sharing), with which a broker takes a third less processor time to start.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ import fcntl
 import os
 import subprocess
 import tempfile
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from kafkalite.local.broker_process import wait_until
+from kafkalite.local.broker_process import BrokerDied, wait_until
+from kafkalite.local.cluster import LocalCluster
 from tests.conftest import foreign_program
 
 VERSION: Final = "3.9.1"
@@ -71,8 +75,8 @@ def cache_folder() -> Path:
 
 def fetch() -> Path:
     """The folder with the jars, fetched at the first call; the test is reported as not run without Maven or Java."""
-    java, maven = foreign_program("java", "openjdk-17-jre-headless"), foreign_program("mvn", "maven")
-    del java
+    foreign_program("java", "openjdk-17-jre-headless")
+    maven = foreign_program("mvn", "maven")
     home = cache_folder()
     home.mkdir(parents=True, exist_ok=True)
     complete = home / ".complete"
@@ -81,6 +85,9 @@ def fetch() -> Path:
         if not complete.exists():
             _fetch_into(home, maven)
             complete.touch()
+        archive = _archive_path(home)
+        if not archive.exists():
+            _archive_classes(home, archive)
     return home
 
 
@@ -94,9 +101,40 @@ def _fetch_into(home: Path, maven: str) -> None:
         raise RuntimeError(f"Maven could not fetch Apache Kafka {VERSION}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
+def _archive_path(home: Path) -> Path:
+    """Another one for each Java; empty when that Java could not make it."""
+    java = Path(foreign_program("java", "openjdk-17-jre-headless")).resolve()
+    return home / f"classes-{zlib.crc32(f'{java} {java.stat().st_mtime_ns}'.encode()):08x}.jsa"
+
+
+def _archive_classes(home: Path, archive: Path) -> None:
+    """A broker runs and writes the archive at its end."""
+    draft = archive.with_suffix(".draft")
+    draft.unlink(missing_ok=True)
+    command = _java_command(home, "kafka.Kafka", "512m", "INFO", [f"-XX:ArchiveClassesAtExit={draft}"])
+    try:
+        with LocalCluster(brokers=1, command=command) as cluster:
+            wait_for_controller(cluster.bootstrap_servers)
+            cluster.stop(1)
+    except (BrokerDied, TimeoutError) as problem:
+        print(f"no archive of Apache Kafka's classes: {problem}")
+    if draft.exists():
+        draft.rename(archive)
+    else:
+        archive.touch()
+
+
 def java_command(main_class: str, *arguments: str, heap: str = "256m", level: str = "WARN") -> list[str]:
     """A command line that runs one class of Apache Kafka; its log goes to stdout for brokers (INFO), else to stderr."""
     home = fetch()
+    archive = _archive_path(home)
+    options = [f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
+    return _java_command(home, main_class, heap, level, options, *arguments)
+
+
+def _java_command(
+    home: Path, main_class: str, heap: str, level: str, options: Sequence[str], *arguments: str
+) -> list[str]:
     settings = home / f"log4j-{level.lower()}.properties"
     target = "System.out" if level == "INFO" else "System.err"
     # Written whole and then renamed: another test process may be reading it.
@@ -104,7 +142,10 @@ def java_command(main_class: str, *arguments: str, heap: str = "256m", level: st
         draft.write(_LOG4J.format(level=level, target=target))
     Path(draft.name).rename(settings)
     flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
-    return ["java", *flags, f"-Dlog4j.configuration=file:{settings}", "-cp", f"{home}/*", main_class, *arguments]
+    # Named one by one: an archive of classes holds for jars in the same order.
+    jars = os.pathsep.join(map(str, sorted(home.glob("*.jar"))))
+    log = f"-Dlog4j.configuration=file:{settings}"
+    return ["java", *flags, *options, log, "-cp", jars, main_class, *arguments]
 
 
 def broker_command() -> list[str]:
