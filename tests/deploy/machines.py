@@ -1,7 +1,7 @@
 """Machines of a runbook, played by one `LocalCluster`: `ssh broker-2 sudo systemctl restart kafkalite-broker` restarts its broker 2.
 
 A program named `ssh` on the PATH hands what concerns services to the test's process, through a Unix socket, and runs everything
-else here, with the paths of the machine's directories replaced by those of the cluster.
+else here, with the paths of the machine's directories replaced by those of the cluster. A program named `sleep` sleeps shortly.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ for path, stands_for in json.loads(os.environ["RUNBOOK_PATHS"])[host]:
 os.execvp("bash", ["bash", "-c", line])
 """
 
+_SLEEP: Final = "#!/bin/sh\nPATH=${PATH#*:}\nexec sleep 0.3\n"
+"""Between two looks at what the cluster does; the runbook's seconds are for larger ones."""
+
 
 class Machines:
     """Use in `with`. `run` runs a block of the runbook; `installed` are the machines where pip was called, in order."""
@@ -55,6 +58,9 @@ class Machines:
         ssh = programs / "ssh"
         ssh.write_text(_SSH.format(python=sys.executable))
         ssh.chmod(0o755)
+        pause = programs / "sleep"
+        pause.write_text(_SLEEP)
+        pause.chmod(0o755)
         machines = self
 
         class Handler(socketserver.StreamRequestHandler):

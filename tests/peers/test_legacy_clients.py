@@ -150,9 +150,19 @@ PRINTED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def count(tools: Comparison, lines: str) -> int:
+    """How many records either topic has."""
+    where = ("--bootstrap-server", tools.servers, "--topic", lines.replace("WHO", "jvmone"))
+    return int(tools.apache.run("kafka-get-offsets", *where).stdout.rpartition(":")[2])
+
+
 @pytest.mark.parametrize("arguments", PRINTED, ids=lambda arguments: " ".join(arguments)[:40] or "plain")
-def test_the_console_consumer_prints_records(tools: Comparison, lines: str, arguments: list[str]) -> None:
-    tools.same("kafka-console-consumer", "@", "--topic", lines, "--from-beginning", "--timeout-ms", "1000", *arguments)
+def test_the_console_consumer_prints_records(tools: Comparison, lines: str, count: int, arguments: list[str]) -> None:
+    # With nothing else that ends it, it waits for more records until the time is over.
+    until = ["--max-messages", str(count)] if arguments and "--max-messages" not in arguments else []
+    given = ("--topic", lines, "--from-beginning", "--timeout-ms", "5000", *arguments, *until)
+    tools.same("kafka-console-consumer", "@", *given)
 
 
 def test_the_console_consumer_begins_where_it_is_told_to(tools: Comparison, lines: str) -> None:
