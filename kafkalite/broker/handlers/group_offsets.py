@@ -21,7 +21,7 @@ from kafkalite.broker.served_api import served
 from kafkalite.coordinators.group.machine import GroupMachine
 from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.coordinators.group.requests import CommitOffsets, DeleteOffsets, DeleteOffsetsReply, OffsetToCommit
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import BoundExceeded, ErrorCode, KafkaError
 from kafkalite.portions import Work, in_one_go
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kafkalite.coordinators.runtime import CoordinatorRuntime
 
 _NOTHING = CommittedOffset(-1, -1, "", -1)
+_FETCHED_MAX: Final = 200_000
+"""Partitions that one OffsetFetch may name: four bytes name what takes some 250 to answer."""
 _BATCH_OFFSETS: Final = 1000
 """So many take some 10 ms to be stored, and are less than max.message.bytes."""
 
@@ -196,6 +198,7 @@ def _asked(
 ) -> Work[dict[str, dict[str, dict[int, None]] | None]]:
     """By group and topic the partitions, each once: metadata of an offset may have a thousand times the bytes that name it."""
     asked: dict[str, dict[str, dict[int, None]] | None] = {}
+    left = _FETCHED_MAX
     for group in request.groups:
         yield
         topics = asked.setdefault(group.group_id, {})
@@ -204,6 +207,9 @@ def _asked(
             continue
         for topic in group.topics:
             yield
+            left -= len(topic.partition_indexes)
+            if left < 0:
+                raise BoundExceeded("partitions", f"an OffsetFetch names more than {_FETCHED_MAX} partitions")
             topics.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return asked
 

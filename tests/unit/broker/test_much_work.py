@@ -9,13 +9,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.coordinators.group.machine import GroupMachine
 from kafkalite.coordinators.group.requests import CommitOffsets, OffsetToCommit
 from kafkalite.coordinators.group.settings import GroupSettings
 from kafkalite.coordinators.runtime import CoordinatorRuntime, HostingRules
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import BoundExceeded, ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
@@ -357,6 +359,18 @@ def test_offsets_that_are_named_often_are_told_once() -> None:
         (group,) = (await site.serve(m.OffsetFetchRequest(groups=groups), 8)).groups
         found = [(each.partition_index, each.committed_offset) for each in partitions_of(group.topics)]
         assert found == [(0, 7), (1, -1)]
+
+    play(scenario)
+
+
+def test_an_offset_fetch_of_more_partitions_than_any_cluster_has_closes_the_connection() -> None:
+    async def scenario(site: Site) -> None:
+        m = messages.offset_fetch_request
+        for count, topics in ((200_001, 1), (1000, 201)):
+            asked = [m.OffsetFetchRequestTopics(name="t", partition_indexes=[0] * count)] * topics
+            request = m.OffsetFetchRequest(groups=[m.OffsetFetchRequestGroup(group_id="g", topics=asked)])
+            with pytest.raises(BoundExceeded, match="more than 200000 partitions"):
+                await site.serve(request, 8)
 
     play(scenario)
 
