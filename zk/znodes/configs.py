@@ -25,7 +25,7 @@ class ConfigEntity:
         """Empty data means no overrides. MalformedZnodeError when it is no JSON or a value is no string."""
         if not data:
             return cls()
-        fields = Fields.parse("config", data)
+        fields = Fields.parse("config", data, is_secret=True)
         config = fields.mapping("config")
         for key, value in config.items():
             if not isinstance(value, str):

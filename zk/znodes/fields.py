@@ -40,16 +40,17 @@ class Fields:
         self._document = document
 
     @classmethod
-    def parse(cls, kind: str, data: bytes) -> Fields:
-        """The object in `data`. MalformedZnodeError when it is no JSON object."""
+    def parse(cls, kind: str, data: bytes, *, is_secret: bool = False) -> Fields:
+        """The object in `data`. MalformedZnodeError when it is no JSON object; it shows nothing of what may be secret."""
+        shown = f"{len(data)} bytes" if is_secret else _excerpt(data)
         try:
             document = json.loads(data)
             if _SURROGATE in data.lower():
                 to_json(document)
         except (ValueError, RecursionError) as problem:
-            raise MalformedZnodeError(kind, f"not JSON ({problem}): {_excerpt(data)}") from problem
+            raise MalformedZnodeError(kind, f"not JSON ({problem}): {shown}") from problem
         if not isinstance(document, dict):
-            raise MalformedZnodeError(kind, f"not a JSON object: {_excerpt(data)}")
+            raise MalformedZnodeError(kind, f"not a JSON object: {shown}")
         return cls(kind, document)
 
     def refuse(self, problem: str) -> MalformedZnodeError:
