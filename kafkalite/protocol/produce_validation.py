@@ -48,6 +48,9 @@ from kafkalite.types import Buffer
 AT_ONCE_BYTES: Final = 1 << 20
 """Batches that are larger, or become larger when they are decompressed, are not checked by the event loop."""
 _RECORDS_AT_ONCE: Final = 32 * 1024
+_WEIGHT_AT_ONCE: Final = 2 * AT_ONCE_BYTES
+"""Of all batches of a request that the event loop checks: their bytes, or 64 for each record."""
+_RECORD_WEIGHT: Final = 64
 _HEADERS_AT_ONCE: Final = 1000
 _GROWTH: Final = 64
 _NAMED_RECORDS: Final = 1000
@@ -61,11 +64,15 @@ _ZSTD_FROM_VERSION = 7
 
 
 class DecompressionBudget:
-    """What all batches of one request together may still become: what the largest request could carry, or 64 times its own bytes."""
+    """What all batches of one request together may still become: what the largest request could carry, or 64 times its own bytes.
 
-    __slots__ = ("left_bytes",)
+    `weight_at_once` is what the event loop may still check of them.
+    """
+
+    __slots__ = ("left_bytes", "weight_at_once")
 
     def __init__(self, request_bytes: int = 0) -> None:
+        self.weight_at_once = _WEIGHT_AT_ONCE
         self.left_bytes = max(DECOMPRESSED_LIMIT_BYTES, _GROWTH * request_bytes)
 
 
@@ -103,9 +110,15 @@ def validate_produced(
     if not has_valid_crc(records, header):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the CRC of a produced batch does not fit its bytes")
     _check_header(header)
-    if at_once and (header.records_count > _RECORDS_AT_ONCE or header.size > AT_ONCE_BYTES):
+    if at_once and (
+        header.records_count > _RECORDS_AT_ONCE
+        or header.size > AT_ONCE_BYTES
+        or (budget is not None and budget.weight_at_once <= 0)
+    ):
         raise TooMuchAtOnce
     plain = _plain_records(records, header, budget, at_once) if header.codec else records_of(records, header)
+    if at_once and budget is not None:
+        budget.weight_at_once -= max(len(plain), _RECORD_WEIGHT * header.records_count)
     deltas = check_records(
         plain,
         header.records_count,

@@ -21,10 +21,11 @@ decides that, and a run that does not check out is read again record by record.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compiled_records import check_compiled
+from kafkalite.protocol.compiled_records import check_compiled, find_starts
 from kafkalite.protocol.record_walk import ANY_HEADERS, record_at
 from kafkalite.protocol.varint import read_varint
 
@@ -36,6 +37,8 @@ _WORTH_COMPILED: Final = 8
 
 _WINDOW_GROWTH: Final = 8
 _LARGEST_PORTION: Final = 1024
+_LOOKED_AT_BYTES: Final = 128 * 1024
+"""Less than this has no room for headers that take long."""
 _NAMED_RECORDS: Final = 1000
 """Of the records that are refused one by one so many are named; a batch may have millions."""
 
@@ -84,8 +87,12 @@ def check_records(
     headers than `headers_at_once`, where Python would walk over them.
     """
     if count >= _WORTH_COMPILED and (
-        count < _WORTH_A_RUN or not _is_regular(data, count, keys_required, headers_at_once)
+        count < _WORTH_A_RUN
+        or count > _DELTA_LIMITS[-1]
+        or not _is_regular(data, count, keys_required, headers_at_once)
     ):
+        if headers_at_once != ANY_HEADERS and len(data) > _LOOKED_AT_BYTES:
+            _look_for_headers(data, count, headers_at_once)
         checked = check_compiled(data, count)
         if checked is not None and (checked.all_have_keys or not keys_required):
             return TimestampDeltas(checked.smallest, checked.largest)
@@ -125,6 +132,18 @@ def check_records(
             [(number, "Compacted topic cannot accept message without key in topic partition.") for number in keyless],
         )
     return TimestampDeltas(smallest, largest)
+
+
+def _look_for_headers(data: bytes | bytearray, count: int, headers_at_once: int) -> None:
+    """TooMuchAtOnce for a record with more headers: compiled code would read all of them in one go. Other faults it finds itself."""
+    starts: list[int] = []
+    try:
+        find_starts(data, 0, len(data), count, starts)
+        for start, end in pairwise([*starts, len(data)]):
+            if end - start > 2 * headers_at_once:
+                record_at(data, start, headers_at_once)
+    except (IndexError, ValueError):
+        pass
 
 
 def _is_regular(data: bytes | bytearray, count: int, keys_required: bool, headers_at_once: int) -> bool:

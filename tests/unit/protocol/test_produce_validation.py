@@ -189,6 +189,31 @@ def test_a_record_with_very_many_headers_is_not_walked_over_at_once(count):
         validate_produced(batch, config=TopicConfig(), now_ms=NOW_MS, request_version=9, at_once=True)
 
 
+def test_headers_that_compiled_code_would_read_in_one_go_are_left_to_another_thread():
+    headers = [("", None)] * 70_000
+    batch = build_batch([NewRecord(b"k" * (n % 5), None, NOW_MS, headers if n == 9 else ()) for n in range(12)])
+    assert validate(batch)
+    with pytest.raises(TooMuchAtOnce):
+        validate_produced(batch, config=TopicConfig(), now_ms=NOW_MS, request_version=9, at_once=True)
+    large = build_batch([NewRecord(b"k" * (n % 5), bytes(30_000), NOW_MS, [("h", b"v")]) for n in range(12)])
+    assert validate_produced(large, config=TopicConfig(), now_ms=NOW_MS, request_version=9, at_once=True)
+
+
+def test_the_loop_checks_a_few_large_batches_of_a_request_and_no_more():
+    budget = DecompressionBudget()
+    large = build_batch([NewRecord(None, bytes(900_000), NOW_MS)])
+    small = build_batch(RECORDS)
+
+    def check(batch):
+        validate_produced(batch, config=TopicConfig(), now_ms=NOW_MS, request_version=9, budget=budget, at_once=True)
+
+    for batch in (large, small, large, large):
+        check(batch)
+    for batch in (large, small):
+        with pytest.raises(TooMuchAtOnce):
+            check(batch)
+
+
 def test_sizes():
     batch = build_batch(RECORDS)
     assert validate(batch, TopicConfig(max_message_bytes=len(batch)))
