@@ -1,7 +1,7 @@
 """Machines of a runbook, played by one `LocalCluster`: `ssh broker-2 sudo systemctl restart kafkalite-broker` restarts its broker 2.
 
 A program named `ssh` on the PATH hands what concerns services to the test's process, through a Unix socket, and runs everything
-else here, with the paths of the machine's directories replaced by those of the cluster. A program named `sleep` sleeps shortly.
+else here, with the paths of the machine's directories replaced by those of the cluster. A program named `sleep` sleeps for a second.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ for path, stands_for in json.loads(os.environ["RUNBOOK_PATHS"])[host]:
 os.execvp("bash", ["bash", "-c", line])
 """
 
-_SLEEP: Final = "#!/bin/sh\nPATH=${PATH#*:}\nexec sleep 0.3\n"
-"""Between two looks at what the cluster does; the runbook's seconds are for larger ones."""
+_SLEEP: Final = "#!/bin/sh\nPATH=${PATH#*:}\nexec sleep 1\n"
+"""Between two looks at what the cluster does: each look costs a process, and the runbook's ten seconds are for large clusters."""
 
 
 class Machines:
