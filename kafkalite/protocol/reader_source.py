@@ -109,8 +109,14 @@ class _Reading(Lines):
         self.metered = isinstance(mode, Metered)
 
     def charge(self, size: str | int) -> None:
+        """What may be much is refused before it is made."""
         if self.metered:
             self.put(f"c.charge({size})")
+
+    def take(self, size: str | int) -> None:
+        """What is little is only counted, until the next charge or the end of the item that it belongs to."""
+        if self.metered:
+            self.put(f"c.left_bytes -= {size}")
 
 
 def _flush_reads(lines: Lines, run: list[tuple[str, str]]) -> None:
@@ -121,7 +127,7 @@ def _flush_reads(lines: Lines, run: list[tuple[str, str]]) -> None:
     numbers = [name for f, name in run if f in "hHiIqd" and name.startswith("o.")]
     if isinstance(lines, _Reading) and lines.metered and numbers:
         large = " + ".join(f"(not -6 < {name} < 257)" for name in numbers)  # the others are there already
-        lines.charge(f"{INT_BYTES} * ({large})")
+        lines.take(f"{INT_BYTES} * ({large})")
 
 
 def reader_source(each: Struct, classes: dict[str, type], source: Source, mode: Plain) -> str:
@@ -195,11 +201,14 @@ def _read_variable(lines: _Reading, field: Field, target: str) -> None:
     lines.put(f"    raise ProtocolViolation(f'field {field.name} of {{n}} bytes where {{size - p}} are left')")
     lines.put("else:")
     lines.indent += 1
-    lines.charge(RECORDS_BYTES if field.type == "records" else f"{STRING_BYTES} + n")
+    if field.type == "bytes":
+        lines.charge(f"{STRING_BYTES} + n")
+    else:
+        lines.take(RECORDS_BYTES if field.type == "records" else f"{STRING_BYTES} + n")
     value = {"string": "str(b[p:e], 'utf-8')", "bytes": "bytes(b[p:e])", "records": "b[p:e]"}[str(field.type)]
     lines.put(f"{target} = {value}")
     if field.type == "string" and lines.metered:
-        lines.put(f"if len({target}) < n: c.charge(3 * n)")  # every character may take four bytes then
+        lines.put(f"if len({target}) < n: c.left_bytes -= 3 * n")  # every character may take four bytes then
     lines.put("p = e")
     lines.indent -= 1
 
@@ -227,6 +236,7 @@ def _read_array(lines: _Reading, field: Field, flexible: bool, target: str) -> N
         lines.put(f"a_{field.name}.append(v)")
         if lines.metered:
             lines.put("c.items -= 1")
+            lines.put("if c.left_bytes < 0: c.charge(0)")
             lines.put("if c.items < 0:")
             lines.put(f"    c.items = {PORTION}")
             lines.put("    yield")
