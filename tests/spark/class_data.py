@@ -16,7 +16,7 @@ from pathlib import Path
 from kafkalite.testing.spark_cluster import spark_home
 from zk.server_classes import MissingRequirementError, find_java
 
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 _QUIET = "-Xlog:disable"
 """Java would print to stdout why it does without the archive."""
 
@@ -59,7 +59,10 @@ def _run(draft: Path) -> None:
         spark.stop()
         process = SparkContext._gateway.proc  # type: ignore[union-attr]
         process.stdin.close()
-        process.wait(TIMEOUT_S)
+        try:
+            process.wait(TIMEOUT_S)
+        finally:
+            process.kill()
 
 
 def main() -> None:
