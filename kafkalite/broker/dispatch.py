@@ -5,7 +5,7 @@ or an awaitable of either. Errors are translated here, once: a `KafkaError` that
 record shapes, a `ProtocolViolation` closes the connection, anything else is reported (`lifecycle.report`) and answered
 with UNKNOWN_SERVER_ERROR.
 
-A request of more than `bounds.SMALL_BYTES` is decoded against a budget. Mostly the first portion is all there is; what is longer is decoded
+A request of more than `bounds.PLAIN_BYTES` is decoded against a budget. Mostly the first portion is all there is; what is longer is decoded
 a portion at each turn of the loop, one request at a time, and nothing behind it on its connection begins before it is answered. While long
 requests in progress take more than 256 MiB, no other is decoded. A reply of many items is written in portions too.
 """
@@ -29,7 +29,7 @@ from kafkalite.net.frames import RECEIVE_BYTES, owned_copy, read_head, read_requ
 from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import Api, ApiKey, request_header_version
-from kafkalite.protocol.bounds import REQUEST_MEMORY_BYTES, SMALL_BYTES, Budget
+from kafkalite.protocol.bounds import PLAIN_BYTES, REQUEST_MEMORY_BYTES, Budget
 
 if TYPE_CHECKING:
     from kafkalite.net.frames import RequestHeader
@@ -108,7 +108,7 @@ class Dispatcher(Generic[PartsT_contra]):
                 request, began_s = decoded
             else:
                 began_s = self.now_s()
-                if len(frame) <= SMALL_BYTES:
+                if len(frame) <= PLAIN_BYTES:
                     request = codec.reader(api_key, "request", version)(frame, header.body_position)
                 else:
                     portions = codec.request_portions(api_key, version, frame, header.body_position)
@@ -128,7 +128,7 @@ class Dispatcher(Generic[PartsT_contra]):
                 self._authorize(cluster_permission, context)
             reply = handle(self._parts, request, context)
             if is_async or isinstance(reply, asyncio.Future):
-                items_at_once = _ANY if len(frame) <= SMALL_BYTES and api_key in _AS_LONG_AS_ASKED else _ITEMS_AT_ONCE
+                items_at_once = _ANY if len(frame) <= PLAIN_BYTES and api_key in _AS_LONG_AS_ASKED else _ITEMS_AT_ONCE
                 return self._later(
                     self._awaited(reply, served, request, version, correlation_id, latency, began_s, items_at_once)
                 )

@@ -25,7 +25,7 @@ from kafkalite.net.frames import (
 )
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
-from kafkalite.protocol.bounds import SMALL_BYTES
+from kafkalite.protocol.bounds import PLAIN_BYTES
 
 if TYPE_CHECKING:
     from kafkalite.protocol.compiler import Reading
@@ -265,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
             version = 0  # UNSUPPORTED_VERSION is always written in version 0
         try:
             position = response_body_position(APIS[api_key], version, frame)
-            if len(frame) <= SMALL_BYTES:
+            if len(frame) <= PLAIN_BYTES:
                 future.set_result(codec.decode_response(api_key, version, frame, position))
                 return
             portions = codec.response_portions(api_key, version, frame, position)

@@ -7,9 +7,9 @@
 | string | in flexible versions too 32,767 bytes, as Kafka's `Message` classes refuse longer ones |
 | memory | all that is made of one message: a `Budget`, in proportion to its bytes |
 
-A message of up to SMALL_BYTES is bounded by its bytes alone: it cannot make more than some ten thousand objects, nor take more than
-some milliseconds. For a longer one every object is charged before it is made, and it is read in portions, so that the event loop turns
-in between. Nesting is bounded by the schemas, none of which contains itself; a varint has five bytes at most.
+A message of up to PLAIN_BYTES is bounded by its bytes alone. For a longer one every object is charged before it is made, and it is read
+in portions, so that the event loop turns in between. Nesting is bounded by the schemas, none of which contains itself; a varint has five
+bytes at most.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ UNKNOWN_TAGS: Final = 32
 """Tagged fields that a newer peer may add to what a version's schema has. Kafka has never added more than three."""
 STRING_BYTES_MAX: Final = 32_767
 SMALL_BYTES: Final = 64 * 1024
+"""Memory that is not worth counting."""
+PLAIN_BYTES: Final = 128 * 1024
+"""Longest message that is read without a budget: 65,000 structs at most, in some tens of milliseconds."""
 REQUEST_MEMORY_BYTES: Final = 64 * 1024 * 1024
 """For a request, beside half of its bytes: UpdateMetadata of 100,000 topics of one partition fits."""
 RESPONSE_MEMORY_BYTES: Final = 256 * 1024 * 1024

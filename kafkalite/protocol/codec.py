@@ -2,7 +2,7 @@
 
 The readers and writers are compiled at first use and kept. `adapters` holds the few versions whose structure really changed.
 
-A message of more than `bounds.SMALL_BYTES` is read with a budget: in portions by whoever has a loop that must turn, in one go by
+A message of more than `bounds.PLAIN_BYTES` is read with a budget: in portions by whoever has a loop that must turn, in one go by
 `decode_request` and `decode_response`.
 """
 
@@ -15,10 +15,10 @@ from kafkalite.portions import Work
 from kafkalite.protocol import adapters, messages
 from kafkalite.protocol.apis import APIS
 from kafkalite.protocol.bounds import (
+    PLAIN_BYTES,
     PORTION,
     REQUEST_MEMORY_BYTES,
     RESPONSE_MEMORY_BYTES,
-    SMALL_BYTES,
     Budget,
 )
 from kafkalite.protocol.compiler import (
@@ -110,14 +110,14 @@ def portioned_writer(api_key: int, direction: str, version: int) -> PortionedWri
 
 def decode_request(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
     """The request whose body begins at `position`. ProtocolViolation when it cannot be read."""
-    if len(buffer) > SMALL_BYTES:
+    if len(buffer) > PLAIN_BYTES:
         return _in_one_go(request_portions(api_key, version, buffer, position))
     return reader(api_key, "request", version)(buffer, position)
 
 
 def decode_response(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
     """The response whose body begins at `position`. ProtocolViolation when it cannot be read."""
-    if len(buffer) > SMALL_BYTES:
+    if len(buffer) > PLAIN_BYTES:
         return _in_one_go(response_portions(api_key, version, buffer, position))
     return reader(api_key, "response", version)(buffer, position)
 
