@@ -7,6 +7,7 @@ import os
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 
+from kafkalite.errors import KafkaError
 from kafkalite.protocol.records import BatchHeader, read_marker
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.log_files import SNAPSHOT, offset_name, offset_of
@@ -124,5 +125,8 @@ def restore_producers(
 def _apply(state: ProducerState, segment: Segment, header: BatchHeader) -> AbortedTransaction | None:
     marker = None
     if header.is_control:
-        marker = read_marker(segment.read(header.position, header.size), header._replace(position=0))
+        try:
+            marker = read_marker(segment.read(header.position, header.size), header._replace(position=0))
+        except KafkaError as problem:  # whoever reads it hears of it; the log opens all the same
+            logger.warning("%s: the marker at offset %d ends nothing: %s", segment.path, header.base_offset, problem)
     return state.apply(header, marker)
