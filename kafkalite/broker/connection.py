@@ -21,7 +21,6 @@ from kafkalite.errors import BoundExceeded, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
 from kafkalite.net.frames import FrameReader
-from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.bounds import SMALL_BYTES
 from kafkalite.types import Buffer
 
@@ -31,7 +30,6 @@ _WAITING_BYTES_MAX = 4 * 1024 * 1024
 _PIPELINED_MAX = 128
 _FETCH = b"\x00\x01"
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
-_PRODUCE = ApiKey.PRODUCE.to_bytes(2, "big")
 
 
 Answer: TypeAlias = "list[Buffer] | None"
@@ -61,7 +59,7 @@ class Acceptor(Protocol):
 
 
 def _is_produce(frame: memoryview) -> bool:
-    return bytes(frame[:2]) == _PRODUCE
+    return len(frame) > 1 and frame[0] == 0 == frame[1]  # ApiKey.PRODUCE
 
 
 class Slot:
@@ -280,14 +278,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         held_bytes = self._frames.buffered_bytes + self._waiting_bytes + self._in_progress_bytes
         if held_bytes != self._held_bytes:
             self._hold(held_bytes)
-        wanted = (
-            self._writable
-            and self._muted is None
-            and not self._frames.stalled
-            and not (self._waiting and self._memory.is_short)
-            and self._waiting_bytes < _WAITING_BYTES_MAX
-            and len(self._waiting) < _PIPELINED_MAX
-        )
+        wanted = self._writable and self._muted is None and not self._frames.stalled
+        if self._waiting and wanted:
+            wanted = (
+                self._waiting_bytes < _WAITING_BYTES_MAX
+                and len(self._waiting) < _PIPELINED_MAX
+                and not self._memory.is_short
+            )
         if wanted != self._reading:
             self._reading = wanted
             if wanted:

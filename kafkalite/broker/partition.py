@@ -238,7 +238,7 @@ class Partition:
         now_ms: float,
         wall_ms: int,
         request_version: int,
-        check: ClientCheck | None = None,
+        check: ClientCheck = None,
     ) -> AppendResult:
         """A producer's records, in this leader's epoch; offsets are set in `records`. TooMuchAtOnce as `PartitionLog.append_as_leader`.
 

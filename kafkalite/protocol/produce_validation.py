@@ -34,10 +34,15 @@ from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, Deco
 from kafkalite.protocol.record_check import InvalidRecords, TimestampDeltas, check_records
 from kafkalite.protocol.record_walk import ANY_HEADERS, TooMuchAtOnce
 from kafkalite.protocol.records import (
+    CODEC_MASK,
+    CONTROL,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
+    NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
     BatchHeader,
     has_valid_crc,
     iter_records,
@@ -61,6 +66,7 @@ _LEAST_LENGTH = 14
 _LENGTH = struct.Struct(">8xi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
 _ZSTD_FROM_VERSION = 7
+_SPECIAL: Final = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME
 
 
 class DecompressionBudget:
@@ -88,7 +94,6 @@ class ProducedBatch(NamedTuple):
 
 def validate_produced(
     records: Buffer,
-    *,
     config: TopicConfig,
     now_ms: int,
     request_version: int,
@@ -100,31 +105,26 @@ def validate_produced(
     With `at_once`, on the event loop, TooMuchAtOnce for what would hold it too long (about 100 ms): then nothing was changed.
     """
     header = _only_batch(records, request_version)
+    size, count = header.batch_length + LOG_OVERHEAD, header.records_count
     if header.base_offset != 0:
         raise _invalid(f"the base offset of a produced batch is 0, not {header.base_offset}")
-    if header.size > config.max_message_bytes:
+    if size > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {header.size} bytes where the topic's max.message.bytes is {config.max_message_bytes}",
+            f"a batch of {size} bytes where the topic's max.message.bytes is {config.max_message_bytes}",
         )
     if not has_valid_crc(records, header):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the CRC of a produced batch does not fit its bytes")
     _check_header(header)
     if at_once and (
-        header.records_count > _RECORDS_AT_ONCE
-        or header.size > AT_ONCE_BYTES
-        or (budget is not None and budget.weight_at_once <= 0)
+        count > _RECORDS_AT_ONCE or size > AT_ONCE_BYTES or (budget is not None and budget.weight_at_once <= 0)
     ):
         raise TooMuchAtOnce
-    plain = _plain_records(records, header, budget, at_once) if header.codec else records_of(records, header)
+    is_compressed = header.attributes & CODEC_MASK
+    plain = _plain_records(records, header, budget, at_once) if is_compressed else records_of(records, header)
     if at_once and budget is not None:
-        budget.weight_at_once -= max(len(plain), _RECORD_WEIGHT * header.records_count)
-    deltas = check_records(
-        plain,
-        header.records_count,
-        keys_required=config.compacts,
-        headers_at_once=_HEADERS_AT_ONCE if at_once else ANY_HEADERS,
-    )
+        budget.weight_at_once -= max(len(plain), _RECORD_WEIGHT * count)
+    deltas = check_records(plain, count, config.compacts, _HEADERS_AT_ONCE if at_once else ANY_HEADERS)
     max_timestamp = header.base_timestamp + deltas.largest
     if max_timestamp > LONG_MAX or header.base_timestamp + deltas.smallest < -LONG_MAX - 1:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "timestamps are numbers of 64 bits")
@@ -168,15 +168,16 @@ def _only_batch(records: Buffer, request_version: int) -> BatchHeader:
     if length < HEADER_SIZE - LOG_OVERHEAD:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch length of {length} has no room for the header")
     header = BatchHeader.read(records)
-    if header.codec > Codec.ZSTD:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {header.codec}")
-    if header.codec == Codec.ZSTD and request_version < _ZSTD_FROM_VERSION:
+    codec = header.attributes & CODEC_MASK
+    if codec > Codec.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
+    if codec == Codec.ZSTD and request_version < _ZSTD_FROM_VERSION:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs produce requests of version {_ZSTD_FROM_VERSION}, this has {request_version}",
         )
-    if header.size != size:
-        _check_rest(records, header.size)
+    if length + LOG_OVERHEAD != size:
+        _check_rest(records, length + LOG_OVERHEAD)
     return header
 
 
@@ -198,15 +199,16 @@ def _check_rest(records: Buffer, position: int) -> None:
 
 
 def _check_header(header: BatchHeader) -> None:
-    if header.is_control:
+    special, has_producer_id = header.attributes & _SPECIAL, header.producer_id > NO_PRODUCER_ID
+    if special & CONTROL:
         raise _invalid("clients do not write control batches")
     if header.records_count <= 0 or header.records_count != header.last_offset_delta + 1:
         raise _invalid(f"{header.records_count} records with a last offset delta of {header.last_offset_delta}")
-    if header.has_producer_id and header.base_sequence < 0:
+    if has_producer_id and header.base_sequence < 0:
         raise _invalid(f"producer id {header.producer_id} with base sequence {header.base_sequence}")
-    if header.is_transactional and not header.has_producer_id:
+    if special & TRANSACTIONAL and not has_producer_id:
         raise _invalid("a transactional batch without a producer id")
-    if header.uses_log_append_time:
+    if special & LOG_APPEND_TIME:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "producers do not set the timestamp type to LogAppendTime")
 
 

@@ -79,7 +79,7 @@ class _Shape(NamedTuple):
 
 
 def check_records(
-    data: bytes | bytearray, count: int, *, keys_required: bool, headers_at_once: int = ANY_HEADERS
+    data: bytes | bytearray, count: int, keys_required: bool, headers_at_once: int = ANY_HEADERS
 ) -> TimestampDeltas:
     """Check that `data` holds exactly `count` well-formed records with offset deltas 0 to `count` - 1.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kafkalite.config.topic import LONG_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
@@ -12,6 +12,7 @@ from kafkalite.protocol.legacy_messages import is_message_set, to_record_batch
 from kafkalite.protocol.produce_validation import DecompressionBudget, ProducedBatch, validate_produced
 from kafkalite.protocol.record_walk import TooMuchAtOnce
 from kafkalite.protocol.records import (
+    LOG_OVERHEAD,
     BatchHeader,
     has_valid_crc,
     iter_batches,
@@ -50,22 +51,15 @@ class AppendResult(NamedTuple):
 
 
 class CheckedBatch(NamedTuple):
-    """A client's batch after all checks that concern it alone, in the stored form of its topic where `is_stored_form`."""
+    """A client's batch after all checks that concern it alone, in the stored form of its topic."""
 
     records: bytearray | memoryview
     produced: ProducedBatch
-    is_stored_form: bool = False
 
 
-class ClientCheck(NamedTuple):
-    """How a client's batch is checked: on the event loop within a `budget`, where TooMuchAtOnce asks for another thread, or it was."""
-
-    budget: DecompressionBudget | None = None
-    checked: CheckedBatch | None = None
-
-
-_WHOLLY: Final = ClientCheck()
-"""Whatever it takes, here and now."""
+ClientCheck: TypeAlias = DecompressionBudget | CheckedBatch | None
+"""How a client's batch is checked: on the event loop within a budget, where TooMuchAtOnce asks for another thread, or it was checked
+there; None: here and now, whatever it takes."""
 
 
 class ClientsBatch(NamedTuple):
@@ -85,15 +79,19 @@ def clients_batch(
     check: ClientCheck | None = None,
 ) -> ClientsBatch:
     """Check what a client sent and give it the topic's stored form. KafkaError as `validate_produced`, `ProducerState.check`."""
-    budget, checked = check or _WHOLLY
-    if checked is None:
-        checked = _checked(records, config, now_ms, request_version, budget, budget is not None)
-    records, produced, is_stored_form = checked
+    if isinstance(check, CheckedBatch):
+        records, produced = check
+    else:
+        at_once = check is not None
+        if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
+            records = _rewritten(records, at_once)
+        produced = validate_produced(records, config, now_ms, request_version, check, at_once)
+        records = _without_rest(records, produced)
     if produced.header.producer_id >= 0:
         known = producers.check(produced.header)
         if known is not None:
             return ClientsBatch(records, known)
-    if not is_stored_form:
+    if not isinstance(check, CheckedBatch):
         records = in_stored_form(records, produced, config, log_append_time_ms)
     return ClientsBatch(records, None)
 
@@ -107,28 +105,19 @@ def check_in_thread(
     budget: DecompressionBudget,
 ) -> CheckedBatch:
     """All that can be done about a client's batch without its log; may change `records`. KafkaError as `validate_produced`."""
-    checked = _checked(records, config, now_ms, request_version, budget, at_once=False)
-    log_append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
-    stored = in_stored_form(checked.records, checked.produced, config, log_append_time_ms)
-    return CheckedBatch(stored, checked.produced, is_stored_form=True)
-
-
-def _checked(
-    records: bytearray | memoryview,
-    config: TopicConfig,
-    now_ms: int,
-    request_version: int,
-    budget: DecompressionBudget | None,
-    at_once: bool,
-) -> CheckedBatch:
     if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
-        records = _rewritten(records, at_once)
-    produced = validate_produced(
-        records, config=config, now_ms=now_ms, request_version=request_version, budget=budget, at_once=at_once
+        records = _rewritten(records, at_once=False)
+    produced = validate_produced(records, config, now_ms, request_version, budget)
+    log_append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
+    return CheckedBatch(
+        in_stored_form(_without_rest(records, produced), produced, config, log_append_time_ms), produced
     )
-    if produced.header.size != len(records):
-        records = records[: produced.header.size]
-    return CheckedBatch(records, produced)
+
+
+def _without_rest(records: bytearray | memoryview, produced: ProducedBatch) -> bytearray | memoryview:
+    """The batch without what lies cut behind it."""
+    size = produced.header.batch_length + LOG_OVERHEAD
+    return records if len(records) == size else records[:size]
 
 
 def _rewritten(messages: bytearray | memoryview, at_once: bool) -> bytearray:

@@ -144,7 +144,7 @@ class PartitionLog:
         now_ms: int,
         request_version: int = 9,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-        check: ClientCheck | None = None,
+        check: ClientCheck = None,
     ) -> AppendResult:
         """Append a producer's batch, which is checked as `check` says, or batches that a coordinator of this broker made.
 

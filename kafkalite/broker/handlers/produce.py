@@ -26,7 +26,7 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.produce_validation import DecompressionBudget
 from kafkalite.protocol.record_walk import TooMuchAtOnce
-from kafkalite.storage.append_checks import ClientCheck, check_in_thread
+from kafkalite.storage.append_checks import CheckedBatch, check_in_thread
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
@@ -52,14 +52,13 @@ _Dear: TypeAlias = tuple[
 """Records that take long to check, and their place in the answer."""
 
 
-class _Course:
-    """What appending the records of one request came to so far, and how they are checked."""
+class _Course(DecompressionBudget):
+    """What appending the records of one request came to so far, and what they may still become."""
 
-    __slots__ = ("budget", "check", "dear", "failures", "waits")
+    __slots__ = ("dear", "failures", "waits")
 
     def __init__(self, request_bytes: int) -> None:
-        self.budget = DecompressionBudget(request_bytes)
-        self.check = ClientCheck(self.budget)
+        super().__init__(request_bytes)
         self.waits: list[AwaitedRecords] = []
         self.failures: list[KafkaError] = []
         self.dear: list[_Dear] = []
@@ -143,13 +142,13 @@ async def _produce_dear(
                 parts.replicas.require(topic_partition).log.config,
                 now_ms=wall_ms,
                 request_version=context.api_version,
-                budget=course.budget,
+                budget=course,
             )
-            course.check = ClientCheck(checked=await context.portions.in_thread(check))
+            checked = await context.portions.in_thread(check)
         except KafkaError as problem:
             _refuse(parts, topic_partition, answer, course, problem)
         else:
-            _append(parts, topic_partition, asked, request.acks, context, course, now_ms, wall_ms, answer)
+            _append(parts, topic_partition, asked, request.acks, context, course, now_ms, wall_ms, answer, checked)
     answered = _answered(parts, request, context, responses, course, parts.clock.monotonic_ms())
     return await answered if isinstance(answered, asyncio.Future) else answered
 
@@ -222,6 +221,7 @@ def _append(
     now_ms: float,
     wall_ms: int,
     answer: messages.produce_response.PartitionProduceResponse | None = None,
+    checked: CheckedBatch | None = None,
 ) -> messages.produce_response.PartitionProduceResponse:
     """The partition's answer. What is to be replicated first, failed, or takes long to check, goes into `course` too."""
     if answer is None:
@@ -232,7 +232,7 @@ def _append(
         partition = parts.replicas.require(topic_partition)
         partition.require_leader()
         records = asked.records or bytearray()
-        result = partition.append(memoryview(records), acks, now_ms, wall_ms, context.api_version, course.check)
+        result = partition.append(memoryview(records), acks, now_ms, wall_ms, context.api_version, checked or course)
     except TooMuchAtOnce:
         course.dear.append((topic_partition, asked, answer))
         return answer

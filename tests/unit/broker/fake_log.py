@@ -63,7 +63,7 @@ class FakeLog:
         leader_epoch: int,
         now_ms: int,
         request_version: int,
-        check: ClientCheck | None = None,
+        check: ClientCheck = None,
     ) -> AppendResult:
         first = self.log_end_offset
         self.log_end_offset += len(records)
