@@ -2,7 +2,8 @@
 
 Results go to `tests/bench/results/<moment>.json` and to a table. `--baseline` compares with such a file. `--against` runs
 a second broker command and measures both in turn, A B A B ..., so that a change of the machine's mood hits both; the
-medians of the rounds are compared.
+medians of the rounds are compared. For the broker of another checkout COMMAND is
+`/path/to/checkout/.venv/bin/python -P -m kafkalite broker --config`: without -P, Python would take the modules of the current directory.
 """
 
 from __future__ import annotations

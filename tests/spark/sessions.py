@@ -11,19 +11,18 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.spark import class_data, warm_python
+from tests.spark import warm_python
 
 # A JVM that lives for seconds pays for the second compiler and for a collector with threads, and gets nothing from them.
 _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
-_WITH_CLASSES = " ".join([_JAVA_OPTIONS, *class_data.java_options()])
 
 SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": _WITH_CLASSES,
-    "spark.executor.extraJavaOptions": _WITH_CLASSES,
+    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     # Compiling a query takes longer than running it over a few hundred rows.

@@ -1,0 +1,192 @@
+"""One frame of a stranger, as large as it may be: how long another client waits meanwhile, and what memory the broker takes.
+
+The other client asks ApiVersions each 10 ms. Every array of every request, in the newest version, is tried with --long.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from kafkalite.local.broker_process import BrokerProcess, wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.net.frames import request_frame
+from kafkalite.protocol import codec, messages
+from kafkalite.protocol.apis import APIS, ApiKey, request_header_version
+from kafkalite.protocol.writer_source import uvarint
+from tests.case import case
+from tests.unit.protocol.hostile_frames import arrays, body_with_many
+
+pytestmark = [pytest.mark.system, pytest.mark.timing, pytest.mark.timeout(900)]
+
+WAIT_S: Final = 0.1
+MEMORY_BYTES: Final = 64 * 1024 * 1024
+TRIES: Final = 3
+"""The machine itself may pause; a broker that is held is held each time."""
+ASK_EACH_S: Final = 0.01
+LONG_FRAME_BYTES: Final = 8 * 1024 * 1024
+
+
+class Hostile(NamedTuple):
+    """A request of `count` of the shortest items in one array; of an empty path: of tagged fields in the header."""
+
+    key: ApiKey
+    version: int
+    path: tuple[str, ...]
+    count: int
+
+    def __str__(self) -> str:
+        return f"{APIS[self.key].name} {self.version}: {self.count:,} × {'.'.join(self.path) or 'header tags'}"
+
+    def frame(self) -> bytes:
+        header_version = request_header_version(APIS[self.key], self.version)
+        header = struct.pack(">hhih", self.key, self.version, 7, -1)
+        if not self.path:
+            return header + uvarint(self.count) + b"\x00\x00" * self.count
+        body = body_with_many(messages.schema(APIS[self.key], "request", self.version), self.path, self.count)
+        return header + (b"\x00" if header_version >= 2 else b"") + body
+
+
+REFUSED: Final = (
+    Hostile(ApiKey.API_VERSIONS, 3, (), 20_000_000),
+    Hostile(ApiKey.METADATA, 1, ("topics",), 10_000_000),
+    Hostile(ApiKey.METADATA, 12, ("topics",), 3_000_000),
+    Hostile(ApiKey.PRODUCE, 7, ("topic_data",), 2_000_000),
+    Hostile(ApiKey.OFFSET_FETCH, 5, ("topics", "partition_indexes"), 4_000_000),
+    Hostile(ApiKey.CREATE_TOPICS, 4, ("topics",), 500_000),
+    Hostile(ApiKey.DESCRIBE_CONFIGS, 2, ("resources",), 1_000_000),
+    Hostile(ApiKey.JOIN_GROUP, 5, ("protocols",), 1_000_000),
+)
+"""Each held a broker without bounds for seconds to minutes."""
+SERVED: Final = tuple(
+    each._replace(count=100_000)
+    for each in (*REFUSED[1:], Hostile(ApiKey.LIST_OFFSETS, 7, ("topics", "partitions"), 0))
+)
+"""Somebody may mean it."""
+
+
+class OtherClient(threading.Thread):
+    """Asks ApiVersions each 10 ms."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        super().__init__(daemon=True)
+        self._broker = broker
+        self._ended = threading.Event()
+        self.longest_s = 0.0
+        self.answers = 0
+
+    def run(self) -> None:
+        with socket.create_connection((self._broker.host, self._broker.port), timeout=120) as connection:
+            while not self._ended.wait(ASK_EACH_S):
+                began_s = time.perf_counter()
+                ask_api_versions(connection)
+                self.longest_s = max(self.longest_s, time.perf_counter() - began_s)
+                self.answers += 1
+
+    def wait_answers(self, count: int) -> None:
+        until = self.answers + count
+        wait_until(lambda: self.answers >= until, "answers to the other client", 120)
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(120)
+
+
+def ask_api_versions(connection: socket.socket) -> None:
+    request = messages.api_versions_request.ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    body = codec.encode_request(request, 3)
+    connection.sendall(b"".join(request_frame(APIS[ApiKey.API_VERSIONS], 3, 1, "other", body)))
+    assert await_answer(connection), "closed"
+
+
+def await_answer(connection: socket.socket) -> bool:
+    """Wait for an answer or the end of the connection; was it an answer?"""
+    try:
+        length = connection.recv(4, socket.MSG_WAITALL)
+        left = struct.unpack(">i", length)[0] if len(length) == 4 else 0
+        answered = left > 0
+        while left > 0 and (data := connection.recv(min(left, 1 << 20))):
+            left -= len(data)
+    except ConnectionError:
+        return False
+    return answered and not left
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[BrokerProcess]:
+    with LocalCluster(brokers=1) as cluster:
+        yield cluster.broker(1)
+
+
+def peak_bytes(broker: BrokerProcess) -> int:
+    """The most memory that the process had since `forget_peak` (VmHWM)."""
+    status = Path(f"/proc/{broker.pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
+
+
+def forget_peak(broker: BrokerProcess) -> None:
+    Path(f"/proc/{broker.pid}/clear_refs").write_text("5")
+
+
+def send(broker: BrokerProcess, frame: bytes) -> bool:
+    """Send a frame on a connection that was answered before; was this one answered?"""
+    with socket.create_connection((broker.host, broker.port), timeout=120) as connection:
+        ask_api_versions(connection)
+        try:
+            connection.sendall(struct.pack(">i", len(frame)) + frame)
+        except ConnectionError:
+            return False
+        return await_answer(connection)
+
+
+def check(broker: BrokerProcess, hostile: Hostile, *, is_served: bool | None) -> None:
+    """The other client waits 0.1 s at most, and memory grows by less than two frames and 64 MiB."""
+    frame, waits = hostile.frame(), []
+    for _ in range(TRIES):
+        other = OtherClient(broker)
+        other.start()
+        other.wait_answers(3)
+        other.longest_s = 0.0
+        before = broker.resident_bytes()
+        forget_peak(broker)
+        answered = send(broker, frame)
+        other.wait_answers(3)
+        other.end()
+        grown = peak_bytes(broker) - before
+        waits.append(other.longest_s)
+        print(f"{hostile}: {len(frame) / 1e6:.0f} MB, answered {answered}, {waits[-1]:.3f} s, {grown / 1e6:+.0f} MB")
+        assert is_served in (None, answered)
+        assert grown < 2 * len(frame) + MEMORY_BYTES
+        if waits[-1] <= WAIT_S:
+            return
+    raise AssertionError(f"the other client waited {waits}")
+
+
+def test_what_is_refused_is_refused_at_once(broker: BrokerProcess) -> None:
+    for each in REFUSED:
+        with case(str(each)):
+            check(broker, each, is_served=False)
+
+
+def test_what_somebody_may_mean_is_served_while_others_are(broker: BrokerProcess) -> None:
+    for each in SERVED:
+        with case(str(each)):
+            check(broker, each, is_served=None)
+
+
+def test_every_array_of_every_request(broker: BrokerProcess, long: bool) -> None:
+    keys = [ApiKey(each.key) for each in APIS.values()] if long else [ApiKey.DELETE_TOPICS, ApiKey.FETCH]
+    for key in keys:
+        version = APIS[key].max_version
+        for path in arrays(messages.schema(APIS[key], "request", version)):
+            one = len(Hostile(key, version, path, 1).frame()) - len(Hostile(key, version, path, 0).frame())
+            hostile = Hostile(key, version, path, LONG_FRAME_BYTES // max(1, one))
+            with case(str(hostile)):
+                check(broker, hostile, is_served=None)
