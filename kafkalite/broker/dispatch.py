@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
@@ -138,7 +139,9 @@ class Dispatcher(Generic[PartsT_contra]):
         except ProtocolViolation:
             raise
         except Exception as problem:
-            answer = _frame(api, version, correlation_id, self._failed(served, request, version, problem))
+            if decoded is not None:
+                return self._later(self._refused(served, request, version, correlation_id, problem))
+            answer = _frame(api, version, correlation_id, self._failure(served, request, version, problem)())
         latency.observe(self.now_s() - began_s)
         return answer
 
@@ -196,8 +199,7 @@ class Dispatcher(Generic[PartsT_contra]):
         except ProtocolViolation:
             raise
         except Exception as problem:
-            failure = self._failed(served, request, version, problem)
-            answer = await self._written(served.api, version, correlation_id, failure, items_at_once)
+            answer = await self._refused(served, request, version, correlation_id, problem)
         latency.observe(self.now_s() - began_s)
         return answer
 
@@ -208,11 +210,23 @@ class Dispatcher(Generic[PartsT_contra]):
         body = await self.portions.finish(codec.encode_long_response(reply, version))
         return response_frame(api, version, correlation_id, body)
 
-    def _failed(self, served: ServedApi[PartsT_contra], request: Message, version: int, problem: Exception) -> Message:
+    async def _refused(
+        self, served: ServedApi[PartsT_contra], request: Message, version: int, correlation_id: int, problem: Exception
+    ) -> Answer:
+        """The answer to a request that failed. It has as many items as the request; that of many is made in another thread."""
+        shape = self._failure(served, request, version, problem)
+        is_long = messages.has_more_items(request, _ITEMS_AT_ONCE)
+        failure = await self.portions.in_thread(shape) if is_long else shape()
+        return await self._written(served.api, version, correlation_id, failure, _ITEMS_AT_ONCE)
+
+    def _failure(
+        self, served: ServedApi[PartsT_contra], request: Message, version: int, problem: Exception
+    ) -> Callable[[], Message]:
+        """What shapes the failure of a request."""
         if isinstance(problem, KafkaError):
-            return served.failure(request, problem.code, problem.message)
+            return partial(served.failure, request, problem.code, problem.message)
         report(f"{served.api.name} version {version} failed", problem)
-        return served.failure(request, ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
+        return partial(served.failure, request, ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
 
     def _unknown_api_versions(self, served: ServedApi[PartsT_contra], correlation_id: int) -> Answer:
         """Version 0, error 35, and the range of ApiVersions itself, so that the client asks again (KIP-511)."""
