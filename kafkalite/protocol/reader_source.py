@@ -29,6 +29,9 @@ from kafkalite.types import Buffer
 
 _SHARED_UP_TO: Final = 16
 """Numbers in an array that may be shared with an equal one."""
+_NUMBERS_AT_ONCE: Final = 16_384
+_NUMBER_BYTES: Final = 96
+"""Charge for a number in a long array, twice what it takes: such an array in a struct that is no generator is read in one go."""
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -107,6 +110,7 @@ class _Reading(Lines):
         super().__init__(head, source, _flush_reads)
         self.classes, self.mode = classes, mode
         self.metered = isinstance(mode, Metered)
+        self.is_generator = False
 
     def charge(self, size: str | int) -> None:
         """What may be much is refused before it is made."""
@@ -134,6 +138,7 @@ def reader_source(each: Struct, classes: dict[str, type], source: Source, mode: 
     """The function that reads `each` into an object of its class in `classes`."""
     kind = source.names[f"class_{each.name}"] = classes[each.name]
     lines = _Reading(f"def read_{each.name}({mode.arguments}):", source, classes, mode)
+    lines.is_generator = isinstance(mode, Metered) and mode.yields(each)
     lines.put(f"o = class_{each.name}.__new__(class_{each.name})")
     present = {field.name for field in each.fields if field.tag is None}
     for field in kind.FIELDS:  # type: ignore[attr-defined]
@@ -145,7 +150,7 @@ def reader_source(each: Struct, classes: dict[str, type], source: Source, mode: 
     if each.flexible:
         _read_tags(lines, [field for field in each.fields if field.tag is not None])
     lines.put("return o, p")
-    if isinstance(mode, Metered) and mode.yields(each):
+    if lines.is_generator:
         lines.put("yield")  # what makes it a generator even where nothing above does
     return lines.text()
 
@@ -250,10 +255,24 @@ def _read_fixed_array(lines: _Reading, field: Field, target: str) -> None:
         lines.charge(f"{LIST_BYTES} + {STRING_BYTES + 8} * n")
         lines.put(f"{target} = [bytes(b[q:q + 16]) for q in range(p, p + 16 * n, 16)]")
     elif lines.metered:
-        lines.put(f"c.charge({LIST_BYTES} + 8 * n if n <= {_SHARED_UP_TO} else {LIST_BYTES} + {INT_BYTES + 16} * n)")
-        lines.put(f"v = unpack_from(f'>{{n}}{format_}', b, p)")
-        lines.put(f"{target} = list(c.shared(v) if n <= {_SHARED_UP_TO} else v)")
-        lines.put("c.items -= n >> 5")
+        lines.put(f"if n <= {_SHARED_UP_TO}:")
+        lines.put(f"    c.charge({LIST_BYTES} + 8 * n)")
+        lines.put(f"    {target} = list(c.shared(unpack_from(f'>{{n}}{format_}', b, p)))")
+        lines.put("    c.items -= n >> 5")
+        lines.put("else:")
+        lines.indent += 1
+        lines.charge(f"{LIST_BYTES} + {_NUMBER_BYTES} * n")
+        lines.put(f"{target} = numbers = []")
+        lines.put(f"for q in range(0, n, {_NUMBERS_AT_ONCE}):")
+        lines.indent += 1
+        lines.put(f"k = min({_NUMBERS_AT_ONCE}, n - q)")
+        lines.put(f"numbers.extend(unpack_from(f'>{{k}}{format_}', b, p + q * {size_of(format_)}))")
+        lines.put("c.items -= k >> 5")
+        if lines.is_generator:
+            lines.put("if c.items < 0:")
+            lines.put(f"    c.items = {PORTION}")
+            lines.put("    yield")
+        lines.indent -= 2
     else:
         lines.put(f"{target} = list(unpack_from(f'>{{n}}{format_}', b, p))")
     lines.put(f"p += {size_of(format_)} * n")

@@ -70,7 +70,7 @@ def test_every_array_may_be_long_and_is_read_in_portions() -> None:
             except ProtocolViolation as problem:  # which an adapter finds in the numbers
                 assert "security protocol" in str(problem)
                 continue
-            assert steps >= 2 or budget.charged_bytes < count * 49, "numbers alone are read at once"
+            assert steps >= 2 or budget.charged_bytes < count * 97, "numbers alone are read at once"
             assert _found(message, path) in (count, None)
 
 
