@@ -7,7 +7,7 @@ KafkaError in its place.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkalite.config.dynamic import ConfigEntry
 from kafkalite.types import NO_TOPIC_ID, BrokerId
@@ -16,8 +16,7 @@ NOT_GIVEN: Final = -1
 """As a count: the default of the cluster (KIP-464)."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     """A topic to be created: counts, or the replicas of each partition by index, as they were given (an index may be there twice)."""
 
     name: str
@@ -27,8 +26,7 @@ class NewTopic:
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedTopic:
+class CreatedTopic(NamedTuple):
     """A topic that is in ZooKeeper now, or that could be; then it has no id."""
 
     topic_id: bytes
@@ -46,16 +44,14 @@ class NewPartitions:
     assignments: tuple[tuple[BrokerId, ...], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicReference:
+class TopicReference(NamedTuple):
     """A topic by name or by id; one of them."""
 
     name: str | None = None
     topic_id: bytes = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
-class IsrProposal:
+class IsrProposal(NamedTuple):
     """The ISR that a leader wants for one partition, conditional on the epochs (KIP-497)."""
 
     topic: TopicReference
@@ -66,8 +62,7 @@ class IsrProposal:
     partition_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class AlterPartition:
+class AlterPartition(NamedTuple):
     """What the leader `broker_id`, in the life that `broker_epoch` names, proposes."""
 
     broker_id: BrokerId

@@ -6,8 +6,8 @@ Replies carry an error code; where there is an error the other fields have their
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from kafkalite.coordinators.group.offset_record import NO_LEADER_EPOCH
 from kafkalite.errors import ErrorCode
@@ -17,8 +17,7 @@ NO_MEMBER_ID = ""
 NO_GENERATION = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(NamedTuple):
     """`fresh_id` is a random text that no other request has; `requires_member_id` (KIP-394) and `skips_assignment` (KIP-814) follow
     from the API version."""
 
@@ -36,15 +35,13 @@ class Join:
     skips_assignment: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedMember:
+class JoinedMember(NamedTuple):
     member_id: str
     instance_id: str | None
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinReply:
+class JoinReply(NamedTuple):
     """`members` is for the leader only. With MEMBER_ID_REQUIRED `member_id` is the one to come back with."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -57,8 +54,7 @@ class JoinReply:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(NamedTuple):
     """`assignments` by member id comes from the leader."""
 
     group_id: str
@@ -67,19 +63,17 @@ class Sync:
     instance_id: str | None = None
     protocol_type: str | None = None
     protocol: str | None = None
-    assignments: Mapping[str, bytes] = field(default_factory=dict)
+    assignments: Mapping[str, bytes] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class SyncReply:
+class SyncReply(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(NamedTuple):
     """Answered with an ErrorCode."""
 
     group_id: str
@@ -88,30 +82,26 @@ class Heartbeat:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeavingMember:
+class LeavingMember(NamedTuple):
     member_id: str
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(NamedTuple):
     """Answered with a LeaveReply."""
 
     group_id: str
     members: Sequence[LeavingMember]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveReply:
+class LeaveReply(NamedTuple):
     """`member_errors` in the order of the request."""
 
     error: ErrorCode = ErrorCode.NONE
     member_errors: Sequence[ErrorCode] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetToCommit:
+class OffsetToCommit(NamedTuple):
     topic: str
     partition: int
     offset: int
@@ -119,8 +109,7 @@ class OffsetToCommit:
     metadata: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitOffsets:
+class CommitOffsets(NamedTuple):
     """Answered with an ErrorCode for each offset, in order. `retention_ms` is -1 unless an old client gives one."""
 
     group_id: str
@@ -131,31 +120,27 @@ class CommitOffsets:
     retention_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOffsets:
+class DeleteOffsets(NamedTuple):
     """Answered with a DeleteOffsetsReply."""
 
     group_id: str
     partitions: Sequence[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOffsetsReply:
+class DeleteOffsetsReply(NamedTuple):
     """An error of the whole request, or an error for each partition, in order."""
 
     error: ErrorCode = ErrorCode.NONE
     partition_errors: Sequence[ErrorCode] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteGroup:
+class DeleteGroup(NamedTuple):
     """Answered with an ErrorCode."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetPartitions:
+class ForgetPartitions(NamedTuple):
     """These partitions were deleted; their offsets go in all groups. Answered with None."""
 
     partitions: Sequence[TopicPartition]
@@ -164,8 +149,7 @@ class ForgetPartitions:
 Request: TypeAlias = Join | Sync | Heartbeat | Leave | CommitOffsets | DeleteOffsets | DeleteGroup | ForgetPartitions
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedMember:
+class DescribedMember(NamedTuple):
     """`metadata` and `assignment` are empty unless the group is stable."""
 
     member_id: str
@@ -176,8 +160,7 @@ class DescribedMember:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
+class GroupDescription(NamedTuple):
     group_id: str
     state: str
     protocol_type: str = ""
@@ -185,8 +168,7 @@ class GroupDescription:
     members: Sequence[DescribedMember] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
+class ListedGroup(NamedTuple):
     group_id: str
     protocol_type: str
     state: str
