@@ -134,13 +134,15 @@ class Dispatcher(Generic[PartsT_contra]):
                     self._awaited(reply, served, request, version, correlation_id, latency, began_s, items_at_once)
                 )
             if decoded is not None:
-                return self._later(self._written(api, version, correlation_id, reply, _ITEMS_AT_ONCE))
+                writing = self._written(api, version, correlation_id, reply, _ITEMS_AT_ONCE)
+                return self._later(self._observed(writing, latency, began_s))
             answer = _frame(api, version, correlation_id, reply)
         except ProtocolViolation:
             raise
         except Exception as problem:
             if decoded is not None:
-                return self._later(self._refused(served, request, version, correlation_id, problem))
+                refusing = self._refused(served, request, version, correlation_id, problem)
+                return self._later(self._observed(refusing, latency, began_s))
             answer = _frame(api, version, correlation_id, self._failure(served, request, version, problem)())
         latency.observe(self.now_s() - began_s)
         return answer
@@ -200,6 +202,11 @@ class Dispatcher(Generic[PartsT_contra]):
             raise
         except Exception as problem:
             answer = await self._refused(served, request, version, correlation_id, problem)
+        latency.observe(self.now_s() - began_s)
+        return answer
+
+    async def _observed(self, answering: Awaitable[Answer], latency: Histogram, began_s: float) -> Answer:
+        answer = await answering
         latency.observe(self.now_s() - began_s)
         return answer
 

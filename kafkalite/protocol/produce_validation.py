@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 from kafkalite.config.topic import LONG_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, DecompressedTooLarge
-from kafkalite.protocol.record_check import InvalidRecords, TimestampDeltas, check_records
+from kafkalite.protocol.record_check import NAMED_RECORDS, InvalidRecords, TimestampDeltas, check_records
 from kafkalite.protocol.record_walk import ANY_HEADERS, TooMuchAtOnce
 from kafkalite.protocol.records import (
     CODEC_MASK,
@@ -58,7 +58,6 @@ _WEIGHT_AT_ONCE: Final = 2 * AT_ONCE_BYTES
 _RECORD_WEIGHT: Final = 64
 _HEADERS_AT_ONCE: Final = 1000
 _GROWTH: Final = 64
-_NAMED_RECORDS: Final = 1000
 
 _LEAST_LENGTH = 14
 """Batch length below which not even a message of the oldest format fits."""
@@ -227,7 +226,7 @@ def _check_timestamps(
         for number, record in enumerate(iter_records(records, header))
         if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
     )
-    errors = list(islice(wrong, _NAMED_RECORDS))
+    errors = list(islice(wrong, NAMED_RECORDS))
     if errors:
         message = "One or more records have been rejected due to invalid timestamp"
         raise InvalidRecords(message, errors, ErrorCode.INVALID_TIMESTAMP)

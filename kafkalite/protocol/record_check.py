@@ -39,7 +39,7 @@ _WINDOW_GROWTH: Final = 8
 _LARGEST_PORTION: Final = 1024
 _LOOKED_AT_BYTES: Final = 128 * 1024
 """Less than this has no room for headers that take long."""
-_NAMED_RECORDS: Final = 1000
+NAMED_RECORDS: Final = 1000
 """Of the records that are refused one by one so many are named; a batch may have millions."""
 
 _DELTA_LIMITS: Final = (1 << 6, 1 << 13, 1 << 20)
@@ -171,7 +171,7 @@ def _check_each(
             smallest = delta
         if delta > largest:
             largest = delta
-        if key < 0 and keyless is not None and len(keyless) < _NAMED_RECORDS:
+        if key < 0 and keyless is not None and len(keyless) < NAMED_RECORDS:
             keyless.append(number)
     return position, smallest, largest
 

@@ -13,6 +13,7 @@ import pytest
 from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.served_api import served
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.frames import RECEIVE_BYTES, request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import ApiKey
@@ -22,15 +23,20 @@ from tests.unit.broker.test_connection import FakeServer, FakeTransport
 m = messages.produce_request
 
 
+def _refused_metadata(*_: Any) -> Any:
+    return messages.metadata_response.MetadataResponse()
+
+
 class Scene:
     """A connection with a real dispatcher, whose handlers note what they got."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []
+        self.refusal: KafkaError | None = None
         self.server, self.transport = FakeServer(), FakeTransport()
         apis = [
             served(ApiKey.PRODUCE, 3, 9, self._produce),
-            served(ApiKey.METADATA, 1, 12, self._metadata),
+            served(ApiKey.METADATA, 1, 12, self._metadata, failure=_refused_metadata),
         ]
         self.dispatcher = Dispatcher(SimpleNamespace(), apis)
         self.connection = self.connect(self.transport)
@@ -46,6 +52,8 @@ class Scene:
 
     def _metadata(self, parts: Any, request: Any, context: Any) -> Any:
         self.seen.append((request.topics[-1].name, len(request.topics)))
+        if self.refusal is not None:
+            raise self.refusal
         return messages.metadata_response.MetadataResponse()
 
     def receive(self, *requests: bytes, connection: ServerConnection | None = None) -> None:
@@ -115,6 +123,20 @@ def test_a_request_of_somebody_who_left_is_decoded_no_further() -> None:
         scene.connection.connection_lost(None)
         await virtual_time.settle()
         assert scene.seen == []
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_long_request_was_missing_from_the_latencies(is_refused: bool) -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        if is_refused:
+            scene.refusal = KafkaError(ErrorCode.INVALID_REQUEST)
+        scene.receive(metadata(6000))
+        await virtual_time.settle()
+        assert scene.seen and len(scene.transport.written) > 20
+        assert scene.dispatcher.latencies[ApiKey.METADATA].count == 1
 
     virtual_time.run(scenario())
 
