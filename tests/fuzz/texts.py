@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from typing import Any
 
 import click
@@ -163,7 +165,10 @@ class CommandLines:
     def check(self, data: bytes) -> str:
         line = data.decode("utf-8", "surrogateescape").replace('", "', "\0").strip('[]"').split("\0")
         try:
-            return self._parse(line)
+            with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+                return self._parse(line)
+        except SystemExit as ended:  # of a setting that an option names
+            return f"exit {ended.code}"
         except (click.ClickException, click.exceptions.Exit, click.exceptions.Abort) as problem:
             return f"{type(problem).__name__} {declared(problem)[:50]}"
 

@@ -1,6 +1,6 @@
 """What went wrong in other implementations of the protocol, held against ours: a test for each that needs no authentication.
 
-Others lie beside what they are about: buffers in flight (CVE-2026-35554) in `client/test_hostile_brokers`, allocation before
+Others lie beside what they are about: buffers in flight (CVE-2026-35554) in `client/producer/test_hostile_brokers`, allocation before
 authentication (CVE-2022-34917) in `net/test_frames` and `protocol/test_hostile_bytes`, empty arrays in requests of controllers
 (CVE-2026-83525) also in the table of `tests/peers/hostile_bytes`, compressed data that lies in `protocol/test_compression`.
 """
