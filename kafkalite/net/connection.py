@@ -202,9 +202,9 @@ class Connection(asyncio.BufferedProtocol):
         api = APIS[api_key]
         low, high = self._versions.get(api_key, (0, -1))
         version = min(high, api.max_version)
-        if version < max(low, api.min_version):
+        if version < max(low, api.kept_from):
             raise ValueError(
-                f"{self.host}:{self.port} speaks {api.name} {low} to {high}, this client {api.min_version} to {api.max_version}"
+                f"{self.host}:{self.port} speaks {api.name} {low} to {high}, this client {api.kept_from} to {api.max_version}"
             )
         return version
 

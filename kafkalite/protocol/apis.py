@@ -31,6 +31,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -44,6 +45,7 @@ class ApiKey(IntEnum):
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     CREATE_DELEGATION_TOKEN = 38
     RENEW_DELEGATION_TOKEN = 39
@@ -81,6 +83,8 @@ class Api:
     max_version: int
     flexible_from: int
     shapes: tuple[int, ...] = field(default=())
+    kept_from: int = 0
+    """The oldest version that Kafka 4.0 kept (KIP-896). Older ones are answered, and never asked of a broker."""
 
     @property
     def name(self) -> str:
@@ -95,16 +99,16 @@ def _table(*apis: Api) -> dict[int, Api]:
 
 
 APIS: dict[int, Api] = _table(
-    Api(ApiKey.PRODUCE, 0, 11, 9),
-    Api(ApiKey.FETCH, 4, 17, 12, (17, 14, 12)),
-    Api(ApiKey.LIST_OFFSETS, 1, 9, 6),
+    Api(ApiKey.PRODUCE, 0, 11, 9, kept_from=3),
+    Api(ApiKey.FETCH, 0, 17, 12, (17, 14, 12), kept_from=4),
+    Api(ApiKey.LIST_OFFSETS, 0, 9, 6, kept_from=1),
     Api(ApiKey.METADATA, 0, 12, 9, (12, 10)),
     Api(ApiKey.LEADER_AND_ISR, 0, 7, 4),
     Api(ApiKey.STOP_REPLICA, 0, 4, 2),
     Api(ApiKey.UPDATE_METADATA, 0, 8, 6),
     Api(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, 3),
-    Api(ApiKey.OFFSET_COMMIT, 2, 9, 8, (9, 4)),
-    Api(ApiKey.OFFSET_FETCH, 1, 9, 6, (9, 7)),
+    Api(ApiKey.OFFSET_COMMIT, 0, 9, 8, (9, 4), kept_from=2),
+    Api(ApiKey.OFFSET_FETCH, 0, 9, 6, (9, 7), kept_from=1),
     Api(ApiKey.FIND_COORDINATOR, 0, 6, 3, (6, 3)),
     Api(ApiKey.JOIN_GROUP, 0, 9, 6),
     Api(ApiKey.HEARTBEAT, 0, 4, 4),
@@ -112,24 +116,26 @@ APIS: dict[int, Api] = _table(
     Api(ApiKey.SYNC_GROUP, 0, 5, 4),
     Api(ApiKey.DESCRIBE_GROUPS, 0, 5, 5),
     Api(ApiKey.LIST_GROUPS, 0, 5, 3),
+    Api(ApiKey.SASL_HANDSHAKE, 0, 1, NEVER_FLEXIBLE),
     Api(ApiKey.API_VERSIONS, 0, 4, 3),
-    Api(ApiKey.CREATE_TOPICS, 2, 7, 5),
-    Api(ApiKey.DELETE_TOPICS, 1, 6, 4, (6, 5)),
+    Api(ApiKey.CREATE_TOPICS, 0, 7, 5, kept_from=2),
+    Api(ApiKey.DELETE_TOPICS, 0, 6, 4, (6, 5), kept_from=1),
     Api(ApiKey.DELETE_RECORDS, 0, 2, 2),
     Api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
-    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4),
-    Api(ApiKey.DESCRIBE_ACLS, 1, 3, 2),
-    Api(ApiKey.CREATE_ACLS, 1, 3, 2),
-    Api(ApiKey.DELETE_ACLS, 1, 3, 2),
-    Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, 4),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, 4, kept_from=2),
+    Api(ApiKey.DESCRIBE_ACLS, 0, 3, 2, kept_from=1),
+    Api(ApiKey.CREATE_ACLS, 0, 3, 2, kept_from=1),
+    Api(ApiKey.DELETE_ACLS, 0, 3, 2, kept_from=1),
+    Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, 4, kept_from=1),
     Api(ApiKey.ALTER_CONFIGS, 0, 2, 2),
-    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, 2),
-    Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 4, 2),
+    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, 2, kept_from=1),
+    Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, 2, kept_from=1),
+    Api(ApiKey.SASL_AUTHENTICATE, 0, 2, 2),
     Api(ApiKey.CREATE_PARTITIONS, 0, 3, 2),
-    Api(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3, 2),
-    Api(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, 2),
-    Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, 2),
-    Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 1, 3, 2),
+    Api(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, 2, kept_from=1),
+    Api(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, 2, kept_from=1),
+    Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, 2, kept_from=1),
+    Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, 2, kept_from=1),
     Api(ApiKey.DELETE_GROUPS, 0, 2, 2),
     Api(ApiKey.ELECT_LEADERS, 0, 2, 2),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1),

@@ -6,8 +6,8 @@ that of the newest version, plus the fields that only older structures have (`ap
 which `python -m kafkalite.protocol.stubs` writes.
 
 Schemas are kio's, read from `schema_tables`, which the same command writes: importing kio's classes takes a short command a third
-of its time. What kio does not ship is declared in `control_messages`. What is in neither is asked of kio itself, which only
-happens to who adds a version and has not written the tables yet: kio is not needed to run.
+of its time. What kio does not ship is declared in the same form in `control_tables` and `legacy_tables`. What is in none of them is asked
+of kio itself, which only happens to who adds a version and has not written the tables yet: kio is not needed to run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkalite.protocol.apis import APIS, Api
+from kafkalite.protocol.control_tables import CONTROL_TABLES
+from kafkalite.protocol.legacy_tables import LEGACY_TABLES
 from kafkalite.protocol.schema import Field, Struct
 from kafkalite.protocol.schema_notation import Schemas, read_schemas
 from kafkalite.protocol.schema_tables import TABLES
@@ -79,17 +81,19 @@ def _has_arrays(kind: Struct | str) -> bool:
 
 def schema(api: Api, direction: str, version: int) -> Struct:
     """The schema of one message version; `direction` is "request" or "response"."""
-    tabled = _tabled(f"{api.name}_{direction}")
-    if tabled is not None and tabled.first <= version <= tabled.last:
-        return tabled.struct(version, api.is_flexible(version))
-    from kafkalite.protocol import control_messages
-
-    first, last = control_messages.DECLARED_VERSIONS.get(api.name, (0, -1))
-    if first <= version <= last:
-        return control_messages.declared_struct(api.name, direction, version, api.is_flexible(version))
+    name = f"{api.name}_{direction}"
+    for known in (_tabled(name), _declared(name)):
+        if known is not None and known.first <= version <= known.last:
+            return known.struct(version, api.is_flexible(version))
     from kafkalite.protocol.kio_schemas import load_struct
 
     return load_struct(api.name, version, direction)
+
+
+def declared_versions(api: Api) -> range:
+    """The versions of which the schema is declared by us; kio has the others."""
+    declared = _declared(f"{api.name}_request")
+    return range(0) if declared is None else range(declared.first, declared.last + 1)
 
 
 @cache
@@ -97,14 +101,16 @@ def _tabled(name: str) -> Schemas | None:
     return read_schemas(TABLES[name]) if name in TABLES else None
 
 
-def _shapes(api: Api, direction: str) -> list[Struct]:
-    """Schemas whose union is the unified shape, newest first."""
-    if f"{api.name}_{direction}" not in TABLES:
-        from kafkalite.protocol import control_messages
+@cache
+def _declared(name: str) -> Schemas | None:
+    text = LEGACY_TABLES.get(name) or CONTROL_TABLES.get(name)
+    return None if text is None else read_schemas(text)
 
-        if control_messages.DECLARED_VERSIONS.get(api.name, (0, -1))[1] == api.max_version:
-            return control_messages.declared_union(api.name, direction, api.flexible_from)
-    return [schema(api, direction, version) for version in api.shapes or (api.max_version,)]
+
+def _shapes(api: Api, direction: str) -> list[Struct]:
+    """Schemas whose union is the unified shape, newest first: those that the table of APIs names, and all that are declared by us."""
+    versions = {*(api.shapes or (api.max_version,)), *declared_versions(api)}
+    return [schema(api, direction, version) for version in sorted(versions, reverse=True)]
 
 
 def _union(roots: Iterable[Struct]) -> dict[str, dict[str, Field]]:

@@ -18,6 +18,7 @@ class Request(Message, Generic[ResponseT_co]): ...
 
 def has_more_items(message: Message, most: int) -> bool: ...
 def schema(api: Api, direction: str, version: int) -> Struct: ...
+def declared_versions(api: Api) -> range: ...
 def namespace_names() -> list[str]: ...
 
 class produce_request:
@@ -347,12 +348,14 @@ class list_offsets_request:
         partition_index: int
         current_leader_epoch: int
         timestamp: int
+        max_num_offsets: int
         def __init__(
             self,
             *,
             partition_index: int = ...,
             current_leader_epoch: int = ...,
             timestamp: int = ...,
+            max_num_offsets: int = ...,
         ) -> None: ...
 
     class ListOffsetsTopic(Message):
@@ -387,6 +390,7 @@ class list_offsets_response:
         timestamp: int
         offset: int
         leader_epoch: int
+        old_style_offsets: list[int]
         def __init__(
             self,
             *,
@@ -395,6 +399,7 @@ class list_offsets_response:
             timestamp: int = ...,
             offset: int = ...,
             leader_epoch: int = ...,
+            old_style_offsets: list[int] = ...,
         ) -> None: ...
 
     class ListOffsetsTopicResponse(Message):
@@ -882,6 +887,7 @@ class offset_commit_request:
         committed_offset: int
         committed_leader_epoch: int
         committed_metadata: str | None
+        commit_timestamp_ms: int
         def __init__(
             self,
             *,
@@ -889,6 +895,7 @@ class offset_commit_request:
             committed_offset: int = ...,
             committed_leader_epoch: int = ...,
             committed_metadata: str | None = ...,
+            commit_timestamp_ms: int = ...,
         ) -> None: ...
 
     class OffsetCommitRequestTopic(Message):
@@ -1474,6 +1481,32 @@ class list_groups_response:
         ) -> None: ...
 
     ROOT: TypeAlias = ListGroupsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class sasl_handshake_request:
+    class SaslHandshakeRequest(Request[sasl_handshake_response.SaslHandshakeResponse]):
+        mechanism: str
+        def __init__(
+            self,
+            *,
+            mechanism: str = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = SaslHandshakeRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class sasl_handshake_response:
+    class SaslHandshakeResponse(Message):
+        error_code: int
+        mechanisms: list[str]
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            mechanisms: list[str] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = SaslHandshakeResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class api_versions_request:
@@ -2146,6 +2179,7 @@ class describe_configs_response:
         synonyms: list[describe_configs_response.DescribeConfigsSynonym]
         config_type: int
         documentation: str | None
+        is_default: bool
         def __init__(
             self,
             *,
@@ -2157,6 +2191,7 @@ class describe_configs_response:
             synonyms: list[describe_configs_response.DescribeConfigsSynonym] = ...,
             config_type: int = ...,
             documentation: str | None = ...,
+            is_default: bool = ...,
         ) -> None: ...
 
     class DescribeConfigsResult(Message):
@@ -2394,6 +2429,36 @@ class describe_log_dirs_response:
         ) -> None: ...
 
     ROOT: TypeAlias = DescribeLogDirsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class sasl_authenticate_request:
+    class SaslAuthenticateRequest(Request[sasl_authenticate_response.SaslAuthenticateResponse]):
+        auth_bytes: bytes
+        def __init__(
+            self,
+            *,
+            auth_bytes: bytes = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = SaslAuthenticateRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class sasl_authenticate_response:
+    class SaslAuthenticateResponse(Message):
+        error_code: int
+        error_message: str | None
+        auth_bytes: bytes
+        session_lifetime_ms: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            auth_bytes: bytes = ...,
+            session_lifetime_ms: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = SaslAuthenticateResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class create_partitions_request:

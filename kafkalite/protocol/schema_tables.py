@@ -372,6 +372,15 @@ ListGroupsResponse 0-5
   group_state string 4-5
   group_type string 5-5
 """,
+    "sasl_handshake_request": """
+SaslHandshakeRequest 0-1
+ mechanism string 0-1
+""",
+    "sasl_handshake_response": """
+SaslHandshakeResponse 0-1
+ error_code int16 0-1
+ mechanisms []string 0-1
+""",
     "api_versions_request": """
 ApiVersionsRequest 0-4
  client_software_name string 3-4
@@ -661,6 +670,17 @@ DescribeLogDirsResponse 1-4
   total_bytes int64 4-4 default=-1
   usable_bytes int64 4-4 default=-1
 """,
+    "sasl_authenticate_request": """
+SaslAuthenticateRequest 0-2
+ auth_bytes bytes 0-2
+""",
+    "sasl_authenticate_response": """
+SaslAuthenticateResponse 0-2
+ error_code int16 0-2
+ error_message string? 0-2
+ auth_bytes bytes 0-2
+ session_lifetime_ms int64 1-2
+""",
     "create_partitions_request": """
 CreatePartitionsRequest 0-3
  topics []CreatePartitionsTopic 0-3
@@ -937,6 +957,37 @@ AlterUserScramCredentialsResponse 0-0
   user string 0-0
   error_code int16 0-0
   error_message string? 0-0
+""",
+    "alter_partition_request": """
+AlterPartitionRequest 2-3
+ broker_id int32 2-3
+ broker_epoch int64 2-3 default=-1
+ topics []TopicData 2-3
+  topic_id uuid 2-3
+  partitions []PartitionData 2-3
+   partition_index int32 2-3
+   leader_epoch int32 2-3
+   new_isr_with_epochs []BrokerState 3-3
+    broker_id int32 3-3
+    broker_epoch int64 3-3 default=-1
+   new_isr []int32 2-2
+   leader_recovery_state int8 2-3
+   partition_epoch int32 2-3
+""",
+    "alter_partition_response": """
+AlterPartitionResponse 2-3
+ throttle_time_ms int32 2-3
+ error_code int16 2-3
+ topics []TopicData 2-3
+  topic_id uuid 2-3
+  partitions []PartitionData 2-3
+   partition_index int32 2-3
+   error_code int16 2-3
+   leader_id int32 2-3
+   leader_epoch int32 2-3
+   isr []int32 2-3
+   leader_recovery_state int8 2-3
+   partition_epoch int32 2-3
 """,
     "update_features_request": """
 UpdateFeaturesRequest 0-1

@@ -2,7 +2,7 @@
 
 `messages.pyi` has the static types of the classes that `messages` makes, `schema_tables.py` the schemas that kio has. With `--check`
 nothing is written, and the exit status is 1 when a file is not what would be written. The output depends on nothing but the schemas
-of kio and `control_messages`, and is formatted as `ruff format` would.
+of kio, `control_tables` and `legacy_tables`, and is formatted as `ruff format` would.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafkalite.protocol import control_messages, kio_schemas, messages
+from kafkalite.protocol import kio_schemas, messages
 from kafkalite.protocol.apis import APIS, Api
 from kafkalite.protocol.schema import Field, Struct
 from kafkalite.protocol.schema_notation import write_schemas
@@ -42,6 +42,7 @@ class Request(Message, Generic[ResponseT_co]): ...
 
 def has_more_items(message: Message, most: int) -> bool: ...
 def schema(api: Api, direction: str, version: int) -> Struct: ...
+def declared_versions(api: Api) -> range: ...
 def namespace_names() -> list[str]: ...
 '''
 
@@ -121,9 +122,9 @@ TABLES: dict[str, str] = {
 
 
 def _table(api: Api, direction: str) -> Iterator[str]:
-    """The versions that kio has to give; none for a message that is declared by us."""
-    _, declared = control_messages.DECLARED_VERSIONS.get(api.name, (0, -1))
-    versions = range(max(api.min_version, declared + 1), api.max_version + 1)
+    """The versions that kio has to give; none for a message of which all are declared by us."""
+    declared = messages.declared_versions(api)
+    versions = [each for each in range(api.min_version, api.max_version + 1) if each not in declared]
     if versions:
         yield write_schemas({each: kio_schemas.load_struct(api.name, each, direction) for each in versions})
 

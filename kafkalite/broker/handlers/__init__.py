@@ -35,6 +35,7 @@ from kafkalite.broker.handlers import (
     offset_for_leader_epoch,
     produce,
     producer_ids,
+    sasl,
     topics,
     transactions,
     update_features,
@@ -72,5 +73,6 @@ SERVED: Final[tuple[ServedApi[BrokerParts], ...]] = (
     *describe_producers.APIS,
     *cluster.APIS,
     *transactions.APIS,
+    *sasl.APIS,
 )
 """That its type holds is what proves that the broker's parts are what each handler needs."""

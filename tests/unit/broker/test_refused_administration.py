@@ -9,6 +9,7 @@ import pytest
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.handlers.acls import create_acls, delete_acls, describe_acls
 from kafkalite.broker.handlers.delegation_tokens import create_delegation_token
+from kafkalite.broker.handlers.sasl import sasl_authenticate, sasl_handshake
 from kafkalite.broker.handlers.transactions import describe_transactions, list_transactions
 from kafkalite.broker.handlers.update_features import update_features
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
@@ -51,6 +52,14 @@ def test_an_acl_with_an_unknown_part_closes_the_connection(part: str) -> None:
     c = messages.create_acls_request
     with pytest.raises(ProtocolViolation):
         create_acls(PARTS, c.CreateAclsRequest(creations=[c.AclCreation(**{**ACL, part: 0})]), CONTEXT)
+
+
+def test_who_is_authenticated_already_is_told_so() -> None:
+    h, a = messages.sasl_handshake_request, messages.sasl_authenticate_request
+    shaken = sasl_handshake(PARTS, h.SaslHandshakeRequest(mechanism="PLAIN"), CONTEXT)
+    assert (shaken.error_code, shaken.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    answer = sasl_authenticate(PARTS, a.SaslAuthenticateRequest(auth_bytes=b"x"), CONTEXT)
+    assert (answer.error_code, bytes(answer.auth_bytes)) == (ErrorCode.ILLEGAL_SASL_STATE, b"")
 
 
 @pytest.mark.parametrize("owner", [None, "", "alice"])

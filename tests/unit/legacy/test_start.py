@@ -38,7 +38,7 @@ HEAVY = {
         "kafkalite.client.producer.producer",
         "kafkalite.client.records",
     ),
-    *("kafkalite.protocol.control_messages", "kafkalite.protocol.kio_schemas", "kafkalite.protocol.records"),
+    *("kafkalite.protocol.kio_schemas", "kafkalite.protocol.records"),
 }
 PARTS = {
     f"kafkalite.client.admin.{noun}"

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
 from kio.static.constants import EntityType
 
-from kafkalite.protocol import control_messages, messages
+from kafkalite.protocol import messages
 from kafkalite.protocol.apis import APIS, Api
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -53,8 +53,7 @@ def all_versions() -> Iterator[MessageVersion]:
 
 def is_declared(api: Api, version: int) -> bool:
     """Is the schema ours rather than kio's?"""
-    first, last = control_messages.DECLARED_VERSIONS.get(api.name, (0, -1))
-    return first <= version <= last
+    return version in messages.declared_versions(api)
 
 
 class _Shape(NamedTuple):

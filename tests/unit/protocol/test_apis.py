@@ -8,6 +8,8 @@ import pytest
 
 from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version, response_header_version
 from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
+from kafkalite.protocol.legacy_tables import LEGACY_TABLES
+from kafkalite.protocol.schema_notation import read_schemas
 
 RANGES_OF_3_9 = {
     ApiKey.FETCH: (17, 12),
@@ -38,6 +40,18 @@ def test_shapes_are_versions_of_the_api_newest_first(api: Api) -> None:
     assert list(api.shapes) == sorted(api.shapes, reverse=True)
     assert not api.shapes or api.shapes[0] == api.max_version
     assert all(api.min_version <= version <= api.max_version for version in api.shapes)
+
+
+def test_what_kafka_4_dropped_is_declared_and_never_asked() -> None:
+    dropped = {name: read_schemas(text) for name, text in LEGACY_TABLES.items()}
+    assert set(dropped) == {
+        f"{api.name}_{direction}" for api in APIS.values() if api.kept_from for direction in ("request", "response")
+    }
+    for api in APIS.values():
+        if api.kept_from:
+            for direction in ("request", "response"):
+                declared = dropped[f"{api.name}_{direction}"]
+                assert (declared.first, declared.last) == (api.min_version, api.kept_from - 1), api.name
 
 
 def test_headers() -> None:

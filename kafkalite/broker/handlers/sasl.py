@@ -1,0 +1,40 @@
+"""SaslHandshake (17), SaslAuthenticate (36): advertised on every listener, since old clients guess the age of a broker from them.
+
+On a listener without SASL whoever asks is authenticated already: ILLEGAL_SASL_STATE, as Kafka answers.
+
+- SaslAuthenticate 1 how long the session lasts (KIP-368); 2 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+
+_TOO_LATE: Final = "SaslAuthenticate request received after successful authentication"
+
+
+def sasl_handshake(
+    parts: object, request: messages.sasl_handshake_request.SaslHandshakeRequest, context: RequestContext
+) -> messages.sasl_handshake_response.SaslHandshakeResponse:
+    """Refused, without naming mechanisms."""
+    return messages.sasl_handshake_response.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+
+
+def sasl_authenticate(
+    parts: object, request: messages.sasl_authenticate_request.SaslAuthenticateRequest, context: RequestContext
+) -> messages.sasl_authenticate_response.SaslAuthenticateResponse:
+    """Refused."""
+    return messages.sasl_authenticate_response.SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_TOO_LATE
+    )
+
+
+APIS: Final = (
+    served(ApiKey.SASL_HANDSHAKE, 0, 1, sasl_handshake),
+    served(ApiKey.SASL_AUTHENTICATE, 0, 2, sasl_authenticate),
+)
