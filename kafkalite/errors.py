@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 
 class ErrorCode(IntEnum):
@@ -202,6 +203,10 @@ class KafkaError(Exception):
         super().__init__(message or code.name)
         self.code = code
         self.message = message
+
+    def as_outcome(self) -> Self:
+        """Itself, to be kept. Its traceback goes, whose frames would hold the request until the garbage collector finds the circle."""
+        return self.with_traceback(None)
 
     def __repr__(self) -> str:
         return f"KafkaError({self.code.name}, {self.message!r})"

@@ -35,6 +35,11 @@ class Portions:
         self.turns = 0
         """Portions that were done after others had their turn, for metrics and tests."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Is some work not done yet?"""
+        return bool(self._waiting)
+
     def run(self, work: Work[T]) -> T | asyncio.Future[T]:
         """The result of `work`, or a future of it when it is much. Raises what the work raises."""
         try:
@@ -93,6 +98,7 @@ class Portions:
                 future.set_exception(problem)
                 self._waiting.popleft()
         self._have_a_turn()
+        del work, future  # a failure holds this frame in its traceback, and would hold itself
 
 
 class Pace:

@@ -144,6 +144,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._memory.leave(self)
         self._memory.change(-self._held_bytes)
         self._held_bytes = 0
+        self._transport = None
+        self._frames.release()
         self.server.gone(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:

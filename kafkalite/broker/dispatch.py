@@ -173,6 +173,11 @@ class Dispatcher(Generic[PartsT_contra]):
             self._decoded_bytes -= taken_bytes
             self._decoded_less.set()
 
+    @property
+    def is_busy(self) -> bool:
+        """Are long requests in progress, or anything that is done in portions?"""
+        return self._decoding.locked() or self._decoded_bytes > 0 or self.portions.is_busy
+
     def _authorize(self, permission: Permission, context: RequestContext) -> None:
         """KafkaError CLUSTER_AUTHORIZATION_FAILED when the caller may not do this to the cluster."""
         if not self._authorizer.allows(context.user, context.connection.peer_host, permission, CLUSTER_NAME):
@@ -231,6 +236,7 @@ class Dispatcher(Generic[PartsT_contra]):
     ) -> Callable[[], Message]:
         """What shapes the failure of a request."""
         if isinstance(problem, KafkaError):
+            problem.as_outcome()
             return partial(served.failure, request, problem.code, problem.message)
         report(f"{served.api.name} version {version} failed", problem)
         return partial(served.failure, request, ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")

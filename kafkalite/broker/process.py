@@ -21,6 +21,7 @@ from collections.abc import Callable
 import uvloop
 
 from kafkalite.broker.app import Broker
+from kafkalite.broker.full_collections import FullCollections
 from kafkalite.broker.log_output import WINDOW_S, BrokerLog
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
@@ -74,6 +75,8 @@ async def _serve(config: BrokerConfig, log: BrokerLog) -> int:
         # What exists now lives as long as the broker: keep it out of the garbage collector's rounds.
         gc.collect()
         gc.freeze()
+        collections = FullCollections(lambda: broker.serving is not None and broker.serving.dispatcher.is_busy)
+        collections.start()
         print(f"[KafkaServer id={broker.broker_id}] started", flush=True)
         loop.run_in_executor(None, preload)
         await stopping.wait()
@@ -85,6 +88,7 @@ async def _serve(config: BrokerConfig, log: BrokerLog) -> int:
             logger.exception("the broker could not stop cleanly")
             reasons.append(f"it could not stop cleanly: {problem!r}")
         telling.cancel()
+        collections.stop()
         logger.info("stopped")
     stop_asked.cancel()
     if reasons:

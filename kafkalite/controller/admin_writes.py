@@ -76,7 +76,7 @@ class AdminWrites:
                     topic_id = NO_TOPIC_ID if validate_only else await self._write_topic(plan)
                 return self._created(plan, topic_id, described)
             except KafkaError as problem:
-                return problem
+                return problem.as_outcome()
 
         outcomes = await self._for_each(requested.values(), create)
         return dict(zip(requested, outcomes, strict=True))
@@ -151,7 +151,7 @@ class AdminWrites:
                 async with self._slots:
                     await self._enlarge(topic, brokers, validate_only=validate_only)
             except KafkaError as problem:
-                return problem
+                return problem.as_outcome()
             return None
 
         outcomes = await self._for_each(requested.values(), enlarge)

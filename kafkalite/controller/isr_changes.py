@@ -36,7 +36,7 @@ def alter_partition(cluster: ClusterState, request: AlterPartition) -> Steps[lis
         try:
             settled, wanted = _checked(cluster, partition, request.broker_id, proposal)
         except KafkaError as problem:
-            outcomes[partition] = problem
+            outcomes[partition] = problem.as_outcome()
         else:
             outcomes[partition] = settled
             if wanted is not None:

@@ -180,7 +180,7 @@ def _elect(
                 )
             except KafkaError as problem:
                 if fresh:
-                    failures[partition] = problem
+                    failures[partition] = problem.as_outcome()
                 else:
                     again.append(partition)  # do not give up on the strength of what is only remembered
         results = yield from write([leadership_write(p, leadership) for p, (leadership, _) in chosen.items()])

@@ -119,7 +119,7 @@ def _accepted(cluster: ClusterState, targets: Targets) -> tuple[dict[TopicPartit
         try:
             wanted[partition] = _new_assignment(cluster, partition, target)
         except KafkaError as problem:
-            results[partition] = problem
+            results[partition] = problem.as_outcome()
     return wanted, results
 
 

@@ -271,6 +271,10 @@ class FrameReader:
             self._grow(self._frame[: self._filled])
         return not self.stalled
 
+    def release(self) -> None:
+        """Nothing more arrives: what has arrived is let go, and so is whoever was asked for memory."""
+        self._frame = self._may_take = None
+
     def _grow(self, so_far: memoryview) -> None:
         """Make room for as much again as has arrived, three times over, but never more than the frame."""
         room = min(self._size, max(_FIRST_ROOM_BYTES, _GROWTH * len(so_far)))

@@ -41,7 +41,7 @@ class LongSearch(NotInMemory):
         try:
             outcome = _search(self._data, self._header, timestamp, start_offset, DECOMPRESSED_LIMIT_BYTES)
         except KafkaError as problem:
-            outcome = problem
+            outcome = problem.as_outcome()
         while len(self._outcomes) >= _SEARCHES_KEPT:
             self._outcomes.pop(next(iter(self._outcomes)), None)
         self._outcomes[self.key] = outcome

@@ -257,7 +257,7 @@ def _refuse(
     course: _Course,
     problem: KafkaError,
 ) -> None:
-    course.failures.append(problem)
+    course.failures.append(problem.as_outcome())
     answer.error_code, answer.error_message = problem.code, problem.message
     answer.base_offset = -1
     answer.record_errors = [

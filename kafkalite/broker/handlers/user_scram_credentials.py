@@ -135,7 +135,7 @@ async def alter_user_scram_credentials(
             await parts.dynamic_configs.change(_path(user), change.apply, lambda settings: None, False)
             done.append(m.AlterUserScramCredentialsResult(user=user, error_message=""))
         except KafkaError as problem:
-            refused[user] = problem
+            refused[user] = problem.as_outcome()
     failed = [
         m.AlterUserScramCredentialsResult(user=user, error_code=problem.code, error_message=problem.message)
         for user, problem in refused.items()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -397,3 +399,22 @@ def test_a_muted_connection_may_be_lost() -> None:
         await asyncio.sleep(3)
 
     assert not scenario(act).transport.reading
+
+
+def test_a_connection_that_is_lost_is_released_with_what_had_arrived() -> None:
+    """Half a request of 100 MiB would stay until the garbage collector finds the circle."""
+
+    async def run() -> None:
+        peer = Peer()
+        peer.send(frame(OTHER, b"large", 1 << 19)[: 1 << 18])
+        peer.connection.connection_lost(None)
+        peer.transport = FakeTransport()
+        released = weakref.ref(peer.connection)
+        del peer.connection
+        assert released() is None
+
+    gc.disable()
+    try:
+        virtual_time.run(run())
+    finally:
+        gc.enable()
