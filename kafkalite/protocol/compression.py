@@ -11,10 +11,14 @@
 
 A few hundred bytes can stand for gigabytes, so output never grows past the caller's limit: memory is taken for the size
 that the data announces, or in growing steps when it announces none, and decompression stops where that memory ends.
+
+cramjam works without the interpreter's lock, but Python holds it while it fills new memory with zeros or copies it: 100 ms for 100 MiB. So
+what is larger than `_IN_ONE_GO_BYTES` is decompressed into memory of the kernel's, and copied in pieces, between which other threads run.
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Callable
 from enum import IntEnum
@@ -71,6 +75,13 @@ _LZ4_END: Final = bytes(4)
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _FIRST_GUESS_BYTES: Final = 64 * 1024
+_IN_ONE_GO_BYTES: Final = 4 * 1024 * 1024
+"""More than a batch of produced records mostly becomes; filled with zeros in one to four milliseconds."""
+_PIECE_BYTES: Final = 256 * 1024
+_LEAST_BLOCK_BYTES: Final = 256
+"""What a gzip member, or a block of xerial's framing, counts for at least: one with nothing in it still takes some microseconds."""
+_GZIP_MEMBER: Final = b"\x1f\x8b\x08"
+_GZIP_MEMBER_BYTES_MIN: Final = 20
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 
 _LENGTH = struct.Struct(">i")
@@ -105,6 +116,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_B
             case Codec.NONE:
                 return bytes(data)
             case Codec.GZIP:
+                _check_gzip_members(data, limit_bytes)
                 return _bounded(cramjam.gzip.decompress_into, data, _gzip_size(data), limit_bytes)
             case Codec.SNAPPY:
                 return _decompress_snappy(memoryview(data), limit_bytes)
@@ -126,7 +138,7 @@ def _bounded(
     if announced_bytes is not None and announced_bytes > limit_bytes:
         raise DecompressedTooLarge(limit_bytes)
     capacity = min(limit_bytes, announced_bytes or max(_FIRST_GUESS_BYTES, 4 * len(data)))
-    while True:
+    while capacity <= _IN_ONE_GO_BYTES:
         output = bytearray(capacity)
         try:
             size = decompress_into(data, output)
@@ -139,6 +151,28 @@ def _bounded(
         else:
             del output[size:]
             return output
+    return _in_pieces(decompress_into, data, limit_bytes)
+
+
+def _in_pieces(decompress_into: Callable[[Any, Any], int], data: Buffer, limit_bytes: int) -> bytearray:
+    """Decompress much without holding the interpreter; memory that is not written is not taken."""
+    output = bytearray()
+    with mmap.mmap(-1, limit_bytes) as whole:
+        try:
+            size = decompress_into(data, whole)
+        except cramjam.DecompressionError as problem:
+            raise DecompressedTooLarge(limit_bytes) if _OUTPUT_FULL in str(problem) else problem from None
+        with memoryview(whole) as view:
+            for start in range(0, size, _PIECE_BYTES):
+                output += view[start : min(size, start + _PIECE_BYTES)]
+                whole.madvise(mmap.MADV_DONTNEED, start, _PIECE_BYTES)
+    return output
+
+
+def _check_gzip_members(data: Buffer, limit_bytes: int) -> None:
+    most = 1 + limit_bytes // _LEAST_BLOCK_BYTES
+    if len(data) > most * _GZIP_MEMBER_BYTES_MIN and bytes(data).count(_GZIP_MEMBER) > most:
+        raise DecompressedTooLarge(limit_bytes)
 
 
 def _gzip_size(data: Buffer) -> int | None:
@@ -174,25 +208,30 @@ def _compress_snappy(data: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes:
+def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes | bytearray:
     if bytes(data[:8]) != _XERIAL_MAGIC:
         return _raw_snappy(data, limit_bytes)
-    parts, position, room = [], len(_XERIAL_HEADER), limit_bytes
+    output, position, room = bytearray(), len(_XERIAL_HEADER), limit_bytes
     while position < len(data):
         (length,) = _LENGTH.unpack_from(data, position)
         position += 4
         if not 0 <= length <= len(data) - position:
             raise ValueError(f"a block of {length} bytes where {len(data) - position} are left")
+        if room < 0:
+            raise DecompressedTooLarge(limit_bytes)
         part = _raw_snappy(data[position : position + length], room)
-        room -= len(part)
+        room -= max(len(part), _LEAST_BLOCK_BYTES)
         position += length
-        parts.append(part)
-    return b"".join(parts)
+        output += part
+    return output
 
 
-def _raw_snappy(block: memoryview, room_bytes: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(block) > room_bytes:
+def _raw_snappy(block: memoryview, room_bytes: int) -> bytes | bytearray:
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > room_bytes:
         raise DecompressedTooLarge(room_bytes)
+    if size > _IN_ONE_GO_BYTES:
+        return _in_pieces(cramjam.snappy.decompress_raw_into, block, size)
     return bytes(cramjam.snappy.decompress_raw(block))
 
 

@@ -25,6 +25,7 @@ Produce v0 to v2 may carry message sets of magic 0 and 1: `legacy_messages` rewr
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -32,7 +33,7 @@ from kafkalite.config.topic import LONG_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, DecompressedTooLarge
 from kafkalite.protocol.record_check import NAMED_RECORDS, InvalidRecords, TimestampDeltas, check_records
-from kafkalite.protocol.record_walk import ANY_HEADERS, TooMuchAtOnce
+from kafkalite.protocol.record_walk import ANY_HEADERS, TooMuchAtOnce, record_at
 from kafkalite.protocol.records import (
     CODEC_MASK,
     CONTROL,
@@ -45,7 +46,6 @@ from kafkalite.protocol.records import (
     TRANSACTIONAL,
     BatchHeader,
     has_valid_crc,
-    iter_records,
     records_of,
 )
 from kafkalite.types import Buffer
@@ -128,7 +128,7 @@ def validate_produced(
     if max_timestamp > LONG_MAX or header.base_timestamp + deltas.smallest < -LONG_MAX - 1:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "timestamps are numbers of 64 bits")
     if config.message_timestamp_type == "CreateTime":
-        _check_timestamps(records, header, deltas, config, now_ms)
+        _check_timestamps(plain, header, deltas, config, now_ms)
     return ProducedBatch(header, max_timestamp)
 
 
@@ -142,8 +142,10 @@ def _plain_records(
     limit_bytes = DECOMPRESSED_LIMIT_BYTES if budget is None else min(DECOMPRESSED_LIMIT_BYTES, budget.left_bytes)
     try:
         plain = records_of(records, header, min(limit_bytes, AT_ONCE_BYTES) if at_once else limit_bytes)
-    except DecompressedTooLarge:
-        if at_once and limit_bytes > AT_ONCE_BYTES:
+    except KafkaError as problem:
+        if budget is not None:  # whatever it became before it was given up
+            budget.weight_at_once -= AT_ONCE_BYTES
+        if at_once and limit_bytes > AT_ONCE_BYTES and isinstance(problem, DecompressedTooLarge):
             raise TooMuchAtOnce from None
         raise
     if budget is not None:
@@ -212,7 +214,7 @@ def _check_header(header: BatchHeader) -> None:
 
 
 def _check_timestamps(
-    records: Buffer, header: BatchHeader, deltas: TimestampDeltas, config: TopicConfig, now_ms: int
+    plain: bytes | bytearray, header: BatchHeader, deltas: TimestampDeltas, config: TopicConfig, now_ms: int
 ) -> None:
     """Refuse timestamps outside message.timestamp.before.max.ms and after.max.ms (KIP-937); "none" is always allowed."""
     before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
@@ -222,11 +224,19 @@ def _check_timestamps(
     if earliest <= header.base_timestamp + deltas.smallest and header.base_timestamp + deltas.largest <= latest:
         return
     wrong = (
-        (number, f"Timestamp {record.timestamp} of message is out of range [{earliest}, {latest}]")
-        for number, record in enumerate(iter_records(records, header))
-        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
+        (number, f"Timestamp {timestamp} of message is out of range [{earliest}, {latest}]")
+        for number, timestamp in enumerate(_timestamps(plain, header))
+        if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest
     )
     errors = list(islice(wrong, NAMED_RECORDS))
     if errors:
         message = "One or more records have been rejected due to invalid timestamp"
         raise InvalidRecords(message, errors, ErrorCode.INVALID_TIMESTAMP)
+
+
+def _timestamps(plain: bytes | bytearray, header: BatchHeader) -> Iterator[int]:
+    """Of records that are known to be well formed."""
+    position = 0
+    for _ in range(header.records_count):
+        delta, *_, position = record_at(plain, position)
+        yield header.base_timestamp + delta

@@ -35,7 +35,11 @@ _PROBE: Final = 64
 _WORTH_COMPILED: Final = 8
 """Fewer irregular records are checked as fast by the walk as a copy of them is made."""
 
+_COMPILED_BYTES: Final = 4 * 1024 * 1024
+"""More is not copied in one go, which holds other threads. Some records at a time may still be as long."""
 _WINDOW_GROWTH: Final = 8
+_LARGEST_WINDOW: Final = 64 * 1024
+"""Records that are compared in one go, in some milliseconds."""
 _LARGEST_PORTION: Final = 1024
 _LOOKED_AT_BYTES: Final = 128 * 1024
 """Less than this has no room for headers that take long."""
@@ -86,10 +90,14 @@ def check_records(
     Raises KafkaError INVALID_RECORD, as InvalidRecords when records lack the keys that are required; TooMuchAtOnce for a record with more
     headers than `headers_at_once`, where Python would walk over them.
     """
-    if count >= _WORTH_COMPILED and (
-        count < _WORTH_A_RUN
-        or count > _DELTA_LIMITS[-1]
-        or not _is_regular(data, count, keys_required, headers_at_once)
+    if (
+        count >= _WORTH_COMPILED
+        and len(data) <= _COMPILED_BYTES
+        and (
+            count < _WORTH_A_RUN
+            or count > _DELTA_LIMITS[-1]
+            or not _is_regular(data, count, keys_required, headers_at_once)
+        )
     ):
         if headers_at_once != ANY_HEADERS and len(data) > _LOOKED_AT_BYTES:
             _look_for_headers(data, count, headers_at_once)
@@ -200,7 +208,7 @@ def _regular_run(
         length += taken
         if taken < wanted:
             break
-        window *= _WINDOW_GROWTH
+        window = min(window * _WINDOW_GROWTH, _LARGEST_WINDOW)
     return (length, shape.size, smallest, largest) if length >= _WORTH_A_RUN else None
 
 

@@ -377,10 +377,26 @@ def assemble_batch(
     return batch
 
 
-def recompress(buffer: Buffer, header: BatchHeader, codec: int, level: int | None = None) -> bytearray:
-    """The same batch with its records compressed by another codec. Raises KafkaError as `records_of` does."""
+def recompress(
+    buffer: Buffer,
+    header: BatchHeader,
+    codec: int,
+    level: int | None = None,
+    limit_bytes: int = DECOMPRESSED_LIMIT_BYTES,
+) -> bytearray:
+    """The same batch with its records compressed by another codec.
+
+    Raises KafkaError as `records_of` does, MESSAGE_TOO_LARGE when the batch would have more than `limit_bytes`.
+    """
+    plain = records_of(buffer, header)
+    body = compress(codec, plain, level) if codec else plain
+    if HEADER_SIZE + len(body) > limit_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {HEADER_SIZE + len(body)} bytes in the topic's codec, where the topic's max.message.bytes is {limit_bytes}",
+        )
     return assemble_batch(
-        compress(codec, records_of(buffer, header), level),
+        body,
         records_count=header.records_count,
         last_offset_delta=header.last_offset_delta,
         base_timestamp=header.base_timestamp,

@@ -23,6 +23,8 @@ from kafkalite.types import Buffer
 
 _RECORDS_AT_ONCE: Final = 10_000
 _PLAIN_BYTES_AT_ONCE: Final = 1 << 20
+_COMPILED_BYTES: Final = 4 * 1024 * 1024
+"""More is not copied in one go, which holds other threads."""
 _SEARCHES_KEPT: Final = 16
 
 
@@ -100,7 +102,9 @@ def _search(
     data: Buffer, header: BatchHeader, timestamp: int, start_offset: int, limit_bytes: int
 ) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record of a batch at or behind `start_offset` with at least `timestamp` ms. KafkaError."""
-    plain = bytes(records_of(data, header, limit_bytes))
+    plain = records_of(data, header, limit_bytes)
+    if len(plain) > _COMPILED_BYTES:
+        return _walk(plain, header, timestamp, start_offset)
     try:
         for record in decode_plain(plain, header):
             if record.timestamp >= timestamp and record.offset >= start_offset:
@@ -110,8 +114,9 @@ def _search(
     return None
 
 
-def _walk(plain: bytes, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    """As `_search` for decompressed records that compiled code refuses: names of headers, which it decodes, may be any bytes."""
+def _walk(plain: bytes | bytearray, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
+    """As `_search` for decompressed records that compiled code would copy at once, or refuses: names of headers, which it decodes, may
+    be any bytes."""
     position = 0
     for number in range(header.records_count):
         try:

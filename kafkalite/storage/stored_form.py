@@ -21,11 +21,12 @@ def in_stored_form(
     """The batch with the codec of compression.type and the right largest timestamp, changed in place where possible.
 
     `log_append_time_ms` is -1 for topics with CreateTime; for others it replaces the timestamps of all records.
+    Raises KafkaError MESSAGE_TOO_LARGE when another codec makes the batch larger than max.message.bytes.
     """
     header = produced.header
     codec = CODEC_OF_NAME.get(config.compression_type)
     if codec is not None and codec != header.codec:
-        records = recompress(records, header, codec, _level(codec, config))
+        records = recompress(records, header, codec, _level(codec, config), config.max_message_bytes)
         header = BatchHeader.read(records)
     if log_append_time_ms >= 0:
         set_max_timestamp_in_place(records, header, log_append_time_ms, log_append_time=True)

@@ -15,11 +15,14 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from kafkalite.client import NewTopic, SyncAdmin
 from kafkalite.local.broker_process import BrokerProcess, wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey, request_header_version
+from kafkalite.protocol.compression import Codec, compress
+from kafkalite.protocol.records import assemble_batch, encode_record
 from kafkalite.protocol.writer_source import uvarint
 from tests.case import case
 from tests.unit.protocol.hostile_frames import arrays, body_with_many
@@ -52,6 +55,47 @@ class Hostile(NamedTuple):
             return header + uvarint(self.count) + b"\x00\x00" * self.count
         body = body_with_many(messages.schema(APIS[self.key], "request", self.version), self.path, self.count)
         return header + (b"\x00" if header_version >= 2 else b"") + body
+
+
+class Bomb(NamedTuple):
+    """A produced batch of the default max.message.bytes at most, which becomes `plain_bytes` of one record or of many."""
+
+    codec: Codec
+    plain_bytes: int
+    records: int
+
+    def __str__(self) -> str:
+        return f"a bomb in {self.codec.name}: {self.records:,} records in {self.plain_bytes:,} bytes"
+
+    def frame(self) -> bytes:
+        m, size = messages.produce_request, self.plain_bytes // self.records
+        plain = b"".join(encode_record(0, number, None, bytes(size - 16)) for number in range(self.records))
+        batch = assemble_batch(
+            compress(self.codec, plain),
+            records_count=self.records,
+            last_offset_delta=self.records - 1,
+            base_timestamp=0,
+            max_timestamp=0,
+            base_offset=0,
+            leader_epoch=-1,
+            attributes=self.codec,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+        )
+        data = [m.TopicProduceData(name=BOMBED, partition_data=[m.PartitionProduceData(index=0, records=batch)])]
+        body = codec.encode_request(m.ProduceRequest(acks=1, timeout_ms=60_000, topic_data=data), 9)
+        return b"".join(request_frame(APIS[ApiKey.PRODUCE], 9, 7, None, body))[4:]
+
+
+BOMBED: Final = "bombed"
+_MIB: Final = 1024 * 1024
+BOMBS: Final = (
+    *(Bomb(each, 99 * _MIB, count) for each in (Codec.GZIP, Codec.LZ4, Codec.ZSTD) for count in (1, 20)),
+    *(Bomb(Codec.SNAPPY, 20 * _MIB, count) for count in (1, 20)),
+    Bomb(Codec.ZSTD, 60 * _MIB, 600_000),
+)
+"""Snappy makes at most a twentieth of anything."""
 
 
 REFUSED: Final = (
@@ -146,9 +190,10 @@ def send(broker: BrokerProcess, frame: bytes) -> bool:
         return await_answer(connection)
 
 
-def check(broker: BrokerProcess, hostile: Hostile, *, is_served: bool | None) -> None:
-    """The other client waits 0.1 s at most, and memory grows by less than two frames and 64 MiB."""
+def check(broker: BrokerProcess, hostile: Hostile | Bomb, *, is_served: bool | None) -> None:
+    """The other client waits 0.1 s at most, and memory grows by less than two frames and 64 MiB, of a bomb by twice what it becomes."""
     frame, waits = hostile.frame(), []
+    allowed_bytes = MEMORY_BYTES + 2 * (hostile.plain_bytes if isinstance(hostile, Bomb) else len(frame))
     for _ in range(TRIES):
         other = OtherClient(broker)
         other.start()
@@ -163,7 +208,7 @@ def check(broker: BrokerProcess, hostile: Hostile, *, is_served: bool | None) ->
         waits.append(other.longest_s)
         print(f"{hostile}: {len(frame) / 1e6:.0f} MB, answered {answered}, {waits[-1]:.3f} s, {grown / 1e6:+.0f} MB")
         assert is_served in (None, answered)
-        assert grown < 2 * len(frame) + MEMORY_BYTES
+        assert grown < allowed_bytes
         if waits[-1] <= WAIT_S:
             return
     raise AssertionError(f"the other client waited {waits}")
@@ -179,6 +224,14 @@ def test_what_somebody_may_mean_is_served_while_others_are(broker: BrokerProcess
     for each in SERVED:
         with case(str(each)):
             check(broker, each, is_served=None)
+
+
+def test_compressed_records_that_become_very_many_bytes(broker: BrokerProcess) -> None:
+    with SyncAdmin(bootstrap_servers=f"{broker.host}:{broker.port}") as admin:
+        admin.create_topics([NewTopic(BOMBED, 1)])
+    for each in BOMBS:
+        with case(str(each)):
+            check(broker, each, is_served=True)
 
 
 def test_every_array_of_every_request(broker: BrokerProcess, long: bool) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compression import Codec, compress, decompress
+from kafkalite.protocol.compression import Codec, DecompressedTooLarge, compress, decompress
 
 PACKING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
@@ -35,6 +35,39 @@ def test_output_is_bounded(codec):
         decompress(codec, packed, limit_bytes=1_000_000)
     assert refused.value.code == ErrorCode.INVALID_RECORD
     assert len(decompress(codec, compress(codec, bytes(1_000_000)), limit_bytes=1_000_000)) == 1_000_000
+
+
+@pytest.mark.parametrize("codec", PACKING)
+@pytest.mark.parametrize("size", [(4 << 20) - 1, 4 << 20, (9 << 20) + 17])
+def test_much_is_decompressed_in_pieces(codec, size):
+    data = (os.urandom(500) + bytes(1500)) * (1 + size // 2000)
+    packed = compress(codec, data[:size])
+    assert decompress(codec, packed, limit_bytes=size) == data[:size]
+    with pytest.raises(DecompressedTooLarge):
+        decompress(codec, packed, limit_bytes=size - 1)
+
+
+def test_a_bare_block_of_much():
+    data = bytes(range(256)) * (5 << 12)
+    assert decompress(Codec.SNAPPY, cramjam.snappy.compress_raw(data)) == data
+    with pytest.raises(KafkaError, match="no snappy data"):
+        decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(data))[:-100])
+
+
+@pytest.mark.parametrize("codec", PACKING)
+def test_much_that_is_cut(codec):
+    with pytest.raises(KafkaError) as refused:
+        decompress(codec, compress(codec, os.urandom(5 << 20), 1)[:-1000])
+    assert refused.value.code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
+def test_parts_with_nothing_in_them_are_not_free(codec):
+    """A megabyte of them would take half a second."""
+    head, part = (b"", compress(codec, b"")) if codec == Codec.GZIP else (compress(codec, b""), b"\0\0\0\1\0")
+    assert decompress(codec, head + 3000 * part, limit_bytes=1 << 20) == b""
+    with pytest.raises(DecompressedTooLarge):
+        decompress(codec, head + 50_000 * part, limit_bytes=1 << 20)
 
 
 def test_output_is_bounded_when_no_size_is_announced():

@@ -214,6 +214,18 @@ def test_the_loop_checks_a_few_large_batches_of_a_request_and_no_more():
             check(batch)
 
 
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+def test_batches_that_the_loop_decompresses_in_vain_count_too(codec):
+    """A request of a hundred partitions could have as many of them."""
+    budget, decompressed = DecompressionBudget(), []
+    bomb = build_batch([NewRecord(None, bytes(2_000_000), NOW_MS)], codec=codec)
+    for _ in range(5):
+        decompressed.append(budget.weight_at_once > 0)
+        with pytest.raises(TooMuchAtOnce):
+            validate_produced(bomb, config=TopicConfig(), now_ms=NOW_MS, request_version=9, budget=budget, at_once=True)
+    assert decompressed == [True, True, False, False, False]
+
+
 def test_sizes():
     batch = build_batch(RECORDS)
     assert validate(batch, TopicConfig(max_message_bytes=len(batch)))

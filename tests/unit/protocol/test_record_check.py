@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import record_check
 from kafkalite.protocol.record_check import InvalidRecords, check_records
 from kafkalite.protocol.records import NewRecord, encode_record
 from kafkalite.protocol.varint import read_varint
@@ -52,6 +53,17 @@ def test_records_of_all_sizes():
     ]
     stamps = [each.timestamp for each in items]
     assert check_records(encoded(items), len(items), keys_required=False) == (min(stamps), max(stamps))
+
+
+def test_many_megabytes_are_walked_over():
+    """Compiled code would need a copy, which holds other threads."""
+    items = [NewRecord(None, bytes(300_000 + number), number) for number in range(20)]
+    assert check_records(encoded(items), len(items), keys_required=False) == (0, 19)
+
+
+def test_a_long_run_is_compared_piece_by_piece(monkeypatch):
+    monkeypatch.setattr(record_check, "_LARGEST_WINDOW", 100)
+    assert check_records(encoded(regular(9000)), 9000, keys_required=False) == (0, 89)
 
 
 def test_runs_of_several_shapes_follow_each_other():

@@ -111,6 +111,16 @@ def test_the_topics_codec_is_used(tmp_path, wanted, sent):
     assert decode_records(data, header) == expected and has_valid_crc(data, header)
 
 
+def test_a_batch_that_the_topics_codec_makes_too_large(tmp_path):
+    """Kafka's RecordTooLargeException, also for what recompression makes of a batch."""
+    log = new_log(tmp_path, TopicConfig(compression_type="uncompressed", max_message_bytes=10_000))
+    with pytest.raises(KafkaError) as refused:
+        append(log, build_batch([NewRecord(b"k", bytes(10_000), NOW_MS)], codec=Codec.GZIP))
+    assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    append(log, build_batch([NewRecord(b"k", bytes(9_900), NOW_MS)], codec=Codec.GZIP))
+    assert log.log_end_offset == 1
+
+
 def test_a_wrong_largest_timestamp_is_made_right(tmp_path):
     """Otherwise a producer could keep its segment for ever, or hide it from searches by time."""
     log = new_log(tmp_path)
