@@ -1,8 +1,8 @@
 """Counts of what went in and out, by topic, for metrics and status pages.
 
 Counted once for each partition of a request. A producer's append says how many records it had, a read of the log does not: what leaves is
-looked at batch by batch, 0.2 µs each. Of many small batches only the first are, and the rest is taken to be alike, so that a consumer
-that catches up costs no more for being counted.
+looked at batch by batch, 0.2 µs each; a message of an older format counts as one record, whatever it wraps. Of many small batches
+only the first are, and the rest is taken to be alike, so that a consumer that catches up costs no more for being counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BATCHES_COUNTED: Final = 100
 
 
 def count_records(batches: Buffer) -> int:
-    """The records in whole batches of format 2, exact up to BATCHES_COUNTED of them and an estimate beyond.
+    """The records in whole batches, exact up to BATCHES_COUNTED of them and an estimate beyond.
 
     A batch that is cut at the end, and markers of transactions, do not count.
     """
@@ -34,7 +34,10 @@ def count_records(batches: Buffer) -> int:
         length, magic, attributes, count = unpack(batches, position)
         position += length + _LENGTH_END
         if magic != _MAGIC or length < _HEADER.size - _LENGTH_END or position > end:
-            return records
+            if magic not in (0, 1) or length <= 0 or position > end:
+                return records
+            records += 1
+            continue
         if not attributes & _CONTROL:
             records += count
     return records * end // position

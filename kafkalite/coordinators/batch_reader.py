@@ -6,13 +6,22 @@ from collections.abc import Iterator
 
 from kafkalite.coordinators.contract import LogRecord
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol.legacy_records import legacy_records
 from kafkalite.protocol.record_walk import record_at
-from kafkalite.protocol.records import BatchHeader, records_of
+from kafkalite.protocol.records import MAGIC, BatchHeader, records_of
 from kafkalite.types import Buffer
 
 
 def read_batch(buffer: Buffer, header: BatchHeader, producer_id: int = -1) -> Iterator[LogRecord]:
-    """The records that have a key. KafkaError CORRUPT_MESSAGE where they cannot be read."""
+    """The records that have a key; brokers before 0.11 stored them in messages of older formats.
+
+    KafkaError CORRUPT_MESSAGE, or as `legacy_records`, where they cannot be read.
+    """
+    if header.magic != MAGIC:
+        for record in legacy_records(buffer, header):
+            if record.key is not None:
+                yield LogRecord(record.offset, record.key, record.value, producer_id)
+        return
     data = bytes(records_of(buffer, header))
     base_offset, position = header.base_offset, 0
     try:

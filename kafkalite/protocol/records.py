@@ -15,17 +15,21 @@ A batch is a header of 61 bytes and its records; the records are one compressed 
 Varints are zig-zag; `record_walk` finds the parts of a record. Base offset and leader epoch lie before what the CRC covers, so a
 leader sets them in place; whoever changes anything from the attributes on must write a new CRC. Batch length counts the bytes
 after its own field.
+
+Behind and before batches there may be messages of the older formats (`legacy_headers`): `header_at`, `iter_batches` and the CRC know them.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import legacy_headers
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, compress, decompress
 from kafkalite.protocol.record_walk import headers_at, record_at
 from kafkalite.protocol.varint import wrapped, write_varint
@@ -148,6 +152,19 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
+def header_at(buffer: Buffer, position: int = 0) -> BatchHeader | None:
+    """The header of the batch at `position`, or of the message of an older format as if it were one.
+
+    None where there is neither, by magic and length, or fewer bytes than its header has.
+    """
+    if position + HEADER_SIZE <= len(buffer):
+        header = BatchHeader.read(buffer, position)
+        if header.magic == MAGIC:
+            return header if header.batch_length >= HEADER_SIZE - LOG_OVERHEAD else None
+    fields = legacy_headers.fields_at(buffer, position)
+    return None if fields is None else BatchHeader(*fields, position)
+
+
 class RecordHeader(NamedTuple):
     key: str
     value: bytes | None
@@ -180,27 +197,40 @@ class Marker(NamedTuple):
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
-    """The headers of the whole batches in `buffer`; a batch cut by the end of the buffer is left out.
+    """The headers of the whole batches, and messages of older formats, in `buffer`; one cut by the end of the buffer is left out.
 
-    Raises KafkaError CORRUPT_MESSAGE at a magic other than 2 or a length that no batch can have.
+    Raises KafkaError CORRUPT_MESSAGE at an unknown magic or a length that no batch can have.
     """
     end = len(buffer)
     while position + HEADER_SIZE <= end:
         header = BatchHeader._make((*_HEADER.unpack_from(buffer, position), position))
         if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE,
-                f"no batch at position {position}: magic {header.magic}, length {header.batch_length}",
-            )
+            older = header_at(buffer, position)
+            if older is None:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"no batch at position {position}: magic {header.magic}, length {header.batch_length}",
+                )
+            header = older
         following = position + header.batch_length + LOG_OVERHEAD
         if following > end:
             return
         yield header
         position = following
+    while position < end and (short := header_at(buffer, position)) is not None and short.end <= end:
+        yield short
+        position = short.end
+
+
+def checksum_of(magic: int) -> tuple[int, Callable[[Buffer, int], int]]:
+    """(the first byte that the CRC of a batch or an older message covers, its function, which takes bytes and the CRC up to them)."""
+    return (_CHECKED_FROM, crc32c) if magic == MAGIC else (legacy_headers.CHECKED_FROM, zlib.crc32)
 
 
 def crc_of(buffer: Buffer, header: BatchHeader) -> int:
-    """CRC-32C of what the batch's CRC covers; copies nothing."""
+    """What the batch's CRC should be; copies nothing."""
+    if header.magic != MAGIC:
+        return zlib.crc32(memoryview(buffer)[header.position + legacy_headers.CHECKED_FROM : header.end])
     return crc32c(memoryview(buffer)[header.position + _CHECKED_FROM : header.end])
 
 

@@ -13,10 +13,12 @@ from itertools import pairwise
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compiled_records import DecodedRecord, decode_plain, find_starts, unreadable
 from kafkalite.protocol.compression import compress
+from kafkalite.protocol.legacy_records import legacy_records, rewritten
 from kafkalite.protocol.record_walk import record_at
 from kafkalite.protocol.records import (
     CODEC_MASK,
     DELETE_HORIZON,
+    MAGIC,
     NO_TIMESTAMP,
     BatchHeader,
     Record,
@@ -77,6 +79,29 @@ class OpenBatch:
             producer_epoch=header.producer_epoch,
             base_sequence=header.base_sequence,
         )
+
+
+class OpenMessage:
+    """As `OpenBatch` for a message of an older format, which keeps its magic. Raises KafkaError INVALID_RECORD."""
+
+    def __init__(self, buffer: Buffer, header: BatchHeader) -> None:
+        self.header = header
+        self._records = legacy_records(buffer, header)
+
+    def keys(self) -> tuple[list[bytes | None], list[int]]:
+        return [record.key for record in self._records], [record.offset for record in self._records]
+
+    def records(self) -> Sequence[DecodedRecord]:
+        return self._records
+
+    def rewritten(self, stays: Sequence[bool]) -> bytearray:
+        """The message around the records that stay."""
+        return rewritten(list(selected(self._records, stays)), self.header)
+
+
+def opened(buffer: Buffer, header: BatchHeader) -> OpenBatch | OpenMessage:
+    """The batch or older message at `header` of `buffer`. Raises KafkaError INVALID_RECORD where its records cannot be read."""
+    return OpenBatch(buffer, header) if header.magic == MAGIC else OpenMessage(buffer, header)
 
 
 def emptied(header: BatchHeader) -> bytearray:

@@ -17,15 +17,18 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
+from kafkalite.protocol.compiled_records import DecodedRecord
 from kafkalite.protocol.records import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
     has_valid_crc,
+    header_at,
+    iter_batches,
     read_marker,
 )
-from kafkalite.storage.batch_filter import OpenBatch, emptied
+from kafkalite.storage.batch_filter import OpenBatch, OpenMessage, emptied, opened
 from kafkalite.storage.compaction import (
     BatchFate,
     LastOfProducer,
@@ -34,6 +37,7 @@ from kafkalite.storage.compaction import (
     fate_of,
     grouped,
     keeps_tombstones,
+    old_tombstones_from_ms,
 )
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.key_map import KeyMap
@@ -124,6 +128,9 @@ class _Pass:
         self.keys = KeyMap(task.key_map_bytes, task.key_map_load_factor, task.end_offset - task.first_dirty_offset)
         self.mapped_end = task.first_dirty_offset
         """Offset behind the last record that the key map knows of."""
+        self.old_tombstones_from_ms = old_tombstones_from_ms(
+            task.segments, task.first_dirty_offset, task.delete_retention_ms
+        )
         self.records_read = self.records_kept = self.bytes_read = self.bytes_written = 0
 
     def steps(self) -> Generator[Step, None, None]:
@@ -162,9 +169,10 @@ class _Pass:
         first_dirty, put = self.task.first_dirty_offset, self.keys.put
         is_aborted = _follow(transactions, data, header)
         if not header.is_control and not is_aborted and header.records_count:
-            keys, offsets = OpenBatch(data, header).keys()
+            keys, offsets = opened(data, header).keys()
             latest = dict(zip(keys, offsets, strict=True))
-            if first_dirty <= header.base_offset and self.keys.size + len(latest) <= self.keys.capacity:
+            first = header.base_offset if header.magic == MAGIC else offsets[0]
+            if first_dirty <= first and self.keys.size + len(latest) <= self.keys.capacity:
                 latest.pop(None, None)
                 for key, offset in latest.items():
                     put(key, offset)  # type: ignore[arg-type]
@@ -182,9 +190,13 @@ class _Pass:
         writer = _Writer(self.disk, self.task, group[0].base_offset)
         try:
             for source in group:
+                keeps_old_tombstones = source.modified_ms > self.old_tombstones_from_ms
                 for data, headers in _chunks(self.disk, source, self.task.io_buffer_bytes):
                     for header in headers:
-                        writer.add(self._successor(data, header, transactions))
+                        if header.magic == MAGIC:
+                            writer.add(self._successor(data, header, transactions))
+                        else:
+                            writer.add(self._of_message(data, header, keeps_old_tombstones))
                     written = writer.write(transactions)
                     self.bytes_read += len(data)
                     self.bytes_written += written
@@ -216,20 +228,33 @@ class _Pass:
             )
         return whole
 
-    def _filtered(self, batch: OpenBatch, whole: Buffer, keeps_header: bool) -> Buffer | None:
-        header, mapped_end = batch.header, self.mapped_end
-        records = batch.records()
-        tombstones_stay = keeps_tombstones(header, self.task.now_ms)
+    def _of_message(self, data: Buffer, header: BatchHeader, keeps_tombstones: bool) -> Buffer | None:
+        """What a message of an older format becomes; None when nothing of it stays."""
+        message = OpenMessage(data, header)
+        self.records_read += len(message.records())
+        stays = self._staying(message.records(), keeps_tombstones)
+        self.records_kept += sum(stays)
+        if all(stays):
+            return memoryview(data)[header.position : header.end]
+        return message.rewritten(stays) if any(stays) else None
+
+    def _staying(self, records: Sequence[DecodedRecord], keeps_tombstones: bool) -> list[bool]:
+        """For each record whether it stays."""
+        mapped_end = self.mapped_end
         latest = {key: self.keys.get(key) for key in {record.key for record in records} if key is not None}
-        stays = [
+        return [
             record.offset >= mapped_end
             or (
                 record.key is not None
                 and record.offset >= latest[record.key]
-                and (tombstones_stay or record.value is not None)
+                and (keeps_tombstones or record.value is not None)
             )
             for record in records
         ]
+
+    def _filtered(self, batch: OpenBatch, whole: Buffer, keeps_header: bool) -> Buffer | None:
+        header, records = batch.header, batch.records()
+        stays = self._staying(records, keeps_tombstones(header, self.task.now_ms))
         kept = sum(stays)
         self.records_kept += kept
         if not kept:
@@ -284,7 +309,7 @@ class _Writer:
             return 0
         headers, position = [], 0
         for batch in self._pending:
-            header = BatchHeader.read(batch)._replace(position=position)
+            header = next(iter_batches(batch))._replace(position=position)
             headers.append(header)
             position = header.end
         self.segment.append(self._pending, headers, self._index_interval_bytes, retained)
@@ -330,10 +355,7 @@ def _chunks(disk: Disk, source: SourceSegment, chunk_bytes: int) -> Iterator[tup
 
 def _whole_batches(source: SourceSegment, data: bytes, start: int, next_offset: int) -> Iterator[BatchHeader]:
     position = 0
-    while position + HEADER_SIZE <= len(data):
-        header = BatchHeader.read(data, position)
-        if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
-            raise CorruptSegment(f"{source.path} holds no batch at {start + position}")
+    while (header := header_at(data, position)) is not None:
         if header.end > len(data):
             return
         if not has_valid_crc(data, header):
@@ -342,6 +364,8 @@ def _whole_batches(source: SourceSegment, data: bytes, start: int, next_offset: 
             raise CorruptSegment(f"{source.path}: offset {header.base_offset} at {start + position}")
         yield header
         position, next_offset = header.end, header.next_offset
+    if position + HEADER_SIZE <= len(data):
+        raise CorruptSegment(f"{source.path} holds no batch at {start + position}")
 
 
 def discard_cleaned(disk: Disk, directory: str, cleaned: CleanedSegment) -> None:

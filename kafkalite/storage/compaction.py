@@ -16,6 +16,9 @@ mere header if it is the last one of an active producer or of the pass.
 
 The first pass that meets a tombstone, or a marker without data, sets the batch's horizon to delete.retention.ms from then:
 whoever reads the log from its beginning within that time learns of the deletion (KIP-534). Offsets never change.
+
+Messages of the formats before batches have no place for a horizon. Tombstones among them stay in segments that were written less than
+delete.retention.ms before the last segment that was compacted before (Kafka's legacyDeleteHorizonMs).
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol, TypeVar
 
 from kafkalite.config.topic import LONG_MAX, TopicConfig
-from kafkalite.protocol.records import ABORT_MARKER, BatchHeader, Marker
+from kafkalite.protocol.records import ABORT_MARKER, NO_TIMESTAMP, BatchHeader, Marker
 from kafkalite.storage.segment import RELATIVE_OFFSET_LIMIT
 from kafkalite.storage.transaction_index import AbortedTransaction
 
@@ -48,6 +51,9 @@ class DirtySegment(Protocol):
 
     @property
     def first_timestamp(self) -> int | None: ...
+
+    @property
+    def modified_ms(self) -> int: ...
 
 
 class DirtyPart(NamedTuple):
@@ -88,7 +94,7 @@ def dirty_part(
     end = min(last_stable_offset, bases[-1])
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
-        end = min([end, *(each.base_offset for each in sealed if each.largest_timestamp > youngest)])
+        end = min([end, *(each.base_offset for each in sealed if _age_from(each) > youngest)])
     end_number = max(0, bisect_right(bases, max(end, first_dirty_offset)) - 1)
     clean = sum(segment.size for segment in segments[: min(first, end_number)])
     dirty = sum(segment.size for segment in segments[first:end_number])
@@ -99,6 +105,12 @@ def dirty_part(
         dirty,
         dirty > 0 and _is_overdue(sealed, config, now_ms),
     )
+
+
+def _age_from(segment: DirtySegment) -> int:
+    """Messages of magic 0 have no timestamps; then the time counts at which the file was changed."""
+    timestamp = segment.largest_timestamp
+    return segment.modified_ms if timestamp == NO_TIMESTAMP else timestamp
 
 
 def _is_overdue(sealed: Iterable[DirtySegment], config: TopicConfig, now_ms: int) -> bool:
@@ -224,3 +236,9 @@ def keeps_tombstones(header: BatchHeader, now_ms: int) -> bool:
     """Do deletions in this batch still have to be told to readers?"""
     horizon = header.delete_horizon_ms
     return horizon is None or now_ms < horizon
+
+
+def old_tombstones_from_ms(segments: Sequence[SourceSegment], first_dirty_offset: int, delete_retention_ms: int) -> int:
+    """Tombstones of older formats stay in segments that were written after this, in ms."""
+    compacted = [segment.modified_ms for segment in segments if segment.base_offset < first_dirty_offset]
+    return compacted[-1] - delete_retention_ms if compacted else 0

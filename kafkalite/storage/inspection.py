@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from kafkalite.errors import KafkaError
 from kafkalite.protocol.compression import Codec
+from kafkalite.protocol.legacy_records import records_at
 from kafkalite.protocol.record_check import check_records
 from kafkalite.protocol.records import (
     ABORT_MARKER,
@@ -29,8 +30,8 @@ from kafkalite.protocol.records import (
     BatchHeader,
     crc_of,
     has_valid_crc,
+    header_at,
     iter_batches,
-    iter_records,
     read_marker,
     records_of,
 )
@@ -185,10 +186,13 @@ def _what_is_no_batch(content: Any, position: int) -> str:
     if left < HEADER_SIZE:
         return f"{left} bytes behind the last batch, fewer than a header has"
     header = BatchHeader.read(content, position)
+    older = header_at(content, position)
+    if older is not None and header.magic != MAGIC:
+        return f"message at offset {older.base_offset} is cut: {left} of its {older.size} bytes are there"
     if not any(content[position : position + HEADER_SIZE]):
         return f"{left} bytes behind the last batch, beginning with zeros"
     if header.magic != MAGIC:
-        return f"magic {header.magic} at byte {position + _MAGIC_POSITION}, not {MAGIC}"
+        return f"magic {header.magic} at byte {position + _MAGIC_POSITION}, not 0 to {MAGIC}"
     if header.batch_length < _SMALLEST_BATCH_LENGTH:
         return f"a batch of {header.batch_length} bytes, fewer than a header has"
     return f"batch at offset {header.base_offset} is cut: {left} of its {header.size} bytes are there"
@@ -201,7 +205,7 @@ def _wrong_in(header: BatchHeader, next_offset: int, epoch: int) -> Iterator[str
         yield (
             f"batch at offset {header.base_offset}: {header.records_count} records up to offset {header.last_offset}"
         )
-    if header.partition_leader_epoch < epoch:
+    if header.partition_leader_epoch < epoch and header.magic == MAGIC:
         yield f"batch at offset {header.base_offset}: leader epoch {header.partition_leader_epoch} after {epoch}"
 
 
@@ -212,10 +216,11 @@ def _batch_fields(header: BatchHeader, sound: bool) -> dict[str, Any]:
         "size": header.size,
         "base_offset": header.base_offset,
         "last_offset": header.last_offset,
-        "count": header.records_count,
+        "count": header.records_count if header.records_count >= 0 else None,
+        "magic": header.magic,
         "leader_epoch": header.partition_leader_epoch,
         "codec": Codec(codec).name.lower() if codec in tuple(Codec) else str(codec),
-        "timestamp_type": header.timestamp_type,
+        "timestamp_type": header.timestamp_type if header.magic else "NoTimestampType",
         "base_timestamp": header.base_timestamp,
         "max_timestamp": header.max_timestamp,
         "producer_id": header.producer_id,
@@ -236,8 +241,8 @@ def _check_records(path: Path, content: Buffer, header: BatchHeader) -> Iterator
         if header.records_count == header.last_offset_delta + 1:
             check_records(records_of(content, header), header.records_count, keys_required=False)
             return
-        last = header.base_offset - 1
-        for record in iter_records(content, header):
+        last = header.base_offset - 1 if header.magic == MAGIC else -1
+        for record in records_at(content, header):
             if not last < record.offset <= header.last_offset:
                 raise ValueError(f"record at offset {record.offset} between {last} and {header.last_offset + 1}")
             last = record.offset
@@ -247,7 +252,7 @@ def _check_records(path: Path, content: Buffer, header: BatchHeader) -> Iterator
 
 def _read_records(content: Buffer, header: BatchHeader) -> Iterator[Row]:
     marker = _marker_fields(content, header)
-    for record in iter_records(content, header):
+    for record in records_at(content, header):
         yield Row(RECORD, {"position": header.position, **record._asdict(), **marker})
 
 
@@ -345,8 +350,12 @@ def _misplaced_offsets(path: Path, headers: list[BatchHeader]) -> Iterator[Damag
         number = starts.get(position)
         if number is None:
             yield Damage(path, at, f"entry for offset {offset}: no batch begins at byte {position} of the segment")
-        elif headers[number].base_offset > offset or (number and headers[number - 1].last_offset >= offset):
-            here = headers[number]
+            continue
+        here = headers[number]
+        is_before = (
+            here.magic == MAGIC and here.base_offset > offset
+        )  # where a wrapper begins, its header does not tell
+        if is_before or (number and headers[number - 1].last_offset >= offset):
             reason = f"the batch at byte {position} has offsets {here.base_offset} to {here.last_offset}"
             yield Damage(path, at, f"entry for offset {offset}: {reason}")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
+from kafkalite.protocol.records import MAGIC, BatchHeader
+
 UNDEFINED = (-1, -1)
 
 
@@ -42,6 +44,21 @@ class LeaderEpochs:
         self.epochs.append(epoch)
         self.starts.append(start_offset)
         return True
+
+    def follow(self, headers: Iterable[BatchHeader]) -> bool:
+        """Note the epochs of batches that were written; False when there is nothing new in them.
+
+        Messages of the formats before (magic 0 and 1) have none. Behind batches that do they end the history: after the next election the
+        high watermark is all there is to go by, as in Kafka (UnifiedLog.append).
+        """
+        changed = False
+        for header in headers:
+            if header.partition_leader_epoch >= 0:
+                changed |= self.assign(header.partition_leader_epoch, header.base_offset)
+            elif self.epochs and header.magic != MAGIC:
+                self.clear()
+                changed = True
+        return changed
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(largest epoch up to `epoch`, offset behind its last record), UNDEFINED when this log knows nothing of it (KIP-279)."""

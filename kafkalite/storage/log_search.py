@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compiled_records import decode_plain, unreadable
+from kafkalite.protocol.compiled_records import DecodedRecord, decode_plain, unreadable
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
+from kafkalite.protocol.legacy_records import legacy_records
 from kafkalite.protocol.record_walk import record_at
-from kafkalite.protocol.records import NO_TIMESTAMP, BatchHeader, records_of
+from kafkalite.protocol.records import MAGIC, NO_TIMESTAMP, BatchHeader, records_of
 from kafkalite.protocol.varint import wrapped
 from kafkalite.storage.leader_epochs import LeaderEpochs
 from kafkalite.storage.open_files import NotInMemory
@@ -25,6 +26,8 @@ _RECORDS_AT_ONCE: Final = 10_000
 _PLAIN_BYTES_AT_ONCE: Final = 1 << 20
 _COMPILED_BYTES: Final = 4 * 1024 * 1024
 """More is not copied in one go, which holds other threads."""
+_MESSAGE_BYTES_AT_ONCE: Final = 128 * 1024
+"""Of messages of older formats, which are read in Python."""
 _SEARCHES_KEPT: Final = 16
 
 
@@ -79,14 +82,16 @@ def located(found: tuple[int, int] | None, epochs: LeaderEpochs, upper_bound: in
 
 
 def _first_in_batch(segment: Segment, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    if header.uses_log_append_time:
+    is_old = header.magic != MAGIC
+    if header.uses_log_append_time and not is_old:
         return header.max_timestamp, max(header.base_offset, start_offset)
     data = segment.read(header.position, header.size)
     if segment.may_wait:
         return _search(data, header._replace(position=0), timestamp, start_offset, DECOMPRESSED_LIMIT_BYTES)
     if header.records_count <= _RECORDS_AT_ONCE:
         try:
-            return _search(data, header._replace(position=0), timestamp, start_offset, _PLAIN_BYTES_AT_ONCE)
+            limit_bytes = _MESSAGE_BYTES_AT_ONCE if is_old else _PLAIN_BYTES_AT_ONCE
+            return _search(data, header._replace(position=0), timestamp, start_offset, limit_bytes)
         except DecompressedTooLarge:
             pass
     search = LongSearch(segment, header, data, timestamp, start_offset)
@@ -102,15 +107,21 @@ def _search(
     data: Buffer, header: BatchHeader, timestamp: int, start_offset: int, limit_bytes: int
 ) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record of a batch at or behind `start_offset` with at least `timestamp` ms. KafkaError."""
+    if header.magic != MAGIC:
+        return _first_of(legacy_records(data, header, limit_bytes), timestamp, start_offset)
     plain = records_of(data, header, limit_bytes)
     if len(plain) > _COMPILED_BYTES:
         return _walk(plain, header, timestamp, start_offset)
     try:
-        for record in decode_plain(plain, header):
-            if record.timestamp >= timestamp and record.offset >= start_offset:
-                return record.timestamp, record.offset
+        return _first_of(decode_plain(plain, header), timestamp, start_offset)
     except unreadable():
         return _walk(plain, header, timestamp, start_offset)
+
+
+def _first_of(records: Iterable[DecodedRecord], timestamp: int, start_offset: int) -> tuple[int, int] | None:
+    for record in records:
+        if record.timestamp >= timestamp and record.offset >= start_offset:
+            return record.timestamp, record.offset
     return None
 
 

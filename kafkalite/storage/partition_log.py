@@ -20,7 +20,7 @@ from random import Random
 
 from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError, ensure
-from kafkalite.protocol.records import BatchHeader, read_marker
+from kafkalite.protocol.records import MAGIC, BatchHeader, read_marker
 from kafkalite.storage import append_checks, log_search
 from kafkalite.storage.append_checks import AppendOrigin, AppendResult, ClientCheck
 from kafkalite.storage.cleaning import CleanedSegment
@@ -196,7 +196,9 @@ class PartitionLog:
         self._now_ms = now_ms
         segment = self._segments.active
         if not takes(segment, headers, len(records), self.config, now_ms):
-            segment = self._roll_to(headers[0].base_offset, now_ms)
+            # Where a wrapper's first record lies is not known before it is opened.
+            base_offset = headers[0].base_offset if headers[0].magic == MAGIC else self.log_end_offset
+            segment = self._roll_to(base_offset, now_ms)
         aborted: list[AbortedTransaction] = []
         for header in headers:
             if header.producer_id >= 0:
@@ -214,8 +216,8 @@ class PartitionLog:
         self._segments.remember(headers[0].base_offset, segment, position)
         end = self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = end
-        for header in headers:
-            self._note_epoch(header.partition_leader_epoch, header.base_offset)
+        if self.epochs.follow(headers):
+            self._epoch_file.save(self.epochs)
         if end - self._flush_state.recovery_point >= self.config.flush_messages:
             self.flush()
 
@@ -290,10 +292,7 @@ class PartitionLog:
     @uses_disk
     def assign_epoch(self, epoch: int) -> None:
         """A leader takes office: its epoch begins at the log end, even if nothing is ever written in it."""
-        self._note_epoch(epoch, self.log_end_offset)
-
-    def _note_epoch(self, epoch: int, start_offset: int) -> None:
-        if self.epochs.assign(epoch, start_offset):
+        if self.epochs.assign(epoch, self.log_end_offset):
             self._epoch_file.save(self.epochs)
 
     @uses_disk

@@ -2,30 +2,26 @@
 
 1. Files of deletions and compactions that were under way are finished or removed (`_settle_files`).
 2. A segment without a usable index gets new ones; an index without a segment is removed.
-3. After a crash every segment from the recovery point on is read: size, magic, CRC and growing offsets of each batch. The
-   first byte that does not belong to a valid batch ends the log; segments behind it are removed. Indexes, leader epochs,
-   aborted transactions and producers of what was read are written anew.
+3. After a crash every segment from the recovery point on is read: size, magic, CRC and growing offsets of each batch, or message of
+   an older format (magic 0 and 1; wrappers are not opened, as Kafka does not open them). The first byte that does not belong
+   to a valid batch ends the log; segments behind it are removed. Indexes, leader epochs, aborted transactions and producers of
+   what was read are written anew. What older brokers did not write (the time index, epochs, topic ids) is made by the same steps.
 4. After a clean stop only the batches behind the last index entry are looked at, to find the log end; a file that
    contradicts the clean stop is treated as after a crash.
 5. A log that ends before its log start offset begins anew there.
-
-Messages of the formats before record batches (magic 0 and 1) are not read; a log with valid ones is refused, never cut.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from random import Random
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from kafkalite.config.topic import TopicConfig
-from kafkalite.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
+from kafkalite.protocol.records import HEADER_SIZE, BatchHeader, checksum_of, header_at
 from kafkalite.storage import checkpoints
 from kafkalite.storage.disk import Entry
 from kafkalite.storage.leader_epochs import LeaderEpochs
@@ -56,13 +52,6 @@ from kafkalite.types import NO_TOPIC_ID, TopicPartition
 logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES: Final = 1 << 20
-_CRC_FROM: Final = 21
-_OLD_HEADER_SIZE: Final = 16
-"""Offset, size and CRC-32 of a message of the formats before record batches."""
-
-
-class UnsupportedFormat(OSError):
-    """The log holds messages of a format before Kafka 0.11, which this broker does not read."""
 
 
 class LoadProgress:
@@ -131,7 +120,7 @@ def load_log(
     files: OpenFiles | None = None,
     progress: LoadProgress | None = None,
 ) -> PartitionLog:
-    """The log in the directory `path`. Raises OSError, UnsupportedFormat among them.
+    """The log in the directory `path`. Raises OSError.
 
     A thread that opens logs beside others has `files` of its own, through which it opens files until the log is complete.
     """
@@ -340,47 +329,41 @@ class _Loader:
 
 
 def valid_batches(files: OpenFiles, segment: Segment, progress: LoadProgress) -> Iterator[BatchHeader]:
-    """The batches of a segment up to the first byte that is none: whole, magic 2, right CRC, offsets that grow and fit its indexes.
+    """The batches of a segment up to the first byte that is none: whole, right CRC, offsets that grow and fit its indexes.
 
-    Raises OSError, UnsupportedFormat among them.
+    Messages of older formats count as batches. Raises OSError.
     """
     file = files.get(segment.path)
     size = file.size()
     position, next_offset = 0, segment.base_offset
     chunk, start = b"", 0
-    while position + HEADER_SIZE <= size:
+    while position < size:
         if position + HEADER_SIZE > start + len(chunk):
             chunk, start = file.read_at(position, _CHUNK_BYTES), position
-        header = BatchHeader.read(chunk, position - start)._replace(position=position)
-        if 0 <= header.magic < MAGIC and _OLD_HEADER_SIZE < header.size <= size - position:
-            _refuse_old_format(segment, file.read_at(position, header.size))
+        found = header_at(chunk, position - start)
+        if found is None:
+            return
+        header = found._replace(position=position)
         if (
-            header.magic != MAGIC
-            or header.batch_length < HEADER_SIZE - LOG_OVERHEAD
-            or header.end > size
+            header.end > size
             or header.base_offset < next_offset
             or header.last_offset_delta < 0
             or header.last_offset > segment.base_offset + RELATIVE_OFFSET_LIMIT
         ):
             return
-        crc, at = 0, position + _CRC_FROM
+        checked_from, checksum = checksum_of(header.magic)
+        crc, at = 0, position + checked_from
         while at < header.end:
             if at >= start + len(chunk):
                 chunk, start = file.read_at(at, _CHUNK_BYTES), at
             part = memoryview(chunk)[at - start : header.end - start]
-            crc = crc32c(part, crc)
+            crc = checksum(part, crc)
             at += len(part)
         if crc != header.crc:
             return
         progress.checked_bytes += header.size
         yield header
         position, next_offset = header.end, header.next_offset
-
-
-def _refuse_old_format(segment: Segment, message: bytes) -> None:
-    """Raise UnsupportedFormat when these bytes are a message of magic 0 or 1, by its CRC-32, and not just garbage."""
-    if zlib.crc32(message[_OLD_HEADER_SIZE:]) == int.from_bytes(message[LOG_OVERHEAD:_OLD_HEADER_SIZE], "big"):
-        raise UnsupportedFormat(f"{segment.path} holds messages of a format before Kafka 0.11 (KIP-98)")
 
 
 def _settle_files(files: OpenFiles, path: str) -> dict[str, Entry]:
@@ -428,9 +411,8 @@ def _end_of_swap(files: OpenFiles, path: str, base: int) -> int:
     """Offset behind the last batch of a `.log.swap` file."""
     name = os.path.join(path, offset_name(base, LOG + SWAP))
     file = files.get(name)
-    position, size, end = 0, file.size(), base + 1
-    while position + HEADER_SIZE <= size:
-        header = BatchHeader.read(file.read_at(position, HEADER_SIZE))
+    position, end = 0, base + 1
+    while (header := header_at(file.read_at(position, HEADER_SIZE))) is not None:
         end = header.next_offset
         position += header.size
     files.forget(name)

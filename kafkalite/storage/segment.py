@@ -1,5 +1,7 @@
 """One segment of a log: record batches end to end in `.log`, from its base offset on, with its three indexes.
 
+Among the batches, mostly before them, may lie messages of the formats before (magic 0 and 1), each with a header as if it were a batch.
+
 Bytes are written at the position that this object knows to be the end, so a write that failed half-way leaves nothing
 visible: the rest is cut off at once, or, when even that fails, before the next write. No batch lies in two segments.
 """
@@ -13,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kafkalite.errors import KafkaError, ensure
-from kafkalite.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP, BatchHeader
+from kafkalite.protocol.legacy_records import first_offset
+from kafkalite.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP, BatchHeader, header_at
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.log_files import (
     DELETED,
@@ -180,7 +183,8 @@ class Segment:
     def first_timestamp(self) -> int | None:
         """The largest timestamp of the first batch; None in an empty segment. By it a segment's age is judged."""
         if self._first_timestamp is None and self.size:
-            self._first_timestamp = BatchHeader.read(self.read(0, HEADER_SIZE)).max_timestamp
+            first = header_at(self.read(0, HEADER_SIZE))
+            self._first_timestamp = NO_TIMESTAMP if first is None else first.max_timestamp
         return self._first_timestamp
 
     def _largest_known(self) -> tuple[int, int]:
@@ -255,17 +259,15 @@ class Segment:
     def headers(self, position: int = 0) -> Iterator[BatchHeader]:
         """The headers of the batches from the one at `position` on, each with its position in the segment.
 
-        Stops where no whole header of a batch of format 2 follows; raises OSError.
+        Stops where no whole header follows; raises OSError.
         """
         chunk: Buffer = b""
         start = 0
-        while position + HEADER_SIZE <= self.size:
+        while position < self.size:
             if position + HEADER_SIZE > start + len(chunk):
                 chunk, start = self.read(position, _SCAN_BYTES), position
-                if len(chunk) < HEADER_SIZE:
-                    return
-            header = BatchHeader.read(chunk, position - start)
-            if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+            header = header_at(chunk, position - start)
+            if header is None:
                 return
             yield header._replace(position=position)
             position += header.batch_length + LOG_OVERHEAD
@@ -293,12 +295,20 @@ class Segment:
                     return _NO_BATCH
             base_offset, length, magic, last_offset_delta = _HEADER_START.unpack_from(chunk, position - start)
             if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD:
-                return _NO_BATCH
+                return self._find_among_old(position, offset)
             if base_offset + last_offset_delta >= offset:
                 return position
             position += length + LOG_OVERHEAD
             wanted = _SCAN_BYTES if length < _SCAN_BYTES // 4 else _HEADER_START.size
-        return None
+        return self._find_among_old(position, offset) if position < self.size else None
+
+    def _find_among_old(self, position: int, offset: int) -> int | None:
+        """As `_find_from` where messages of older formats may lie."""
+        for header in self.headers(position):
+            if header.last_offset >= offset:
+                return header.position
+            position = header.end
+        return None if position == self.size else _NO_BATCH
 
     def last_header(self) -> BatchHeader | None:
         """The header of the last batch, found from the last index entry on; also learns the largest timestamp on the way."""
@@ -321,7 +331,7 @@ class Segment:
         position = self.find(offset)
         removed = offset
         if position is not None:
-            removed = min(offset, BatchHeader.read(self.read(position, HEADER_SIZE)).base_offset)
+            removed = min(offset, self._first_offset_at(position, offset))
             self.offset_index.truncate_to(removed)
             self.time_index.truncate_to(removed)
             self._files.get(self.path).truncate(position)
@@ -332,6 +342,17 @@ class Segment:
         self._bytes_since_entry = 0
         self.last_header()
         return removed
+
+    def _first_offset_at(self, position: int, otherwise: int) -> int:
+        """The first offset of the batch at `position`; `otherwise` for a wrapper that cannot be opened."""
+        header = header_at(self.read(position, HEADER_SIZE))
+        if header is None or header.magic == MAGIC:
+            return header.base_offset if header is not None else otherwise
+        try:
+            return first_offset(self.read(position, header.size), header)
+        except KafkaError as problem:
+            logger.warning("%s: cut within a message that cannot be read: %s", self.path, problem)
+            return otherwise
 
     def rebuild_indexes(self, headers: Iterator[BatchHeader], index_interval_bytes: int) -> int:
         """Index anew the batches that `headers` yields, cut the segment behind them; returns the bytes cut off.

@@ -7,6 +7,8 @@ buffered chunks. A seek empties the buffer and raises `generation`, so that an a
 
 Reading committed (KIP-98): the answer names the aborted transactions in its range; from the first offset of one, the transactional
 batches of its producer are skipped until the abort marker.
+
+Messages of the formats before batches are sent as they lie in the log; they are read as batches made of them.
 """
 
 from __future__ import annotations
@@ -19,10 +21,20 @@ from kafkalite.client.errors import ClientError
 from kafkalite.client.record_codec import BatchRecords, Decode, RecordReader
 from kafkalite.client.records import ConsumerRecord
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.records import ABORT_MARKER, BatchHeader, has_valid_crc, iter_batches, read_marker
+from kafkalite.protocol.legacy_records import as_batch, legacy_records
+from kafkalite.protocol.records import (
+    ABORT_MARKER,
+    MAGIC,
+    BatchHeader,
+    Record,
+    has_valid_crc,
+    iter_batches,
+    read_marker,
+)
 from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
 
 _LARGEST_OFFSET = (1 << 63) - 1
+_MESSAGES_AT_ONCE = 500
 
 
 class Chunk:
@@ -52,8 +64,7 @@ class Chunk:
                     return [], position
                 header = self.headers[0]
                 if header.next_offset > position and not self._is_skipped(header):
-                    self._reader = self._open(header, position, check_crcs)
-                    self._reader_end = min(header.next_offset, self.next_offset)
+                    self._open(header, position, check_crcs)
                 else:
                     position = max(position, min(header.next_offset, self.next_offset))
                 self.headers.popleft()
@@ -69,24 +80,61 @@ class Chunk:
     def take_batches(self, position: int, check_crcs: bool) -> Iterator[BatchRecords]:
         """The batches with records from `position` on; not together with `take`. ClientError CORRUPT_MESSAGE."""
         while self.headers:
-            header = self.headers.popleft()
-            if header.next_offset > position and not self._is_skipped(header):
-                if check_crcs:
-                    self._check_crc(header)
-                yield BatchRecords(self.data, header, self.topic_partition)
+            header, data = self.headers[0], self.data
+            is_wanted = header.next_offset > position and not self._is_skipped(header)
+            if is_wanted and header.magic != MAGIC:
+                data, header = self._rebatched(check_crcs)
+            elif is_wanted and check_crcs:
+                self._check_crc(header)
+            self.headers.popleft()
+            if is_wanted:
+                yield BatchRecords(data, header, self.topic_partition)
 
     @property
     def exhausted(self) -> bool:
         return self._reader is None and not self.headers
 
-    def _open(self, header: BatchHeader, position: int, check_crcs: bool) -> RecordReader:
+    def _open(self, header: BatchHeader, position: int, check_crcs: bool) -> None:
+        data = self.data
         if header.records_count < 0:
-            raise self._unreadable(header, f"has {header.records_count} records and cannot be read")
-        if header.base_offset < 0 or header.last_offset_delta < 0:
+            if header.magic == MAGIC:
+                raise self._unreadable(header, f"has {header.records_count} records and cannot be read")
+            data, header = self._rebatched(check_crcs)
+        elif header.base_offset < 0 or header.last_offset_delta < 0:
             raise self._unreadable(header, f"has offsets from {header.base_offset} to {header.last_offset}")
+        elif check_crcs:
+            self._check_crc(header)
+        self._reader = RecordReader(data, header, self.topic_partition, position)
+        self._reader_end = min(header.next_offset, self.next_offset)
+
+    def _rebatched(self, check_crcs: bool) -> tuple[Buffer, BatchHeader]:
+        """The message of an older format at the front as a batch; a plain one together with plain ones behind it.
+
+        Of those, the last one is left at the front.
+        """
+        headers, first = self.headers, self.headers[0]
+        records = self._old_records(first, check_crcs)
+        while not first.codec and len(headers) > 1 and len(records) < _MESSAGES_AT_ONCE:
+            if headers[1].magic != first.magic or headers[1].attributes != first.attributes:
+                break
+            try:
+                records += self._old_records(headers[1], check_crcs)
+            except ClientError:
+                break  # it is said when that one is at the front
+            headers.popleft()
+        try:
+            batch = as_batch(records, headers[0])
+        except KafkaError as problem:
+            raise self._unreadable(first, f"cannot be read: {problem}") from problem
+        return batch, BatchHeader.read(batch)
+
+    def _old_records(self, header: BatchHeader, check_crcs: bool) -> list[Record]:
         if check_crcs:
             self._check_crc(header)
-        return RecordReader(self.data, header, self.topic_partition, position)
+        try:
+            return legacy_records(self.data, header)
+        except KafkaError as problem:
+            raise self._unreadable(header, f"cannot be read: {problem}") from problem
 
     def _check_crc(self, header: BatchHeader) -> None:
         if not has_valid_crc(self.data, header):

@@ -98,7 +98,7 @@ def test_every_cut_is_found(segment: Path) -> None:
         (b"\0" * 100, "100 bytes behind the last batch, beginning with zeros"),
         (b"\0" * 9, "9 bytes behind the last batch, fewer than a header has"),
         (batch(12)[:-1], "batch at offset 12 is cut"),
-        (batch(12)[:16] + b"\1" + batch(12)[17:], "magic 1"),
+        (batch(12)[:16] + b"\3" + batch(12)[17:], "magic 3"),
         (batch(11), "batch at offset 11 where 12 or more was due"),
         (batch(12, epoch=2), "leader epoch 2 after 3"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import zlib
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from kafkalite.config.topic import TopicConfig
 from kafkalite.protocol.records import TRANSACTIONAL, BatchHeader, build_marker, iter_batches
 from kafkalite.storage.append_checks import AppendOrigin
-from kafkalite.storage.recovery import UnsupportedFormat
 from tests.unit.storage.logs import (
     NOW_MS,
     all_bytes,
@@ -211,18 +209,6 @@ def test_epochs_are_told_by_the_batches_when_their_checkpoint_is_lost(tmp_path):
         log = reopened(log, clean=False)
         assert log.epochs.entries() == [(0, 0), (3, 2), (7, 3)]
         assert checkpoint.read_text() == "0\n3\n0 0\n3 2\n7 3\n"
-
-
-def test_messages_of_old_formats_are_refused_and_not_cut(tmp_path):
-    log = new_log(tmp_path)
-    body = bytes([1, 0]) + (5).to_bytes(8, "big") + b"\xff\xff\xff\xff" + (3).to_bytes(4, "big") + b"old"
-    message = zlib.crc32(body).to_bytes(4, "big") + body
-    data = (0).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message
-    data += data * 3
-    last_segment(log).write_bytes(data)
-    with pytest.raises(UnsupportedFormat):
-        reopened(log, clean=False)
-    assert last_segment(log).read_bytes() == data
 
 
 def test_producers_survive_every_kind_of_stop(tmp_path):
