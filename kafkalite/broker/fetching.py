@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkalite.broker.cold_reads import ColdReads
 from kafkalite.broker.fetch_sessions import FetchItem, FetchSession
 from kafkalite.broker.follower_state import FetchRequester
+from kafkalite.broker.old_fetch import ConversionCache
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.broker.replicas import Replicas
@@ -66,6 +67,7 @@ class PartitionReader:
     throttled_rate: ReplicationRate
     choose_replica: Callable[[Partition, str], BrokerId | None] | None = None
     cold_reads: ColdReads = field(default_factory=ColdReads)
+    conversion_cache: ConversionCache = field(default_factory=ConversionCache)
 
     def read(
         self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, requester: FetchRequester

@@ -189,7 +189,6 @@ class TopicConfig:
         True,
         documentation="May records be rewritten in an older format for old consumers?",
         synonyms=_from("log.message.downconversion.enable"),
-        reason="records are sent as they are stored",
     )
     message_format_version: str = _setting(
         _STRING,

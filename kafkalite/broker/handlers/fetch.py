@@ -1,6 +1,7 @@
 """Fetch (1): records for consumers and followers, with long polling and incremental sessions.
 
-- 4 isolation level; 5 log start offset; 7 sessions (KIP-227); 9 current leader epoch (KIP-320); 10 zstd; 11 rack and reads from
+- 0 to 3 messages of the formats before record batches (`broker/old_fetch`); 1 throttle time; 3 max bytes of the response (KIP-74);
+  4 isolation level; 5 log start offset; 7 sessions (KIP-227); 9 current leader epoch (KIP-320); 10 zstd; 11 rack and reads from
   followers (KIP-392); 12 last fetched epoch, the diverging epoch in the answer (KIP-595); 13 topic ids (KIP-516); 15 the follower's
   identity in a tagged field; 16 endpoints of the current leaders in the answer (KIP-951); 17 directory ids, which are ignored.
 - A consumer over its consumer_byte_rate gets an answer without records and is silenced (KIP-219); a follower's throttled partitions are
@@ -29,6 +30,7 @@ from kafkalite.broker.fetching import (
     replica_id_of,
 )
 from kafkalite.broker.large_fetch import AT_ONCE, ManyPartitions, is_much, pieces, session_of_many
+from kafkalite.broker.old_fetch import ALL_KNOWN_FROM, BATCHES_FROM, OldFetch, in_known_errors, tell_known_errors
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
@@ -84,15 +86,32 @@ def fetch(
     if is_much(request):
         return asyncio.ensure_future(_fetch_much(parts, request, context))
     limits = _limits(parts, request, context)
-    uses_ids = context.api_version >= _TOPIC_IDS_FROM
+    version = context.api_version
+    uses_ids = version >= _TOPIC_IDS_FROM
     items, unknown = _items(parts, request.topics, uses_ids)
+    if not uses_ids and version < BATCHES_FROM:
+        return asyncio.ensure_future(_old_fetch(parts, items, limits, context).answered())
     try:
         session, is_full = _session(parts, request, items, uses_ids, limits)
     except KafkaError as problem:
         return messages.fetch_response.FetchResponse(error_code=problem.code)
     if session is not None and not is_full:
-        return _Incremental(parts, session, limits, unknown, context).start()
-    return FullFetch(parts, session, items, limits, unknown, context).start()
+        reply = _Incremental(parts, session, limits, unknown, context).start()
+    else:
+        reply = FullFetch(parts, session, items, limits, unknown, context).start()
+    return reply if uses_ids or version >= ALL_KNOWN_FROM else in_known_errors(parts, reply, version)
+
+
+def _old_fetch(parts: Parts, items: list[FetchItem], limits: FetchLimits, context: RequestContext) -> OldFetch:
+    def begin(
+        items: list[FetchItem], limits: FetchLimits
+    ) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
+        fetching = FullFetch(parts, None, items, limits, [], context)
+        if len(items) > AT_ONCE:
+            return asyncio.ensure_future(ManyPartitions(fetching, context.portions.pace()).answered())
+        return fetching.start()
+
+    return OldFetch(parts, context, parts.partition_reader.conversion_cache, items, limits, begin)
 
 
 def _limits(parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchLimits:
@@ -423,14 +442,21 @@ async def _fetch_much(
         asked |= {item.topic_partition: item for item in found}  # who is named twice is asked as the last time
         unknown += strange
     items = list(asked.values())
+    version = limits.version
+    if version < BATCHES_FROM:
+        return await _old_fetch(parts, items, limits, context).answered()
     try:
         session, is_full = await session_of_many(parts, request, items, uses_ids, limits, pace)
     except KafkaError as problem:
         return messages.fetch_response.FetchResponse(error_code=problem.code)
     if session is not None and not is_full:
-        reply = _Incremental(parts, session, limits, unknown, context).start()
-        return await reply if isinstance(reply, asyncio.Future) else reply
-    return await ManyPartitions(FullFetch(parts, session, items, limits, unknown, context), pace).answered()
+        begun = _Incremental(parts, session, limits, unknown, context).start()
+        reply = await begun if isinstance(begun, asyncio.Future) else begun
+    else:
+        reply = await ManyPartitions(FullFetch(parts, session, items, limits, unknown, context), pace).answered()
+    if version < ALL_KNOWN_FROM:
+        await tell_known_errors(parts, reply, version, pace)
+    return reply
 
 
 def _failed(
@@ -457,7 +483,7 @@ def _failed(
 APIS: Final = (
     served(
         ApiKey.FETCH,
-        4,
+        0,
         17,
         fetch,
         Permission(Operation.READ, ResourceType.TOPIC),

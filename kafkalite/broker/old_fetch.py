@@ -1,0 +1,286 @@
+"""Fetches of versions that know less than what lies in logs: records are rewritten for them, and errors that they do not know.
+
+- 0 to 3 take messages of magic 0 (0 and 1) or 1 (2 and 3): what is newer is rewritten (`protocol/down_conversion`), unless the topic's
+  message.downconversion.enable says no, whose answer is UNSUPPORTED_VERSION.
+- Up to 5 KAFKA_STORAGE_ERROR is told as NOT_LEADER_OR_FOLLOWER, upon which clients look for another leader.
+- Up to 9 a topic with compression.type=zstd is answered with UNSUPPORTED_COMPRESSION_TYPE (KIP-110).
+
+Where nothing but markers of transactions is there, which old consumers have no place for, the fetch goes on behind them as long as it may
+wait. Apache Kafka answers at once, with bytes that Java's old consumers take for a record that is too large.
+
+What is read is bounded as for all versions: max.bytes, which versions 0 to 2 lack, is fetch.max.bytes at most. Little is rewritten at
+once; the rest in another thread, one answer at a time, which lets go of the interpreter after each piece of some hundred records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Pace
+from kafkalite.protocol import messages
+from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
+from kafkalite.protocol.down_conversion import NOTHING_KEPT, ConvertedBatches, conversion
+from kafkalite.protocol.records import BatchHeader, iter_batches
+from kafkalite.types import Buffer, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.fetch_sessions import FetchItem
+    from kafkalite.broker.fetching import FetchLimits, PartitionData
+    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.request_context import RequestContext
+    from kafkalite.clock import Clock
+
+    Reply: TypeAlias = messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]
+
+BATCHES_FROM: Final = 4
+"""The version from which record batches are understood."""
+ALL_KNOWN_FROM: Final = 10
+"""The version from which nothing is told otherwise than it is."""
+_TIMESTAMPS_FROM: Final = 2
+_STORAGE_ERROR_FROM: Final = 6
+
+_AT_ONCE_BYTES: Final = 16 * 1024
+"""Of records that are rewritten on the event loop; what they decompress to may be four times as much."""
+_PIECES_WITHOUT_PAUSE: Final = 4
+_PAUSE_S: Final = 50e-6
+_PIECE: Final = 500
+
+
+class Parts(Protocol):
+    """What this uses of the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+
+class ConversionCache:
+    """What was rewritten last, up to `limit_bytes`: consumers that follow a log, or read it after each other, mostly want the same.
+
+    Used by one thread at a time.
+    """
+
+    _ENTRY_BYTES: Final = 300
+    """Beside the messages."""
+
+    def __init__(self, limit_bytes: int = 16 * 1024 * 1024) -> None:
+        self._limit_bytes = limit_bytes
+        self._entries: OrderedDict[tuple[TopicPartition, int, int, int, int], bytes] = OrderedDict()
+        self.size_bytes = 0
+        self.hits = self.misses = 0
+
+    def of(self, topic_partition: TopicPartition) -> ConvertedBatches:
+        """The part of one partition."""
+        return _OfPartition(self, topic_partition)
+
+    def get(self, key: tuple[TopicPartition, int, int, int, int]) -> bytes | None:
+        found = self._entries.get(key)
+        if found is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        self._entries.move_to_end(key)
+        return found
+
+    def put(self, key: tuple[TopicPartition, int, int, int, int], converted: bytes) -> None:
+        size = len(converted) + self._ENTRY_BYTES
+        if key in self._entries or size > self._limit_bytes // 4:
+            return
+        self._entries[key] = converted
+        self.size_bytes += size
+        while self.size_bytes > self._limit_bytes:
+            _, dropped = self._entries.popitem(last=False)
+            self.size_bytes -= len(dropped) + self._ENTRY_BYTES
+
+
+class _OfPartition(NamedTuple):
+    """Batches are known by offset, length and CRC: compaction, or another leader, leaves others in their place."""
+
+    cache: ConversionCache
+    topic_partition: TopicPartition
+
+    def get(self, header: BatchHeader, magic: int) -> bytes | None:
+        return self.cache.get((self.topic_partition, header.base_offset, header.batch_length, header.crc, magic))
+
+    def put(self, header: BatchHeader, magic: int, converted: bytes) -> None:
+        self.cache.put((self.topic_partition, header.base_offset, header.batch_length, header.crc, magic), converted)
+
+
+class OldFetch:
+    """A full fetch of version 0 to 3; `begin` starts one of given items within given limits."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        context: RequestContext,
+        cache: ConversionCache,
+        items: list[FetchItem],
+        limits: FetchLimits,
+        begin: Callable[[list[FetchItem], FetchLimits], Reply],
+    ) -> None:
+        self._parts, self._context, self._cache, self._begin = parts, context, cache, begin
+        self._limits = limits
+        self._items = {item.topic_partition: item for item in items}
+        self._magic = 1 if limits.version >= _TIMESTAMPS_FROM else 0
+
+    async def answered(self) -> messages.fetch_response.FetchResponse:
+        """The response, with messages that the version knows."""
+        clock, limits, pace = self._parts.clock, self._limits, self._context.portions.pace()
+        deadline_ms = clock.monotonic_ms() + limits.max_wait_ms
+        while True:
+            reply = self._begin(list(self._items.values()), limits)
+            response = await reply if isinstance(reply, asyncio.Future) else reply
+            await tell_known_errors(self._parts, response, limits.version, pace)
+            behind = await self._rewrite(response, pace)
+            left_ms = int(deadline_ms - clock.monotonic_ms())
+            if not behind or left_ms <= 0:
+                return response
+            self._items |= behind
+            limits = replace(self._limits, max_wait_ms=left_ms)
+
+    async def _rewrite(
+        self, response: messages.fetch_response.FetchResponse, pace: Pace
+    ) -> dict[TopicPartition, FetchItem]:
+        """Rewrite the records of a response. Where that leaves nothing in it, what is to be asked to get on."""
+        conversions: list[_Conversion] = []
+        is_empty = True
+        for some in _pieces(response):
+            await pace.unit(len(some))
+            for topic_partition, data in some:
+                if data.records:
+                    item = self._items[topic_partition]
+                    conversions.append(_Conversion(item, data, data.records, self._magic))
+                elif data.error_code:
+                    is_empty = False
+        room, large = _AT_ONCE_BYTES, []
+        for each in conversions:
+            room -= len(each.records)
+            if room < 0 or not each.is_done_at_once():
+                large.append(each)
+        if large:
+            await self._context.portions.in_thread(partial(_convert, large, self._cache))
+        if not is_empty or any(each.data.records or each.data.error_code for each in conversions):
+            return {}
+        return {each.item.topic_partition: each.behind() for each in conversions}
+
+
+class _Conversion(NamedTuple):
+    """The records that one partition answers, to be rewritten in `data`."""
+
+    item: FetchItem
+    data: PartitionData
+    records: Buffer
+    magic: int
+
+    def is_done_at_once(self) -> bool:
+        """Rewrite here and now; False where it would be more than it looks like."""
+        try:
+            self.run(NOTHING_KEPT, 4 * _AT_ONCE_BYTES, lambda: None)
+        except DecompressedTooLarge:
+            return False
+        return True
+
+    def run(self, kept: ConvertedBatches, limit_bytes: int, pause: Callable[[], None]) -> None:
+        """Rewrite, with a pause after each piece. Raises DecompressedTooLarge."""
+        work = conversion(self.records, self.magic, self.item.fetch_offset, kept, limit_bytes)
+        try:
+            while True:
+                next(work)
+                pause()
+        except StopIteration as end:
+            self.data.records = end.value
+        except DecompressedTooLarge:
+            raise
+        except KafkaError as problem:
+            _refuse(self.data, problem.code)
+
+    def behind(self) -> FetchItem:
+        """What is to be asked behind these batches."""
+        offset = self.item.fetch_offset
+        for header in iter_batches(self.records):
+            offset = header.next_offset
+        return replace(self.item, fetch_offset=offset)
+
+
+def _convert(conversions: list[_Conversion], cache: ConversionCache) -> None:
+    """Rewrite all of these; runs in another thread, one call at a time."""
+    pieces = 0
+
+    def pause() -> None:
+        nonlocal pieces
+        pieces += 1
+        if pieces % _PIECES_WITHOUT_PAUSE == 0:
+            time.sleep(_PAUSE_S)  # without it the event loop gets the interpreter after 5 ms only
+
+    for each in conversions:
+        try:
+            each.run(cache.of(each.item.topic_partition), DECOMPRESSED_LIMIT_BYTES, pause)
+        except DecompressedTooLarge as problem:
+            _refuse(each.data, problem.code)
+
+
+def in_known_errors(parts: Parts, reply: Reply, version: int) -> Reply:
+    """The reply to a fetch of few partitions, with errors that a version before `ALL_KNOWN_FROM` knows."""
+    if isinstance(reply, asyncio.Future):
+        return asyncio.ensure_future(_later_in_known_errors(parts, reply, version))
+    for some in _pieces(reply):
+        _tell_known_errors(parts, some, version)
+    return reply
+
+
+async def _later_in_known_errors(
+    parts: Parts, reply: asyncio.Future[messages.fetch_response.FetchResponse], version: int
+) -> messages.fetch_response.FetchResponse:
+    response = await reply
+    for some in _pieces(response):
+        _tell_known_errors(parts, some, version)
+    return response
+
+
+async def tell_known_errors(
+    parts: Parts, response: messages.fetch_response.FetchResponse, version: int, pace: Pace
+) -> None:
+    """Change the errors of a response for a version before `ALL_KNOWN_FROM`, in portions."""
+    for some in _pieces(response):
+        await pace.unit(len(some))
+        _tell_known_errors(parts, some, version)
+
+
+def _tell_known_errors(parts: Parts, answers: Iterable[tuple[TopicPartition, PartitionData]], version: int) -> None:
+    for topic_partition, data in answers:
+        if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_FROM:
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition = parts.replicas.partitions.get(topic_partition)
+        if partition is None:
+            continue
+        config = partition.log.config
+        if config.compression_type == "zstd":
+            _refuse(data, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        elif version < BATCHES_FROM and not config.message_downconversion_enable:
+            _refuse(data, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _refuse(data: PartitionData, code: ErrorCode) -> None:
+    data.error_code, data.high_watermark, data.last_stable_offset, data.log_start_offset = code, -1, -1, -1
+    data.records, data.aborted_transactions = b"", None
+
+
+def _pieces(
+    response: messages.fetch_response.FetchResponse,
+) -> Iterator[list[tuple[TopicPartition, PartitionData]]]:
+    """The answers, some hundred at a time."""
+    for topic in response.responses:
+        partitions = topic.partitions
+        for first in range(0, len(partitions), _PIECE):
+            yield [
+                (TopicPartition(topic.topic, data.partition_index), data) for data in partitions[first : first + _PIECE]
+            ]

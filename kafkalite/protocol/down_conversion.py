@@ -1,0 +1,158 @@
+"""Record batches as messages of the formats before them (magic 0 and 1), for consumers before 0.11, as Kafka's RecordsUtil makes them.
+
+What lies in a log is rewritten batch by batch, with the offsets that it has:
+
+- a plain batch becomes one message for each of its records, without those below the offset that was asked for;
+- a compressed batch becomes one wrapper with the last record's offset around all its records, in the same codec: with magic 1 their offsets
+  count from the first one (KIP-31) and the wrapper has the largest timestamp; with magic 0 they are the log's, and an lz4 frame has the
+  header checksum that old clients want (KAFKA-3160);
+- headers of records, producer ids, epochs and transactions are dropped, aborted records are not: old consumers read uncommitted;
+- control batches are left out; zstd, which no old client could read, is refused with UNSUPPORTED_COMPRESSION_TYPE (KIP-110).
+
+The layout of messages is in `legacy_messages`. Nothing here waits or knows of an event loop: a conversion is a generator that yields after
+each `RECORDS_AT_ONCE` records.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from itertools import dropwhile, islice
+from typing import Final, Protocol
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
+from kafkalite.protocol.compiled_records import DecodedRecord, decode, decode_plain, unreadable
+from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, DecompressedTooLarge
+from kafkalite.protocol.legacy_builder import MessageSetBuilder, build_wrapper
+from kafkalite.protocol.records import HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, iter_batches, iter_records, records_of
+from kafkalite.types import Buffer
+
+RECORDS_AT_ONCE: Final = 256
+"""Some 0.2 ms for records of 100 bytes."""
+_OVERFLOW_BYTES_AT_ONCE: Final = 128 * 1024
+"""Kafka's LazyDownConversionRecordsSend.MAX_READ_SIZE."""
+
+
+class ConvertedBatches(Protocol):
+    """Keeps what batches of one partition became, for the next consumer that asks for them."""
+
+    def get(self, header: BatchHeader, magic: int) -> bytes | None: ...
+
+    def put(self, header: BatchHeader, magic: int, messages: bytes) -> None: ...
+
+
+class _NothingKept:
+    def get(self, header: BatchHeader, magic: int) -> bytes | None:
+        return None
+
+    def put(self, header: BatchHeader, magic: int, messages: bytes) -> None:
+        pass
+
+
+NOTHING_KEPT: Final = _NothingKept()
+
+
+def conversion(
+    data: Buffer,
+    magic: int,
+    first_offset: int,
+    kept: ConvertedBatches = NOTHING_KEPT,
+    limit_bytes: int = DECOMPRESSED_LIMIT_BYTES,
+) -> Work[bytes]:
+    """The whole batches of `data` as messages of `magic` or less, as many bytes as Kafka's LazyDownConversionRecords makes of them.
+
+    That is the length of `data`, or of what the first batch became if that is longer, so that who asks always gets on. What goes beyond
+    is cut; where it falls short, a message of offset -1 follows that is longer than what is left, which consumers ignore. Nothing at
+    all comes of `data` without a record for an old consumer, where Kafka makes such a message of 12 bytes: Java's consumers of 0.9 and
+    0.10 take it for a record that is too large, and fail.
+
+    Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE where the first batch is of zstd; later ones end the answer. Raises
+    DecompressedTooLarge, a KafkaError, for a batch that decompressed or as messages has more than `limit_bytes`, other KafkaErrors
+    where batches cannot be read.
+    """
+    size, have = len(data), 0
+    parts: list[Buffer] = []
+    try:
+        for header in iter_batches(data):
+            part: Buffer
+            if header.magic <= magic:
+                part = memoryview(data)[header.position : header.end]
+            else:
+                part = yield from _converted(data, header, magic, first_offset, kept, limit_bytes)
+            if not part:
+                continue
+            if not have:
+                size = max(size, len(part))
+            parts.append(part)
+            have += len(part)
+            if have >= size:
+                break
+    except KafkaError as problem:
+        if not have or problem.code != ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
+            raise
+    if have > size:
+        parts[-1] = memoryview(parts[-1])[: size - have]
+    elif have:
+        parts += _overflow(size - have)
+    return b"".join(parts)
+
+
+def _overflow(missing: int) -> Iterator[bytes]:
+    """What Kafka sends when it told more bytes than there are messages."""
+    while missing > 0:
+        taken = min(missing, _OVERFLOW_BYTES_AT_ONCE)
+        head = struct.pack(">qi", -1, max(missing + 1, HEADER_SIZE))
+        yield (head + bytes(max(0, taken - len(head))))[:taken]
+        missing -= taken
+
+
+def _converted(
+    data: Buffer, header: BatchHeader, magic: int, first_offset: int, kept: ConvertedBatches, limit_bytes: int
+) -> Work[bytes]:
+    """What one batch becomes, which may be nothing."""
+    codec = header.codec
+    if header.is_control:
+        return b""
+    if codec >= Codec.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"the batch at offset {header.base_offset} is of codec {codec}"
+        )
+    is_whole = codec != Codec.NONE or first_offset <= header.base_offset
+    if is_whole and (known := kept.get(header, magic)) is not None:
+        return known
+    first_offset = header.base_offset if is_whole else first_offset
+    try:
+        messages = yield from _rewritten(_compiled(data, header, limit_bytes), header, magic, first_offset, limit_bytes)
+    except unreadable():  # which names of headers that are no UTF-8 are too, none of our business
+        walked = iter_records(data, header, limit_bytes)
+        messages = yield from _rewritten(walked, header, magic, first_offset, limit_bytes)
+    if is_whole:
+        kept.put(header, magic, messages)
+    return messages
+
+
+def _compiled(data: Buffer, header: BatchHeader, limit_bytes: int) -> Iterator[DecodedRecord]:
+    return decode_plain(records_of(data, header, limit_bytes), header) if header.codec else decode(data, header)
+
+
+def _rewritten(
+    records: Iterator[DecodedRecord], header: BatchHeader, magic: int, first_offset: int, limit_bytes: int
+) -> Work[bytes]:
+    """The records from `first_offset` on as messages of their own, or within a wrapper."""
+    if first_offset > header.base_offset:
+        records = dropwhile(lambda record: record.offset < first_offset, records)
+    some = list(islice(records, RECORDS_AT_ONCE))
+    if not some:
+        return b""
+    codec, attributes = header.codec, header.attributes & LOG_APPEND_TIME if magic else 0
+    builder = MessageSetBuilder(magic, attributes, some[0].offset if codec and magic else 0)
+    while some:
+        builder.add(some)
+        if builder.size_bytes > limit_bytes:
+            raise DecompressedTooLarge(limit_bytes)
+        last_offset = some[-1].offset
+        yield
+        some = list(islice(records, RECORDS_AT_ONCE))
+    messages = builder.build()
+    return build_wrapper(magic, codec, attributes, last_offset, header.max_timestamp, messages) if codec else messages
