@@ -7,6 +7,7 @@ What lies in a log is rewritten batch by batch, with the offsets that it has:
   count from the first one (KIP-31) and the wrapper has the largest timestamp; with magic 0 they are the log's, and an lz4 frame has the
   header checksum that old clients want (KAFKA-3160);
 - headers of records, producer ids, epochs and transactions are dropped, aborted records are not: old consumers read uncommitted;
+- messages of magic 1 lose their timestamps in magic 0, older ones than was asked for stay as they are;
 - control batches are left out; zstd, which no old client could read, is refused with UNSUPPORTED_COMPRESSION_TYPE (KIP-110).
 
 The layout of messages is in `legacy_messages`. Nothing here waits or knows of an event loop: a conversion is a generator that yields after
@@ -25,7 +26,16 @@ from kafkalite.portions import Work
 from kafkalite.protocol.compiled_records import DecodedRecord, decode, decode_plain, unreadable
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, DecompressedTooLarge
 from kafkalite.protocol.legacy_builder import MessageSetBuilder, build_wrapper
-from kafkalite.protocol.records import HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, iter_batches, iter_records, records_of
+from kafkalite.protocol.legacy_records import legacy_records
+from kafkalite.protocol.records import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC,
+    BatchHeader,
+    iter_batches,
+    iter_records,
+    records_of,
+)
 from kafkalite.types import Buffer
 
 RECORDS_AT_ONCE: Final = 256
@@ -118,6 +128,9 @@ def _converted(
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"the batch at offset {header.base_offset} is of codec {codec}"
         )
+    if header.magic != MAGIC:
+        older = iter(legacy_records(data, header, limit_bytes))
+        return (yield from _rewritten(older, header, magic, header.base_offset, limit_bytes))
     is_whole = codec != Codec.NONE or first_offset <= header.base_offset
     if is_whole and (known := kept.get(header, magic)) is not None:
         return known

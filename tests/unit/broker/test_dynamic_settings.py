@@ -57,6 +57,7 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
     "log.flush.interval.messages": "5",
     "log.flush.interval.ms": "5",
     "log.segment.delete.delay.ms": "5",
+    "log.message.downconversion.enable": "false",
     "log.message.timestamp.type": "LogAppendTime",
     "log.message.timestamp.before.max.ms": "5",
     "log.message.timestamp.after.max.ms": "5",

@@ -245,3 +245,11 @@ def test_whatever_was_in_batches_is_in_the_messages(
     found = read(converted(log, magic), magic)
     assert found == model[: len(found)]
     assert len(found) >= len(batches[0][0])
+
+
+@pytest.mark.parametrize("codec", OLD_CODECS[:3])
+def test_messages_of_magic_1_become_older_ones_and_those_that_are_stay(codec: Codec) -> None:
+    newer = converted(build_batch(records(), codec=codec, base_offset=4), 1)
+    newer = b"".join(entries(newer))
+    assert read(converted(newer, 0), 0) == expected(records(), 0, 4)
+    assert converted(newer, 1) == newer
