@@ -340,10 +340,12 @@ def valid_batches(files: OpenFiles, segment: Segment, progress: LoadProgress) ->
     while position < size:
         if position + HEADER_SIZE > start + len(chunk):
             chunk, start = file.read_at(position, _CHUNK_BYTES), position
-        header = header_at(chunk, position - start, start)
+        found = header_at(chunk, position - start)
+        if found is None:
+            return
+        header = found._replace(position=position)
         if (
-            header is None
-            or header.end > size
+            header.end > size
             or header.base_offset < next_offset
             or header.last_offset_delta < 0
             or header.last_offset > segment.base_offset + RELATIVE_OFFSET_LIMIT
