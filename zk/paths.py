@@ -6,6 +6,7 @@ connect string.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -72,9 +73,13 @@ DEFAULT_ENTITY: Final = "<default>"
 """The literal name of the znode that holds the defaults of brokers, clients, users or ips."""
 
 
+_REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+"""Characters that ZooKeeper takes in no path (its `PathUtils`)."""
+
+
 def check(path: str) -> str:
     """The path itself. ValueError when ZooKeeper would not take it, which is before it is sent."""
-    if not path.startswith("/") or "\0" in path:
+    if not path.startswith("/") or _REFUSED.search(path):
         raise ValueError(f"{path!r} is no absolute path of a znode")
     if path != "/" and not all(part not in ("", ".", "..") for part in path[1:].split("/")):
         raise ValueError(f"{path!r} has an empty or relative element")
@@ -164,6 +169,11 @@ def user_config(user: str, client_id: str | None = None) -> str:
 
 def ip_config(ip: str) -> str:
     return f"{CONFIG_IPS}/{ip}"
+
+
+def consumer_offset(group_id: str, topic_name: str, partition_index: int) -> str:
+    """What a group of the time before Kafka kept offsets itself has committed; its name goes in as it is."""
+    return f"{CONSUMERS}/{group_id}/offsets/{topic_name}/{partition_index}"
 
 
 def spark_job_lock(output: str) -> str:

@@ -29,6 +29,7 @@ from kafkalite.broker.replica_selection import selector
 from kafkalite.broker.replicas import Replicas
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
+from kafkalite.broker.zookeeper_offsets import ZooKeeperOffsets
 from kafkalite.clock import Clock
 from kafkalite.controller.channels import tcp_channels
 from kafkalite.controller.controller import Controller
@@ -98,6 +99,7 @@ class BrokerParts:
     fetchers: ReplicaFetchers
     log_dir_moves: LogDirMoves
     coordinators: Coordinators
+    zookeeper_offsets: ZooKeeperOffsets
     fetch_sessions: FetchSessionCache
     partition_reader: PartitionReader
     registrar: BrokerRegistrar
@@ -201,6 +203,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         fetchers=fetchers,
         log_dir_moves=LogDirMoves(replicas, logs, jobs, live),
         coordinators=coordinators,
+        zookeeper_offsets=ZooKeeperOffsets(store),
         fetch_sessions=FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,
             random_session_ids(early.rng),

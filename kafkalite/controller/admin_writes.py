@@ -70,8 +70,8 @@ class AdminWrites:
                 if len(asked) > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
                 await pace.unit(_PLAN_UNITS + (max(topic.partition_count, 0) + len(topic.assignments)) // 4)
+                names.check_free(topic.name)
                 plan = plan_topic(topic, brokers, self.config.current, self._rng)
-                names.check_free(plan.name)
                 async with self._slots:
                     topic_id = NO_TOPIC_ID if validate_only else await self._write_topic(plan)
                 return self._created(plan, topic_id, described)

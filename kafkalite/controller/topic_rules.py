@@ -48,8 +48,7 @@ class TopicPlan:
 
 
 def plan_topic(topic: NewTopic, brokers: Racks, config: BrokerConfig, rng: random.Random) -> TopicPlan:
-    """What is asked for, checked. KafkaError for a bad name, counts, assignment or settings."""
-    check_name(topic.name)
+    """What is asked for, checked. KafkaError for bad counts, a bad assignment, name or settings, of these the first, as in Kafka."""
     replicas: Mapping[int, tuple[BrokerId, ...]]
     overrides: dict[str, str] = {}
     for name, value in topic.configs:
@@ -70,6 +69,7 @@ def plan_topic(topic: NewTopic, brokers: Racks, config: BrokerConfig, rng: rando
         count = config.num_partitions if topic.partition_count == NOT_GIVEN else topic.partition_count
         factor = topic.replication_factor
         replicas = _placed(brokers, count, config.default_replication_factor if factor == NOT_GIVEN else factor, rng)
+    check_name(topic.name)
     TopicConfig.from_overrides(config.topic_defaults, overrides)
     return TopicPlan(topic.name, replicas, overrides)
 
@@ -178,9 +178,7 @@ def _metric_name(name: str) -> str:
 
 def _placed(brokers: Racks, count: int, factor: int, rng: random.Random) -> Mapping[int, tuple[BrokerId, ...]]:
     if count < 1:
-        raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0, or -1 to use the default value."
-        )
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     _check_factor(factor, len(brokers))
     start, shift = rng.randrange(len(brokers)), rng.randrange(len(brokers))
     try:
@@ -191,10 +189,7 @@ def _placed(brokers: Racks, count: int, factor: int, rng: random.Random) -> Mapp
 
 def _check_factor(factor: int, broker_count: int) -> None:
     if factor < 1:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            "Replication factor must be larger than 0, or -1 to use the default value.",
-        )
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
     if factor > broker_count:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,

@@ -3547,6 +3547,36 @@ class update_features_response:
     ROOT: TypeAlias = UpdateFeaturesResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
+class envelope_request:
+    class EnvelopeRequest(Request[envelope_response.EnvelopeResponse]):
+        request_data: bytes
+        request_principal: bytes | None
+        client_host_address: bytes
+        def __init__(
+            self,
+            *,
+            request_data: bytes = ...,
+            request_principal: bytes | None = ...,
+            client_host_address: bytes = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = EnvelopeRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class envelope_response:
+    class EnvelopeResponse(Message):
+        response_data: bytes | None
+        error_code: int
+        def __init__(
+            self,
+            *,
+            response_data: bytes | None = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = EnvelopeResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
 class describe_cluster_request:
     class DescribeClusterRequest(Request[describe_cluster_response.DescribeClusterResponse]):
         include_cluster_authorized_operations: bool
@@ -3813,6 +3843,184 @@ class allocate_producer_ids_response:
         ) -> None: ...
 
     ROOT: TypeAlias = AllocateProducerIdsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class consumer_group_heartbeat_request:
+    class TopicPartitions(Message):
+        topic_id: bytes
+        partitions: list[int]
+        def __init__(
+            self,
+            *,
+            topic_id: bytes = ...,
+            partitions: list[int] = ...,
+        ) -> None: ...
+
+    class ConsumerGroupHeartbeatRequest(Request[consumer_group_heartbeat_response.ConsumerGroupHeartbeatResponse]):
+        group_id: str
+        member_id: str
+        member_epoch: int
+        instance_id: str | None
+        rack_id: str | None
+        rebalance_timeout_ms: int
+        subscribed_topic_names: list[str] | None
+        server_assignor: str | None
+        topic_partitions: list[consumer_group_heartbeat_request.TopicPartitions] | None
+        def __init__(
+            self,
+            *,
+            group_id: str = ...,
+            member_id: str = ...,
+            member_epoch: int = ...,
+            instance_id: str | None = ...,
+            rack_id: str | None = ...,
+            rebalance_timeout_ms: int = ...,
+            subscribed_topic_names: list[str] | None = ...,
+            server_assignor: str | None = ...,
+            topic_partitions: list[consumer_group_heartbeat_request.TopicPartitions] | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ConsumerGroupHeartbeatRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class consumer_group_heartbeat_response:
+    class TopicPartitions(Message):
+        topic_id: bytes
+        partitions: list[int]
+        def __init__(
+            self,
+            *,
+            topic_id: bytes = ...,
+            partitions: list[int] = ...,
+        ) -> None: ...
+
+    class Assignment(Message):
+        topic_partitions: list[consumer_group_heartbeat_response.TopicPartitions]
+        def __init__(
+            self,
+            *,
+            topic_partitions: list[consumer_group_heartbeat_response.TopicPartitions] = ...,
+        ) -> None: ...
+
+    class ConsumerGroupHeartbeatResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        error_message: str | None
+        member_id: str | None
+        member_epoch: int
+        heartbeat_interval_ms: int
+        assignment: consumer_group_heartbeat_response.Assignment | None
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            member_id: str | None = ...,
+            member_epoch: int = ...,
+            heartbeat_interval_ms: int = ...,
+            assignment: consumer_group_heartbeat_response.Assignment | None = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ConsumerGroupHeartbeatResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class consumer_group_describe_request:
+    class ConsumerGroupDescribeRequest(Request[consumer_group_describe_response.ConsumerGroupDescribeResponse]):
+        group_ids: list[str]
+        include_authorized_operations: bool
+        def __init__(
+            self,
+            *,
+            group_ids: list[str] = ...,
+            include_authorized_operations: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ConsumerGroupDescribeRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class consumer_group_describe_response:
+    class TopicPartitions(Message):
+        topic_id: bytes
+        topic_name: str
+        partitions: list[int]
+        def __init__(
+            self,
+            *,
+            topic_id: bytes = ...,
+            topic_name: str = ...,
+            partitions: list[int] = ...,
+        ) -> None: ...
+
+    class Assignment(Message):
+        topic_partitions: list[consumer_group_describe_response.TopicPartitions]
+        def __init__(
+            self,
+            *,
+            topic_partitions: list[consumer_group_describe_response.TopicPartitions] = ...,
+        ) -> None: ...
+
+    class Member(Message):
+        member_id: str
+        instance_id: str | None
+        rack_id: str | None
+        member_epoch: int
+        client_id: str
+        client_host: str
+        subscribed_topic_names: list[str]
+        subscribed_topic_regex: str | None
+        assignment: consumer_group_describe_response.Assignment
+        target_assignment: consumer_group_describe_response.Assignment
+        def __init__(
+            self,
+            *,
+            member_id: str = ...,
+            instance_id: str | None = ...,
+            rack_id: str | None = ...,
+            member_epoch: int = ...,
+            client_id: str = ...,
+            client_host: str = ...,
+            subscribed_topic_names: list[str] = ...,
+            subscribed_topic_regex: str | None = ...,
+            assignment: consumer_group_describe_response.Assignment = ...,
+            target_assignment: consumer_group_describe_response.Assignment = ...,
+        ) -> None: ...
+
+    class DescribedGroup(Message):
+        error_code: int
+        error_message: str | None
+        group_id: str
+        group_state: str
+        group_epoch: int
+        assignment_epoch: int
+        assignor_name: str
+        members: list[consumer_group_describe_response.Member]
+        authorized_operations: int
+        def __init__(
+            self,
+            *,
+            error_code: int = ...,
+            error_message: str | None = ...,
+            group_id: str = ...,
+            group_state: str = ...,
+            group_epoch: int = ...,
+            assignment_epoch: int = ...,
+            assignor_name: str = ...,
+            members: list[consumer_group_describe_response.Member] = ...,
+            authorized_operations: int = ...,
+        ) -> None: ...
+
+    class ConsumerGroupDescribeResponse(Message):
+        throttle_time_ms: int
+        groups: list[consumer_group_describe_response.DescribedGroup]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            groups: list[consumer_group_describe_response.DescribedGroup] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = ConsumerGroupDescribeResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
 class describe_topic_partitions_request:

@@ -1009,6 +1009,17 @@ UpdateFeaturesResponse 0-1
   error_code int16 0-1
   error_message string? 0-1
 """,
+    "envelope_request": """
+EnvelopeRequest 0-0
+ request_data bytes 0-0
+ request_principal bytes? 0-0
+ client_host_address bytes 0-0
+""",
+    "envelope_response": """
+EnvelopeResponse 0-0
+ response_data bytes? 0-0
+ error_code int16 0-0
+""",
     "describe_cluster_request": """
 DescribeClusterRequest 0-1
  include_cluster_authorized_operations bool 0-1
@@ -1098,6 +1109,70 @@ AllocateProducerIdsResponse 0-0
  error_code int16 0-0
  producer_id_start int64 0-0
  producer_id_len int32 0-0
+""",
+    "consumer_group_heartbeat_request": """
+ConsumerGroupHeartbeatRequest 0-0
+ group_id string 0-0
+ member_id string 0-0
+ member_epoch int32 0-0
+ instance_id string? 0-0
+ rack_id string? 0-0
+ rebalance_timeout_ms int32 0-0 default=-1
+ subscribed_topic_names []string? 0-0
+ server_assignor string? 0-0
+ topic_partitions []TopicPartitions? 0-0
+  topic_id uuid 0-0
+  partitions []int32 0-0
+""",
+    "consumer_group_heartbeat_response": """
+ConsumerGroupHeartbeatResponse 0-0
+ throttle_time_ms int32 0-0
+ error_code int16 0-0
+ error_message string? 0-0
+ member_id string? 0-0
+ member_epoch int32 0-0
+ heartbeat_interval_ms int32 0-0
+ assignment Assignment? 0-0
+  topic_partitions []TopicPartitions 0-0
+   topic_id uuid 0-0
+   partitions []int32 0-0
+""",
+    "consumer_group_describe_request": """
+ConsumerGroupDescribeRequest 0-0
+ group_ids []string 0-0
+ include_authorized_operations bool 0-0
+""",
+    "consumer_group_describe_response": """
+ConsumerGroupDescribeResponse 0-0
+ throttle_time_ms int32 0-0
+ groups []DescribedGroup 0-0
+  error_code int16 0-0
+  error_message string? 0-0
+  group_id string 0-0
+  group_state string 0-0
+  group_epoch int32 0-0
+  assignment_epoch int32 0-0
+  assignor_name string 0-0
+  members []Member 0-0
+   member_id string 0-0
+   instance_id string? 0-0
+   rack_id string? 0-0
+   member_epoch int32 0-0
+   client_id string 0-0
+   client_host string 0-0
+   subscribed_topic_names []string 0-0
+   subscribed_topic_regex string? 0-0
+   assignment Assignment 0-0
+    topic_partitions []TopicPartitions 0-0
+     topic_id uuid 0-0
+     topic_name string 0-0
+     partitions []int32 0-0
+   target_assignment Assignment 0-0
+    topic_partitions []TopicPartitions 0-0
+     topic_id uuid 0-0
+     topic_name string 0-0
+     partitions []int32 0-0
+  authorized_operations int32 0-0 default=-2147483648
 """,
     "describe_topic_partitions_request": """
 DescribeTopicPartitionsRequest 0-0

@@ -10,18 +10,20 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
+import kafkalite
 from kafkalite.errors import ErrorCode
 from kafkalite.local.broker_process import BROKER_COMMAND
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.scram import ScramMechanism
-from tests.peers import apache_kafka, hostile_bytes
+from tests.peers import apache_kafka, hostile_bytes, old_requests
 
 pytestmark = pytest.mark.peer
 
@@ -318,3 +320,65 @@ def test_hostile_bytes(clusters: tuple[LocalCluster, LocalCluster]) -> None:
         assert row.ours != other.answer, f"{row.name}: no difference is left"
     print("\n".join(table))
     assert not wrong, "\n".join(wrong)
+
+
+async def _old_answers(cluster: LocalCluster) -> list[tuple[str, bytes]]:
+    """What `old_requests` are answered, and the znodes that they leave."""
+    o = old_requests
+    zookeeper = KazooClient(cluster.zookeeper_connect)
+    await asyncio.to_thread(zookeeper.start, 30)
+    try:
+        for path, content in o.GARBAGE.items():
+            zookeeper.create(path, content, makepath=True)
+        asker = await o.Asker.of(cluster.bootstrap_servers, [str(each) for each in cluster.log_directories()[o.LEADER]])
+        found = await asker.answers(o.of_controller())
+        await asker.wait_for("old-0", "old-1")
+        for rows in (o.of_leader(), o.of_zookeeper(), o.of_coordinator()):
+            found += await asker.answers(rows)
+        found += sorted(_subtree(zookeeper, "/consumers"))
+        return found + await asker.answers(o.at_the_end())
+    finally:
+        await asyncio.to_thread(zookeeper.stop)
+        zookeeper.close()
+
+
+def _subtree(zookeeper: KazooClient, path: str) -> Iterator[tuple[str, bytes]]:
+    yield path, zookeeper.get(path)[0] or b""  # Kafka makes znodes without data where others have data of no bytes
+    for name in zookeeper.get_children(path):
+        yield from _subtree(zookeeper, f"{path}/{name}")
+
+
+def test_old_versions_are_answered_byte_for_byte(clusters: tuple[LocalCluster, LocalCluster]) -> None:
+    ours, theirs = (asyncio.run(_old_answers(each)) for each in clusters)
+    different = [
+        f"{name}\n  ours          {mine!r}\n  Apache Kafka's {other!r}"
+        for (name, mine), (_, other) in zip(ours, theirs, strict=True)
+        if mine != other
+    ]
+    assert not different, "\n".join(different)
+
+
+def _advertised(cluster: LocalCluster) -> dict[int, tuple[int, int]]:
+    async def ask() -> dict[int, tuple[int, int]]:
+        connection, other = await _brokers(cluster.bootstrap_servers)
+        request = messages.api_versions_request.ApiVersionsRequest(
+            client_software_name="a", client_software_version="1"
+        )
+        answers = [await each.request(request, 3, ANSWER_TIMEOUT_S) for each in (connection, other)]
+        connection.close()
+        other.close()
+        told = [{each.api_key: (each.min_version, each.max_version) for each in answer.api_keys} for answer in answers]
+        assert told[0] == told[1]
+        return told[0]
+
+    return asyncio.run(ask())
+
+
+def test_advertised_versions(clusters: tuple[LocalCluster, LocalCluster]) -> None:
+    """Those of Apache Kafka, but for the rows of DESIGN.md that say why not: `| 24 AddPartitionsToTxn | 0 to 5 | why |`."""
+    ours, theirs = map(_advertised, clusters)
+    design = Path(kafkalite.__file__).with_name("DESIGN.md").read_text()
+    rows = re.findall(r"^\| (\d+) \w+ \| (\d+) to (\d+) \| .+ \|$", design, re.MULTILINE)
+    missing = {int(key): (int(first), int(last)) for key, first, last in rows}
+    assert ours == {key: versions for key, versions in theirs.items() if key not in missing}
+    assert missing == {key: versions for key, versions in theirs.items() if key not in ours}

@@ -9,6 +9,7 @@ from zk.znodes.admin import DeleteTopic, IsrChange, LogDirEvent, PartitionName, 
 from zk.znodes.brokers import BrokerRegistration, FeatureRange, RegisteredEndpoint
 from zk.znodes.cluster import ClusterId, Feature, FeatureStatus, ProducerIdBlock
 from zk.znodes.configs import ConfigChange, ConfigEntity
+from zk.znodes.consumers import ConsumerOffset
 from zk.znodes.controller import ControllerEpoch, ControllerSeat
 from zk.znodes.fields import MalformedZnodeError
 from zk.znodes.topics import PartitionState, TopicAssignment
@@ -18,6 +19,7 @@ __all__ = [
     "ClusterId",
     "ConfigChange",
     "ConfigEntity",
+    "ConsumerOffset",
     "ControllerEpoch",
     "ControllerSeat",
     "DeleteTopic",

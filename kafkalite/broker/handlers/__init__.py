@@ -18,12 +18,14 @@ from kafkalite.broker.handlers import (
     api_versions,
     client_quotas,
     cluster,
+    consumer_groups,
     control,
     delegation_tokens,
     delete_records,
     describe_configs,
     describe_producers,
     elections,
+    envelope,
     fetch,
     find_coordinator,
     group_admin,
@@ -74,5 +76,7 @@ SERVED: Final[tuple[ServedApi[BrokerParts], ...]] = (
     *cluster.APIS,
     *transactions.APIS,
     *sasl.APIS,
+    *consumer_groups.APIS,
+    *envelope.APIS,
 )
 """That its type holds is what proves that the broker's parts are what each handler needs."""

@@ -75,10 +75,10 @@ def _deletion_failed(
 
 
 APIS: Final = (
-    served(ApiKey.DESCRIBE_ACLS, 1, 3, describe_acls, Permission(Operation.DESCRIBE, ResourceType.CLUSTER)),
+    served(ApiKey.DESCRIBE_ACLS, 0, 3, describe_acls, Permission(Operation.DESCRIBE, ResourceType.CLUSTER)),
     served(
         ApiKey.CREATE_ACLS,
-        1,
+        0,
         3,
         create_acls,
         Permission(Operation.ALTER, ResourceType.CLUSTER),
@@ -86,7 +86,7 @@ APIS: Final = (
     ),
     served(
         ApiKey.DELETE_ACLS,
-        1,
+        0,
         3,
         delete_acls,
         Permission(Operation.ALTER, ResourceType.CLUSTER),

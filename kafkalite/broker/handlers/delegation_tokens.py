@@ -74,12 +74,12 @@ def describe_delegation_token(
 
 
 APIS: Final = (
-    served(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3, create_delegation_token),
-    served(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, renew_delegation_token),
-    served(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, expire_delegation_token),
+    served(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, create_delegation_token),
+    served(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, renew_delegation_token),
+    served(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, expire_delegation_token),
     served(
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        1,
+        0,
         3,
         describe_delegation_token,
         Permission(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN),

@@ -1,7 +1,9 @@
 """DescribeConfigs (32): settings of topics and brokers, read from ZooKeeper and the broker's own file, with their sources (KIP-226).
 
-- 1 synonyms; 3 types and documentation; 4 flexible. A broker answers for itself and for the cluster's default (an empty name);
-  a topic is answered by any broker, from its znode, so a change shows before the logs obey it.
+- 0 instead of sources whether a value is the default, which Kafka 3.9 leaves at no; 1 synonyms; 3 types and documentation; 4 flexible.
+- A broker answers for itself and for the cluster's default (an empty name); a topic is answered by any broker, from its znode, so a change
+  shows before the logs obey it.
+- A resource of a type that there is not fails all of the request.
 - A resource that is named several times is answered once, with all keys that are asked of it (Kafka: as often as it is named).
 - Not done: broker loggers, client metrics.
 """
@@ -33,6 +35,12 @@ if TYPE_CHECKING:
     from kafkalite.types import BrokerId
 
 TOPIC, BROKER = 2, 4
+_BROKER_LOGGER: Final = 8
+_CLIENT_METRICS: Final = 16
+_MALFORMED: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to "
+    "an incompatible broker. See the broker logs for more details."
+)
 _DIGITS_MAX: Final = 10
 _DESCRIPTION_UNITS: Final = 100
 """All settings of a topic, told the first time."""
@@ -65,7 +73,9 @@ async def describe_configs(
     results = []
     for resource, names in asked.values():
         await pace.unit()
-        result = m.DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        result = m.DescribeConfigsResult(
+            error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
         try:
             result.configs = await description.configs(resource.resource_type, resource.resource_name, names, pace)
         except KafkaError as problem:
@@ -81,6 +91,8 @@ def _asked(
     asked: dict[tuple[int, str], tuple[messages.describe_configs_request.DescribeConfigsResource, _Names]] = {}
     for resource in request.resources:
         yield
+        if resource.resource_type not in (TOPIC, BROKER, _BROKER_LOGGER, _CLIENT_METRICS):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, _MALFORMED)
         name = resource.resource_name
         if resource.resource_type == BROKER and (broker_id := broker_id_of(name)) is not None:
             name = str(broker_id)  # 1 is also 01
@@ -117,6 +129,10 @@ class _Description:
             return await self._topic(name, names, pace)
         if resource_type == BROKER:
             return self._told(await _broker_entries(self._parts, name, names))
+        if resource_type == _CLIENT_METRICS:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "Config type client-metrics is only supported on KRaft clusters"
+            )
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} has no settings here")
 
     async def _topic(
@@ -196,7 +212,7 @@ def _failed(
 APIS: Final = (
     served(
         ApiKey.DESCRIBE_CONFIGS,
-        1,
+        0,
         4,
         describe_configs,
         Permission(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),

@@ -1,6 +1,8 @@
 """OffsetCommit (8), OffsetFetch (9), OffsetDelete (47): how far groups have read, kept by the group's coordinator.
 
-- OffsetCommit 2 to 4 retention time of the offsets; 6 leader epoch; 7 static members. Answered when the offsets are committed in the log.
+- OffsetCommit 0 and OffsetFetch 0 mean offsets in ZooKeeper (`zookeeper_offsets`).
+- OffsetCommit 1 members and the time of each commit; 2 to 4 retention time of the offsets; 6 leader epoch; 7 static members. Answered when
+  the offsets are committed in the log.
 - OffsetFetch 2 all partitions of the group, an error of the whole; 7 require_stable (KIP-447); 8 several groups (KIP-709); 9 member
   and epoch, which mean nothing to classic groups.
 - OffsetDelete (KIP-496): offsets of topics that somebody is subscribed to stay.
@@ -15,6 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.handlers import zookeeper_offsets
 from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
@@ -28,7 +31,6 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
 
@@ -55,11 +57,8 @@ class _Partitioned(Protocol):
     def partitions(self) -> Sequence[Any]: ...
 
 
-class Parts(Protocol):
+class Parts(zookeeper_offsets.Parts, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def metadata(self) -> MetadataCache: ...
 
     @property
     def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
@@ -77,6 +76,8 @@ def offset_commit(
     | asyncio.Future[messages.offset_commit_response.OffsetCommitResponse]
 ):
     """The outcome for each partition."""
+    if not context.api_version:
+        return asyncio.ensure_future(zookeeper_offsets.commit_to_zookeeper(parts, request, context))
     if _is_much(request.topics):
         return asyncio.ensure_future(_commit_much(parts, request, context))
     response, undecided, offsets = in_one_go(_checked_commit(parts, request))
@@ -155,6 +156,7 @@ def _checked_commit(parts: Parts, request: messages.offset_commit_request.Offset
                     each.committed_offset,
                     each.committed_leader_epoch,
                     each.committed_metadata or "",
+                    each.commit_timestamp_ms,
                 )
             )
         topics.append(m.OffsetCommitResponseTopic(name=topic.name, partitions=answers))
@@ -168,7 +170,17 @@ def offset_fetch(
     | asyncio.Future[messages.offset_fetch_response.OffsetFetchResponse]
 ):
     """The committed offsets; -1 where nothing is committed."""
+    if not context.api_version:
+        return asyncio.ensure_future(_fetch_from_zookeeper(parts, request, context))
     return context.portions.run(_fetched(parts, request))
+
+
+async def _fetch_from_zookeeper(
+    parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext
+) -> messages.offset_fetch_response.OffsetFetchResponse:
+    asked = await context.portions.finish(_asked(request))
+    ((group_id, topics),) = asked.items()
+    return await zookeeper_offsets.fetch_from_zookeeper(parts, group_id, topics or {}, context)
 
 
 def _fetched(
@@ -358,7 +370,7 @@ _READ_TOPIC: Final = Permission(Operation.READ, ResourceType.TOPIC)
 APIS: Final = (
     served(
         ApiKey.OFFSET_COMMIT,
-        2,
+        0,
         9,
         offset_commit,
         Permission(Operation.READ, ResourceType.GROUP),
@@ -367,7 +379,7 @@ APIS: Final = (
     ),
     served(
         ApiKey.OFFSET_FETCH,
-        1,
+        0,
         9,
         offset_fetch,
         Permission(Operation.DESCRIBE, ResourceType.GROUP),

@@ -1,8 +1,9 @@
 """ListOffsets (2): the earliest, latest, or first offset at or after a time, of partitions led here.
 
-- 1 one offset for each partition; 2 isolation level; 4 leader epoch; 5 OFFSET_NOT_AVAILABLE; 7 max timestamp (-3, KIP-734);
-  8 earliest local (-4); 9 latest tiered (-5), which without tiered storage is unknown.
-- A partition that is named twice is answered with INVALID_REQUEST, as in Kafka.
+- 0 several offsets: where segments begin that were last written up to a time; 1 one offset for each partition; 2 isolation level;
+  4 leader epoch; 5 OFFSET_NOT_AVAILABLE; 7 max timestamp (-3, KIP-734); 8 earliest local (-4); 9 latest tiered (-5), which without tiered
+  storage is unknown. A negative time that the version does not know is UNSUPPORTED_VERSION.
+- From 1 on a partition that is named twice is answered with INVALID_REQUEST, as in Kafka.
 """
 
 from __future__ import annotations
@@ -22,10 +23,16 @@ from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.replicas import Replicas
+    from kafkalite.clock import Clock
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 _READ_COMMITTED = 1
+_CONSUMER: Final = -1
+_DEBUGGER: Final = -2
+"""The replica ids of a consumer, and of one that also asks followers."""
 _UNKNOWN = (-1, -1, -1)
+_SINCE: Final = {EARLIEST: 0, LATEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""The first version that knows a negative time."""
 
 
 class Parts(Protocol):
@@ -34,13 +41,17 @@ class Parts(Protocol):
     @property
     def replicas(self) -> Replicas: ...
 
+    @property
+    def clock(self) -> Clock: ...
+
 
 async def list_offsets(
     parts: Parts, request: messages.list_offsets_request.ListOffsetsRequest, context: RequestContext
 ) -> messages.list_offsets_response.ListOffsetsResponse:
-    """Timestamp, offset and leader epoch for each partition."""
+    """Timestamp, offset and leader epoch for each partition; of version 0 offsets."""
     m = messages.list_offsets_response
-    repeated = await context.portions.finish(_repeated(request))
+    version = context.api_version
+    repeated = await context.portions.finish(_repeated(request)) if version else set[TopicPartition]()
     pace = context.portions.pace()
     topics = []
     for topic in request.topics:
@@ -55,12 +66,18 @@ async def list_offsets(
             try:
                 if topic_partition in repeated:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
+                if asked.timestamp < 0 and version < _SINCE.get(asked.timestamp, version + 1):
+                    raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
                 partition = parts.replicas.require(topic_partition)
-                if request.replica_id != -2:  # the debugging consumer also asks followers
+                if request.replica_id != _DEBUGGER:
                     partition.require_leader(asked.current_leader_epoch)
-                found = await _find(
-                    partition, request.replica_id, request.isolation_level, asked.timestamp, context.api_version
-                )
+                if not version:
+                    await pace.unit(len(partition.log.segments))
+                    answer.old_style_offsets = _segment_offsets(
+                        partition, request.replica_id, asked.timestamp, asked.max_num_offsets, parts.clock.now_ms()
+                    )
+                    continue
+                found = await _find(partition, request.replica_id, request.isolation_level, asked.timestamp, version)
                 answer.timestamp, answer.offset, answer.leader_epoch = found
             except KafkaError as problem:
                 answer.error_code = problem.code
@@ -103,6 +120,28 @@ async def _find(
     return found if found is not None and found[1] < bound else _UNKNOWN
 
 
+def _segment_offsets(partition: Partition, replica_id: int, timestamp: int, most: int, now_ms: int) -> list[int]:
+    """Where segments begin that were last written up to a time, and the log's end; the newest `most`, in descending order.
+
+    As `UnifiedLog.legacyFetchOffsetsBefore`. Consumers see no offset above the high watermark. KafkaError for `most` below 0.
+    """
+    if most < 0:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    log = partition.log
+    starts = [(max(each.base_offset, log.log_start_offset), each.modified_ms) for each in log.segments]
+    if log.segments.active.size:
+        starts.append((log.log_end_offset, now_ms))
+    if timestamp == EARLIEST:
+        end = 1
+    elif timestamp == LATEST:
+        end = len(starts)
+    else:
+        end = max((number for number, (_, written_ms) in enumerate(starts, 1) if written_ms <= timestamp), default=0)
+    found = sorted((offset for offset, _ in starts[max(0, end - most) : end]), reverse=True)
+    visible = log.high_watermark if replica_id == _CONSUMER else log.log_end_offset
+    return found if not found or found[0] <= visible else [visible, *(each for each in found if each <= visible)]
+
+
 def _epoch_at(partition: Partition, offset: int) -> int:
     epoch = partition.log.epoch_for_offset(offset)
     return epoch if epoch is not None else -1
@@ -128,6 +167,6 @@ def _failed(
 
 APIS: Final = (
     served(
-        ApiKey.LIST_OFFSETS, 1, 9, list_offsets, Permission(Operation.DESCRIBE, ResourceType.TOPIC), failure=_failed
+        ApiKey.LIST_OFFSETS, 0, 9, list_offsets, Permission(Operation.DESCRIBE, ResourceType.TOPIC), failure=_failed
     ),
 )

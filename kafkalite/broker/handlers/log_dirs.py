@@ -165,7 +165,7 @@ def _description_failed(
 APIS: Final = (
     served(
         ApiKey.ALTER_REPLICA_LOG_DIRS,
-        1,
+        0,
         2,
         alter_replica_log_dirs,
         Permission(Operation.ALTER, ResourceType.CLUSTER),
@@ -173,7 +173,7 @@ APIS: Final = (
     ),
     served(
         ApiKey.DESCRIBE_LOG_DIRS,
-        1,
+        0,
         4,
         describe_log_dirs,
         Permission(Operation.DESCRIBE, ResourceType.CLUSTER),

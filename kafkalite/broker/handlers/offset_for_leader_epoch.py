@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (23): where a leader epoch ends in the log of a partition led here (KIP-101, KIP-279, KIP-320).
 
-- 2 current leader epoch; 3 replica id; 4 flexible. The answer is not capped at the high watermark.
+- 1 leader epoch in the answer; 2 current leader epoch; 3 replica id; 4 flexible. The answer is not capped at the high watermark.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _failed(
 APIS: Final = (
     served(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        2,
+        0,
         4,
         offset_for_leader_epoch,
         Permission(Operation.DESCRIBE, ResourceType.TOPIC),

@@ -2,7 +2,8 @@
 
 The handler waits until this broker's metadata shows the outcome.
 
-- CreateTopics 4 defaults for counts (KIP-464), 5 configs in the answer (KIP-525), 7 topic ids. DeleteTopics 5 error messages, 6 by id.
+- CreateTopics 1 error messages and validation only; 4 defaults for counts (KIP-464); 5 configs in the answer (KIP-525); 7 topic ids.
+  DeleteTopics 5 error messages; 6 by id.
 - Asked of a broker that is not the controller: NOT_CONTROLLER, and the client finds the controller.
 """
 
@@ -255,7 +256,7 @@ def _enlargement_failed(
 APIS: Final = (
     served(
         ApiKey.CREATE_TOPICS,
-        2,
+        0,
         7,
         create_topics,
         Permission(Operation.CREATE, ResourceType.CLUSTER),
@@ -264,7 +265,7 @@ APIS: Final = (
     ),
     served(
         ApiKey.DELETE_TOPICS,
-        1,
+        0,
         6,
         delete_topics,
         Permission(Operation.DELETE, ResourceType.TOPIC),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkalite.coordinators.contract import Decision, DraftRecord, Ticket
 from kafkalite.coordinators.group.group import Group, GroupState
+from kafkalite.coordinators.group.group_record import NO_TIMESTAMP
 from kafkalite.coordinators.group.offset_record import NO_EXPIRY, CommittedOffset, encode_key, encode_value
 from kafkalite.coordinators.group.rebalance import restart_session
 from kafkalite.coordinators.group.requests import NO_MEMBER_ID, CommitOffsets, OffsetToCommit
@@ -64,7 +65,8 @@ def _refusal(group: Group, request: CommitOffsets) -> ErrorCode:
 
 
 def _record(group: Group, each: OffsetToCommit, wall_ms: int, expiry: int) -> DraftRecord:
-    committed = CommittedOffset(each.offset, each.leader_epoch, each.metadata, wall_ms, expiry)
+    committed_ms = wall_ms if each.timestamp_ms == NO_TIMESTAMP else each.timestamp_ms
+    committed = CommittedOffset(each.offset, each.leader_epoch, each.metadata, committed_ms, expiry)
     return DraftRecord(
         encode_key(group.group_id, each.topic, each.partition),
         encode_value(committed, group.settings.offset_value_version),

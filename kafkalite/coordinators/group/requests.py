@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from kafkalite.coordinators.group.group_record import NO_TIMESTAMP
 from kafkalite.coordinators.group.offset_record import NO_LEADER_EPOCH
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
@@ -102,11 +103,14 @@ class LeaveReply(NamedTuple):
 
 
 class OffsetToCommit(NamedTuple):
+    """`timestamp_ms` is when it is said to be committed, where an old client says so, else NO_TIMESTAMP for now."""
+
     topic: str
     partition: int
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
     metadata: str = ""
+    timestamp_ms: int = NO_TIMESTAMP
 
 
 class CommitOffsets(NamedTuple):

@@ -519,7 +519,10 @@ def test_the_controller_is_asked_for_much_in_turns() -> None:
         Row(
             5,
             m.create_topics_request.CreateTopicsRequest(
-                topics=[m.create_topics_request.CreatableTopic(name=f"?{name}", num_partitions=1) for name in NAMES]
+                topics=[
+                    m.create_topics_request.CreatableTopic(name=f"?{name}", num_partitions=1, replication_factor=1)
+                    for name in NAMES
+                ]
             ),
             lambda r: codes_of(r.topics) == {ErrorCode.INVALID_TOPIC_EXCEPTION} and len(r.topics) == MANY,
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -60,6 +61,20 @@ def test_who_is_authenticated_already_is_told_so() -> None:
     assert (shaken.error_code, shaken.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
     answer = sasl_authenticate(PARTS, a.SaslAuthenticateRequest(auth_bytes=b"x"), CONTEXT)
     assert (answer.error_code, bytes(answer.auth_bytes)) == (ErrorCode.ILLEGAL_SASL_STATE, b"")
+
+
+def test_groups_of_the_new_protocol_are_refused() -> None:
+    async def scenario() -> None:
+        h, d = messages.consumer_group_heartbeat_request, messages.consumer_group_describe_request
+        beaten = await PARTS.ask(h.ConsumerGroupHeartbeatRequest(group_id="g"), 0)
+        assert beaten.error_code == ErrorCode.UNSUPPORTED_VERSION
+        described = await PARTS.ask(d.ConsumerGroupDescribeRequest(group_ids=["g", "h"]), 0)
+        codes = [(each.group_id, each.error_code) for each in described.groups]
+        assert codes == [("g", ErrorCode.UNSUPPORTED_VERSION), ("h", ErrorCode.UNSUPPORTED_VERSION)]
+        with pytest.raises(ProtocolViolation, match="envelope"):
+            await PARTS.ask(messages.envelope_request.EnvelopeRequest(), 0)
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("owner", [None, "", "alice"])

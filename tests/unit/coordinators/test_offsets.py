@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.coordinators.group.requests import DeleteGroup, DeleteOffsets, ForgetPartitions
+from kafkalite.coordinators.group.requests import (
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    ForgetPartitions,
+    OffsetToCommit,
+)
 from kafkalite.coordinators.group.settings import GroupSettings
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
@@ -55,6 +61,15 @@ def test_a_commit_that_took_too_long_counts_when_it_gets_there() -> None:
     assert call.reply == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and scene.offset("t", 0) is None
     scene.commit_late()
     assert scene.offset("t", 0) == 7 == scene.fail_over().offset("t", 0)
+
+
+def test_an_old_client_says_when_an_offset_was_committed() -> None:
+    scene = Scene()
+    wanted = [OffsetToCommit("t", 0, 7, timestamp_ms=1234), OffsetToCommit("t", 1, 8)]
+    assert scene.ask(CommitOffsets(GROUP, -1, "", None, wanted)).reply == [ErrorCode.NONE] * 2
+    committed = scene.machine.offsets_of(GROUP)["t"]
+    assert committed[0].commit_timestamp == 1234
+    assert committed[1].commit_timestamp > 1234
 
 
 def test_who_may_commit() -> None:

@@ -1,0 +1,78 @@
+"""ConsumerGroupHeartbeat (68), ConsumerGroupDescribe (69): groups of KIP-848, refused with UNSUPPORTED_VERSION, as Kafka with ZooKeeper.
+
+They are advertised, as Kafka 3.9 advertises them: its admin client asks for such a group first, and for a classic one then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
+from kafkalite.errors import ErrorCode
+from kafkalite.portions import Work
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+
+
+def consumer_group_heartbeat(
+    parts: object,
+    request: messages.consumer_group_heartbeat_request.ConsumerGroupHeartbeatRequest,
+    context: RequestContext,
+) -> messages.consumer_group_heartbeat_response.ConsumerGroupHeartbeatResponse:
+    """Refused."""
+    m = messages.consumer_group_heartbeat_response
+    return m.ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+
+
+def consumer_group_describe(
+    parts: object,
+    request: messages.consumer_group_describe_request.ConsumerGroupDescribeRequest,
+    context: RequestContext,
+) -> (
+    messages.consumer_group_describe_response.ConsumerGroupDescribeResponse
+    | asyncio.Future[messages.consumer_group_describe_response.ConsumerGroupDescribeResponse]
+):
+    """Each group refused."""
+    return context.portions.run(_refused(request))
+
+
+def _refused(
+    request: messages.consumer_group_describe_request.ConsumerGroupDescribeRequest,
+) -> Work[messages.consumer_group_describe_response.ConsumerGroupDescribeResponse]:
+    m = messages.consumer_group_describe_response
+    groups = []
+    for group_id in request.group_ids:
+        yield
+        groups.append(m.DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION))
+    return m.ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _description_failed(
+    request: messages.consumer_group_describe_request.ConsumerGroupDescribeRequest, code: ErrorCode, message: str | None
+) -> messages.consumer_group_describe_response.ConsumerGroupDescribeResponse:
+    m = messages.consumer_group_describe_response
+    return m.ConsumerGroupDescribeResponse(
+        groups=[m.DescribedGroup(group_id=each, error_code=code, error_message=message) for each in request.group_ids]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        0,
+        0,
+        consumer_group_heartbeat,
+        Permission(Operation.READ, ResourceType.GROUP),
+    ),
+    served(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        0,
+        0,
+        consumer_group_describe,
+        Permission(Operation.DESCRIBE, ResourceType.GROUP),
+        failure=_description_failed,
+    ),
+)

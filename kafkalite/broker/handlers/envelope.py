@@ -1,0 +1,26 @@
+"""Envelope (58): a request that one broker forwards for a client (KIP-590).
+
+Advertised, as Kafka advertises it, and never sent in a cluster with ZooKeeper, where requests are not forwarded: whoever sends one has
+its connection closed, as by Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
+from kafkalite.errors import ProtocolViolation
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+
+
+def envelope(
+    parts: object, request: messages.envelope_request.EnvelopeRequest, context: RequestContext
+) -> messages.envelope_response.EnvelopeResponse:
+    """ProtocolViolation, always."""
+    raise ProtocolViolation("an envelope, and no broker forwards requests to this one")
+
+
+APIS: Final = (served(ApiKey.ENVELOPE, 0, 0, envelope, Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)),)

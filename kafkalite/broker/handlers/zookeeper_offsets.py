@@ -1,0 +1,118 @@
+"""OffsetCommit 0 and OffsetFetch 0: offsets in ZooKeeper, as consumers kept them before Kafka 0.8.2 (`KafkaApis`).
+
+- There are no members and no generations, and the text that comes with an offset is not kept.
+- A partition that is named twice is written once, with what was said last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.zookeeper_offsets import FetchedOffset
+from kafkalite.errors import ErrorCode
+from kafkalite.portions import Work
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.zookeeper_offsets import ZooKeeperOffsets
+    from kafkalite.config.broker import BrokerConfig
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def zookeeper_offsets(self) -> ZooKeeperOffsets: ...
+
+
+async def commit_to_zookeeper(
+    parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
+) -> messages.offset_commit_response.OffsetCommitResponse:
+    """The outcome for each partition."""
+    response, undecided, offsets = await context.portions.finish(_checked(parts, request))
+    outcomes = await parts.zookeeper_offsets.commit(request.group_id, offsets)
+    pace = context.portions.pace()
+    for answer, topic_partition in undecided:
+        await pace.unit()
+        answer.error_code = outcomes[topic_partition]
+    return response
+
+
+def _checked(
+    parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest
+) -> Work[
+    tuple[
+        messages.offset_commit_response.OffsetCommitResponse,
+        list[tuple[messages.offset_commit_response.OffsetCommitResponsePartition, TopicPartition]],
+        dict[TopicPartition, int],
+    ]
+]:
+    """(response, its answers that are not decided yet with their partitions, what is to be written)."""
+    m = messages.offset_commit_response
+    limit = parts.config.offset_metadata_max_bytes
+    topics, undecided, offsets = [], [], {}
+    for topic in request.topics:
+        yield
+        answers = []
+        for each in topic.partitions:
+            yield
+            answer = m.OffsetCommitResponsePartition(partition_index=each.partition_index)
+            answers.append(answer)
+            topic_partition = TopicPartition(topic.name, each.partition_index)
+            if parts.metadata.partition(topic_partition) is None:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif len(each.committed_metadata or "") > limit:
+                answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                undecided.append((answer, topic_partition))
+                offsets[topic_partition] = each.committed_offset
+        topics.append(m.OffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    return m.OffsetCommitResponse(topics=topics), undecided, offsets
+
+
+async def fetch_from_zookeeper(
+    parts: Parts, group_id: str, asked: Mapping[str, Iterable[int]], context: RequestContext
+) -> messages.offset_fetch_response.OffsetFetchResponse:
+    """The offsets of the partitions of each topic; -1 with an error where there is none."""
+    m = messages.offset_fetch_response
+    known = await context.portions.finish(_known(parts, asked))
+    found = await parts.zookeeper_offsets.fetch(group_id, known)
+    nothing = FetchedOffset()
+    pace = context.portions.pace()
+    topics = []
+    for name, indexes in asked.items():
+        await pace.unit()
+        partitions = []
+        for index in indexes:
+            await pace.unit()
+            offset, code = found.get(TopicPartition(name, index), nothing)
+            partitions.append(
+                m.OffsetFetchResponsePartitions(
+                    partition_index=index, committed_offset=offset, metadata="", error_code=code
+                )
+            )
+        topics.append(m.OffsetFetchResponseTopics(name=name, partitions=partitions))
+    return m.OffsetFetchResponse(groups=[m.OffsetFetchResponseGroup(group_id=group_id, topics=topics)])
+
+
+def _known(parts: Parts, asked: Mapping[str, Iterable[int]]) -> Work[list[TopicPartition]]:
+    known = []
+    for name, indexes in asked.items():
+        yield
+        for index in indexes:
+            yield
+            topic_partition = TopicPartition(name, index)
+            if parts.metadata.partition(topic_partition) is not None:
+                known.append(topic_partition)
+    return known
