@@ -152,17 +152,18 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
-def header_at(buffer: Buffer, position: int = 0) -> BatchHeader | None:
+def header_at(buffer: Buffer, position: int = 0, start: int = 0) -> BatchHeader | None:
     """The header of the batch at `position`, or of the message of an older format as if it were one.
 
+    Its own position is where it lies in the file of which the buffer holds the bytes from `start` on.
     None where there is neither, by magic and length, or fewer bytes than its header has.
     """
     if position + HEADER_SIZE <= len(buffer):
-        header = BatchHeader.read(buffer, position)
+        header = BatchHeader._make((*_HEADER.unpack_from(buffer, position), start + position))
         if header.magic == MAGIC:
             return header if header.batch_length >= HEADER_SIZE - LOG_OVERHEAD else None
     fields = legacy_headers.fields_at(buffer, position)
-    return None if fields is None else BatchHeader(*fields, position)
+    return None if fields is None else BatchHeader(*fields, start + position)
 
 
 class RecordHeader(NamedTuple):
@@ -229,9 +230,11 @@ def checksum_of(magic: int) -> tuple[int, Callable[[Buffer, int], int]]:
 
 def crc_of(buffer: Buffer, header: BatchHeader) -> int:
     """What the batch's CRC should be; copies nothing."""
+    position = header.position
+    end = position + header.batch_length + LOG_OVERHEAD
     if header.magic != MAGIC:
-        return zlib.crc32(memoryview(buffer)[header.position + legacy_headers.CHECKED_FROM : header.end])
-    return crc32c(memoryview(buffer)[header.position + _CHECKED_FROM : header.end])
+        return zlib.crc32(memoryview(buffer)[position + legacy_headers.CHECKED_FROM : end])
+    return crc32c(memoryview(buffer)[position + _CHECKED_FROM : end])
 
 
 def has_valid_crc(buffer: Buffer, header: BatchHeader) -> bool:

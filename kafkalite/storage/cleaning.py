@@ -201,7 +201,7 @@ class _Pass:
                     self.bytes_read += len(data)
                     self.bytes_written += written
                     yield Progress(len(data) + written)
-            writer.finish()
+            writer.finish(max(source.modified_ms for source in group))
         except BaseException:
             writer.discard()
             raise
@@ -316,9 +316,10 @@ class _Writer:
         self._pending = []
         return position
 
-    def finish(self) -> None:
-        """Seal the segment and bring it to the medium. Raises OSError."""
+    def finish(self, modified_ms: int) -> None:
+        """Seal the segment and bring it to the medium, changed when the last of its sources was. Raises OSError."""
         self.segment.seal()
+        self._disk.set_modified(self.segment.path, modified_ms)
         for path in self.segment.paths():
             self._disk.sync(path)
         self._files.close()

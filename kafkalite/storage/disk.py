@@ -90,6 +90,9 @@ class Disk(Protocol):
     def room(self, path: str) -> tuple[int, int]:
         """(bytes in all, bytes free for us) on the file system that holds `path`."""
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Let the file have been changed at that wall time."""
+
     def sync(self, path: str) -> None:
         """Bring a file's content, or a directory's names, to the medium."""
 
@@ -225,6 +228,9 @@ class OsDisk:
     def room(self, path: str) -> tuple[int, int]:
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def sync(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -53,9 +53,10 @@ class LeaderEpochs:
         """
         changed = False
         for header in headers:
-            if header.partition_leader_epoch >= 0:
-                changed |= self.assign(header.partition_leader_epoch, header.base_offset)
-            elif self.epochs and header.magic != MAGIC:
+            epoch = header.partition_leader_epoch
+            if not self.epochs or epoch > self.epochs[-1]:
+                changed |= self.assign(epoch, header.base_offset)
+            elif epoch < 0 and header.magic != MAGIC:
                 self.clear()
                 changed = True
         return changed

@@ -340,12 +340,10 @@ def valid_batches(files: OpenFiles, segment: Segment, progress: LoadProgress) ->
     while position < size:
         if position + HEADER_SIZE > start + len(chunk):
             chunk, start = file.read_at(position, _CHUNK_BYTES), position
-        found = header_at(chunk, position - start)
-        if found is None:
-            return
-        header = found._replace(position=position)
+        header = header_at(chunk, position - start, start)
         if (
-            header.end > size
+            header is None
+            or header.end > size
             or header.base_offset < next_offset
             or header.last_offset_delta < 0
             or header.last_offset > segment.base_offset + RELATIVE_OFFSET_LIMIT

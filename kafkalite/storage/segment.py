@@ -266,10 +266,10 @@ class Segment:
         while position < self.size:
             if position + HEADER_SIZE > start + len(chunk):
                 chunk, start = self.read(position, _SCAN_BYTES), position
-            header = header_at(chunk, position - start)
+            header = header_at(chunk, position - start, start)
             if header is None:
                 return
-            yield header._replace(position=position)
+            yield header
             position += header.batch_length + LOG_OVERHEAD
 
     def find(self, offset: int) -> int | None:
@@ -295,7 +295,7 @@ class Segment:
                     return _NO_BATCH
             base_offset, length, magic, last_offset_delta = _HEADER_START.unpack_from(chunk, position - start)
             if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD:
-                return self._find_among_old(position, offset)
+                break
             if base_offset + last_offset_delta >= offset:
                 return position
             position += length + LOG_OVERHEAD
@@ -383,7 +383,8 @@ class Segment:
         self._largest = largest
         self._bytes_since_entry = since
         self.size = position
-        self._files.get(self.path).truncate(position)
+        if position != size:  # otherwise the file was not changed, and the time of its last change may count
+            self._files.get(self.path).truncate(position)
         self.seal()
         return size - position
 

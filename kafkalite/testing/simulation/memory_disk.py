@@ -181,6 +181,9 @@ class MemoryDisk:
         self._find(path)
         return _CAPACITY_BYTES, _CAPACITY_BYTES - _size(self._root)
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self._find(path).modified_ms = modified_ms
+
     def sync(self, path: str) -> None:
         node = self._find(path)
         if isinstance(node, _DirectoryNode):
