@@ -14,8 +14,8 @@ from kafkalite.controller.control_requests import (
     LiveBroker,
     PartitionMetadata,
     UpdateMetadata,
-    UpdateMetadataTopic,
 )
+from kafkalite.portions import Work, in_one_go
 from kafkalite.types import NO_BROKER, NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
 _FIRST_METADATA_S = 10.0
@@ -56,33 +56,66 @@ class MetadataCache:
         return broker.endpoints.get(listener) if broker else None
 
     def apply(self, update: UpdateMetadata) -> list[TopicPartition]:
-        """Take what the controller tells; returns the partitions that left the cache."""
+        """As `applied`, in one go."""
+        return in_one_go(self.applied(update))
+
+    def applied(self, update: UpdateMetadata) -> Work[list[TopicPartition]]:
+        """Take what the controller tells, which shows when all of it is there; returns the partitions that left the cache.
+
+        No other may be under way.
+        """
+        told: dict[str, TopicMetadata] = {}
+        removed: list[TopicPartition] = []
+        former_ids: list[bytes] = []
+        for each in update.topics:
+            yield
+            topic = told.get(each.name)
+            if topic is None:
+                known = self.topics.get(each.name)
+                topic = told[each.name] = (
+                    TopicMetadata(each.name)
+                    if known is None
+                    else TopicMetadata(each.name, known.topic_id, dict(known.partitions))
+                )
+            if topic.topic_id != each.topic_id:
+                former_ids.append(topic.topic_id)
+                topic.topic_id = each.topic_id
+            topic.partitions.update(each.partitions)
+            for index in each.deleted:
+                yield
+                if topic.partitions.pop(index, None) is not None:
+                    removed.append(TopicPartition(topic.name, index))
+        names: dict[bytes, str] = {}
+        gone: list[TopicMetadata] = []
+        for name, topic in told.items():
+            yield
+            if not topic.partitions:
+                gone.append(topic)
+            elif topic.topic_id != NO_TOPIC_ID:
+                names[topic.topic_id] = name
+        self._show(update, told, former_ids, names, gone)
+        return removed
+
+    def _show(
+        self,
+        update: UpdateMetadata,
+        told: dict[str, TopicMetadata],
+        former_ids: list[bytes],
+        names: dict[bytes, str],
+        gone: list[TopicMetadata],
+    ) -> None:
         self.version += 1
         self.controller_id = update.controller_id
         self.controller_epoch = update.controller_epoch
         self.brokers = {broker.broker_id: broker for broker in update.brokers}
-        removed: list[TopicPartition] = []
-        for topic in update.topics:
-            self._apply_topic(topic, removed)
-        self._changes.changed()
-        return removed
-
-    def _apply_topic(self, told: UpdateMetadataTopic, removed: list[TopicPartition]) -> None:
-        topic = self.topics.get(told.name)
-        if topic is None:
-            topic = self.topics[told.name] = TopicMetadata(told.name)
-        if topic.topic_id != told.topic_id:
-            self._names.pop(topic.topic_id, None)
-            topic.topic_id = told.topic_id
-        if topic.topic_id != NO_TOPIC_ID:
-            self._names[topic.topic_id] = topic.name
-        topic.partitions.update(told.partitions)
-        for index in told.deleted:
-            if topic.partitions.pop(index, None) is not None:
-                removed.append(TopicPartition(topic.name, index))
-        if not topic.partitions:
+        self.topics.update(told)
+        for topic_id in former_ids:
+            self._names.pop(topic_id, None)
+        for topic in gone:
             del self.topics[topic.name]
             self._names.pop(topic.topic_id, None)
+        self._names.update(names)
+        self._changes.changed()
 
     def has_leaders(self, topic: str, partitions: Iterable[int]) -> bool:
         """Does each of these partitions of the topic have a leader?"""

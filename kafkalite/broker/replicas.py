@@ -1,7 +1,8 @@
 """All replicas on this broker: takes the controller's orders, finds partitions for handlers, keeps ISRs and checkpoints up to date.
 
-The one owner of `partitions`. LeaderAndIsr and StopReplica are applied one after the other under a lock (ReplicaManager's
-replicaStateChangeLock), because creating logs needs topic configurations from ZooKeeper first.
+The one owner of `partitions`. The controller's requests are applied one after the other under a lock (ReplicaManager's
+replicaStateChangeLock), because creating logs needs topic configurations from ZooKeeper first, and because those that name very much are
+applied in portions.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from kafkalite.controller.control_requests import (
     LeaderAndIsr,
     LeaderAndIsrPartition,
     StopReplica,
+    UpdateMetadata,
 )
 from kafkalite.controller.topic_rules import is_legal
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Pace, Portions
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -33,8 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.replicas")
 state_change = logging.getLogger("kafkalite.state_change")
 
-_CREATIONS_PER_TURN = 32
-"""Logs created before the event loop serves others."""
+_CREATION_UNITS = 16
+"""What making or deleting the log of a partition takes, as much as other work on so many partitions."""
 
 
 class Followers(Protocol):
@@ -83,6 +86,7 @@ class Replicas:
         self.on_roles = on_roles
         self._actions = ActionQueue()
         self._lock = asyncio.Lock()
+        self._portions = Portions()
 
     # Finding partitions
 
@@ -133,36 +137,40 @@ class Replicas:
         """Become leader or follower of each partition named; the outcome of each."""
         async with self._lock:
             self.check_controller(request)
-            outcome = _impossible(request)
-            configs = await self._configs_for(request)
+            pace = self._portions.pace()
+            outcome = {}
+            configs = await self._configs_for(request, pace)
             leading: list[Partition] = []
             following: list[Partition] = []
             for topic in request.topics:
+                config = configs.get(topic.name)
                 for state in topic.partitions:
                     topic_partition = state.topic_partition
-                    if topic_partition in outcome:
+                    await pace.unit(1 if topic_partition in self.partitions else _CREATION_UNITS)
+                    if config is None or topic_partition.partition < 0:
+                        # No controller asks for it: its directory would lie elsewhere, or be read as another one's at the next start.
+                        outcome[topic_partition] = ErrorCode.INVALID_TOPIC_EXCEPTION
                         continue
                     known = self.partitions.get(topic_partition)
                     if known is not None and self._is_repeated(known, topic.topic_id, state):
                         outcome[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
                         continue
-                    created = known is None
                     try:
-                        partition = self._take_role(topic.topic_id, state, configs[topic.name])
+                        partition = self._take_role(topic.topic_id, state, config)
                         outcome[topic_partition] = ErrorCode.NONE
                         if partition is not None:
                             (leading if partition.is_leader else following).append(partition)
                     except KafkaError as problem:
                         outcome[topic_partition] = problem.code
-                    if created and len(outcome) % _CREATIONS_PER_TURN == 0:
-                        await asyncio.sleep(0)
             self.has_roles = True
             self.on_roles(leading, following)
             return outcome
 
-    async def _configs_for(self, request: LeaderAndIsr) -> dict[str, TopicConfig]:
+    async def _configs_for(self, request: LeaderAndIsr, pace: Pace) -> dict[str, TopicConfig]:
+        """Of the topics that have a legal name."""
         configs = {}
         for topic in request.topics:
+            await pace.unit()
             if not is_legal(topic.name):
                 continue
             known = next(
@@ -269,7 +277,9 @@ class Replicas:
             self.check_controller(request)
             outcome: dict[TopicPartition, ErrorCode] = {}
             deleted: list[Partition] = []
+            pace = self._portions.pace()
             for topic_partition, wanted in request.partitions.items():
+                await pace.unit(_CREATION_UNITS if wanted.delete else 1)
                 try:
                     partition = self._stop(topic_partition, wanted.leader_epoch, wanted.delete)
                     outcome[topic_partition] = ErrorCode.NONE
@@ -277,8 +287,15 @@ class Replicas:
                         deleted.append(partition)
                 except KafkaError as problem:
                     outcome[topic_partition] = problem.code
+            self._forget_topic_ids(deleted)
             self.on_roles([], deleted)
             return outcome
+
+    async def update_metadata(self, update: UpdateMetadata) -> list[TopicPartition]:
+        """Take what the controller tells of the cluster; the partitions that left the metadata."""
+        async with self._lock:
+            self.check_controller(update)
+            return await self._portions.finish(self.metadata.applied(update))
 
     def _stop(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Partition | None:
         if self.logs.is_offline(topic_partition):
@@ -290,14 +307,15 @@ class Replicas:
         if delete:
             if partition is not None:
                 self._drop(topic_partition)
-                self._forget_topic_id(partition)
             self.logs.delete(topic_partition)
         return partition
 
-    def _forget_topic_id(self, partition: Partition) -> None:
-        topic = partition.topic_partition.topic
-        if not any(other.topic == topic for other in self.partitions):
-            self.topic_ids.pop(partition.topic_id, None)
+    def _forget_topic_ids(self, deleted: list[Partition]) -> None:
+        """Of topics that have no partition here any more."""
+        remaining = {each.topic for each in self.partitions} if deleted else ()
+        for partition in deleted:
+            if partition.topic_partition.topic not in remaining:
+                self.topic_ids.pop(partition.topic_id, None)
 
     def directory_failed(self) -> list[TopicPartition]:
         """Drop the partitions whose directory is offline; they answer KAFKA_STORAGE_ERROR from now on."""
@@ -356,13 +374,3 @@ class Replicas:
             "under_replicated": sum(p.is_under_replicated for p in leading),
             "under_min_isr": sum(p.is_under_min_isr for p in leading),
         }
-
-
-def _impossible(request: LeaderAndIsr) -> dict[TopicPartition, ErrorCode]:
-    """What no controller asks for: partitions whose directory would lie elsewhere, or be read as another one's at the next start."""
-    return {
-        state.topic_partition: ErrorCode.INVALID_TOPIC_EXCEPTION
-        for topic in request.topics
-        for state in topic.partitions
-        if state.topic_partition.partition < 0 or not is_legal(topic.name)
-    }

@@ -141,6 +141,11 @@ class Brokers:
                     done, _ = await asyncio.wait({answer}, timeout=_ANSWER_S)
                     if not done:
                         return f"{what} waits"
+                    failure = answer.exception()
+                    if isinstance(
+                        failure, (ProtocolViolation, KafkaError)
+                    ):  # raised here, its traceback would hold the answer
+                        return declared(failure)
                     answer = answer.result()
             except (ProtocolViolation, KafkaError) as problem:
                 return declared(problem)

@@ -1,11 +1,12 @@
 """Requests between brokers: LeaderAndIsr (4), StopReplica (5), UpdateMetadata (6), ControlledShutdown (7), AlterPartition (56).
 
 The controller's three are refused from a stale controller or for an earlier life of this broker; all are idempotent, because the
-controller sends a request again when the answer was lost.
+controller sends a request again when the answer was lost. Large ones are served in portions: their order is that of `Replicas`' lock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
@@ -25,6 +26,7 @@ from kafkalite.controller.control_requests import (
 )
 from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.adapters import LEADER_DURING_DELETE, security_protocol_name
 from kafkalite.protocol.apis import ApiKey
@@ -74,30 +76,21 @@ async def leader_and_isr(
     parts: Parts, request: messages.leader_and_isr_request.LeaderAndIsrRequest, context: RequestContext
 ) -> messages.leader_and_isr_response.LeaderAndIsrResponse:
     """Take roles; the outcome of each partition."""
-    m = messages.leader_and_isr_response
-    outcome = await parts.replicas.apply_leader_and_isr(_leader_and_isr(request))
-    errors: dict[str, list[messages.leader_and_isr_response.PartitionError]] = {}
-    for tp, code in outcome.items():
-        error = m.PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
-        errors.setdefault(tp.topic, []).append(error)
-    if context.api_version < _BY_TOPIC_ID_FROM:
-        return m.LeaderAndIsrResponse(partition_errors=[error for of_topic in errors.values() for error in of_topic])
-    return m.LeaderAndIsrResponse(
-        topics=[
-            m.TopicError(topic_id=topic.topic_id, partition_errors=errors.get(topic.topic_name, []))
-            for topic in request.topic_states
-        ]
-    )
+    roles = await context.portions.finish(_leader_and_isr(request))
+    outcome = await parts.replicas.apply_leader_and_isr(roles)
+    return await context.portions.finish(_leader_and_isr_answer(request, outcome, context.api_version))
 
 
-def _leader_and_isr(request: messages.leader_and_isr_request.LeaderAndIsrRequest) -> LeaderAndIsr:
-    topics = [
-        LeaderAndIsrTopic(
-            topic.topic_name,
-            topic.topic_id,
-            [
+def _leader_and_isr(request: messages.leader_and_isr_request.LeaderAndIsrRequest) -> Work[LeaderAndIsr]:
+    topics = []
+    for topic in request.topic_states:
+        yield
+        name, partitions = topic.topic_name, []
+        for state in topic.partition_states:
+            yield
+            partitions.append(
                 LeaderAndIsrPartition(
-                    TopicPartition(topic.topic_name, state.partition_index),
+                    TopicPartition(name, state.partition_index),
                     state.controller_epoch,
                     state.leader,
                     state.leader_epoch,
@@ -109,57 +102,82 @@ def _leader_and_isr(request: messages.leader_and_isr_request.LeaderAndIsrRequest
                     state.is_new,
                     state.leader_recovery_state == _RECOVERING,
                 )
-                for state in topic.partition_states
-            ],
-        )
-        for topic in request.topic_states
-    ]
+            )
+        topics.append(LeaderAndIsrTopic(name, topic.topic_id, partitions))
     return LeaderAndIsr(request.controller_id, request.controller_epoch, request.broker_epoch, topics)
+
+
+def _leader_and_isr_answer(
+    request: messages.leader_and_isr_request.LeaderAndIsrRequest,
+    outcome: dict[TopicPartition, ErrorCode],
+    version: int,
+) -> Work[messages.leader_and_isr_response.LeaderAndIsrResponse]:
+    m = messages.leader_and_isr_response
+    errors: dict[str, list[messages.leader_and_isr_response.PartitionError]] = {}
+    for tp, code in outcome.items():
+        yield
+        error = m.PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
+        errors.setdefault(tp.topic, []).append(error)
+    if version < _BY_TOPIC_ID_FROM:
+        return m.LeaderAndIsrResponse(partition_errors=[error for of_topic in errors.values() for error in of_topic])
+    topics = []
+    for topic in request.topic_states:
+        yield
+        topics.append(m.TopicError(topic_id=topic.topic_id, partition_errors=errors.get(topic.topic_name, [])))
+    return m.LeaderAndIsrResponse(topics=topics)
 
 
 async def stop_replica(
     parts: Parts, request: messages.stop_replica_request.StopReplicaRequest, context: RequestContext
 ) -> messages.stop_replica_response.StopReplicaResponse:
     """Stop or delete replicas; the outcome of each."""
+    outcome = await parts.replicas.stop_replicas(await context.portions.finish(_stop_replica(request)))
+    return await context.portions.finish(_stop_replica_answer(outcome))
+
+
+def _stop_replica(request: messages.stop_replica_request.StopReplicaRequest) -> Work[StopReplica]:
+    partitions = {}
+    for topic in request.topic_states:
+        yield
+        for state in topic.partition_states:
+            yield
+            wanted = StopReplicaPartition(state.leader_epoch, state.delete_partition)
+            partitions[TopicPartition(topic.topic_name, state.partition_index)] = wanted
+    return StopReplica(request.controller_id, request.controller_epoch, request.broker_epoch, partitions)
+
+
+def _stop_replica_answer(
+    outcome: dict[TopicPartition, ErrorCode],
+) -> Work[messages.stop_replica_response.StopReplicaResponse]:
     m = messages.stop_replica_response
-    partitions = {
-        TopicPartition(topic.topic_name, state.partition_index): StopReplicaPartition(
-            state.leader_epoch, state.delete_partition
-        )
-        for topic in request.topic_states
-        for state in topic.partition_states
-    }
-    outcome = await parts.replicas.stop_replicas(
-        StopReplica(request.controller_id, request.controller_epoch, request.broker_epoch, partitions)
-    )
-    return m.StopReplicaResponse(
-        partition_errors=[
-            m.PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
-            for tp, code in outcome.items()
-        ]
-    )
+    errors = []
+    for tp, code in outcome.items():
+        yield
+        errors.append(m.PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code))
+    return m.StopReplicaResponse(partition_errors=errors)
 
 
-def update_metadata(
+async def update_metadata(
     parts: Parts, request: messages.update_metadata_request.UpdateMetadataRequest, context: RequestContext
 ) -> messages.update_metadata_response.UpdateMetadataResponse:
     """Replace what is known of brokers, merge what is known of partitions."""
-    update = _update_metadata(request)
-    parts.replicas.check_controller(update)
+    update = await context.portions.finish(_update_metadata(request))
     alive_before = parts.metadata.brokers.keys()
-    removed = parts.metadata.apply(update)
+    removed = await parts.replicas.update_metadata(update)
     parts.coordinators.forget_partitions(removed)
-    parts.traffic.forget({each.topic for each in removed} - parts.metadata.topics.keys())
+    parts.traffic.forget({each.topic for each in removed if each.topic not in parts.metadata.topics})
     if alive_before - parts.metadata.brokers.keys():
         parts.replicas.brokers_died()
     return messages.update_metadata_response.UpdateMetadataResponse()
 
 
-def _update_metadata(request: messages.update_metadata_request.UpdateMetadataRequest) -> UpdateMetadata:
+def _update_metadata(request: messages.update_metadata_request.UpdateMetadataRequest) -> Work[UpdateMetadata]:
     topics = []
     for topic in request.topic_states:
+        yield
         told = UpdateMetadataTopic(topic.topic_name, topic.topic_id, {}, {})
         for state in topic.partition_states:
+            yield
             partitions = told.deleted if state.leader == LEADER_DURING_DELETE else told.partitions
             partitions[state.partition_index] = PartitionMetadata(
                 state.leader,
@@ -204,29 +222,38 @@ async def alter_partition(
     parts: Parts, request: messages.alter_partition_request.AlterPartitionRequest, context: RequestContext
 ) -> messages.alter_partition_response.AlterPartitionResponse:
     """A leader's ISR changes, written by the controller."""
-    m = messages.alter_partition_response
     by_id = context.api_version >= _ALTER_BY_TOPIC_ID_FROM
-    references = [
-        TopicReference(topic_id=bytes(topic.topic_id)) if by_id else TopicReference(topic.topic_name)
-        for topic in request.topics
-    ]
-    proposals = tuple(
-        _proposal(reference, data)
-        for reference, topic in zip(references, request.topics, strict=True)
-        for data in topic.partitions
-    )
-    wanted = AlterPartition(request.broker_id, request.broker_epoch, proposals)
-    outcomes = iter(await parts.controller.alter_partition(wanted))
-    return m.AlterPartitionResponse(
-        topics=[
-            m.TopicData(
-                topic_name=topic.topic_name,
-                topic_id=topic.topic_id,
-                partitions=[_isr_outcome(data.partition_index, next(outcomes), by_id) for data in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    wanted = await context.portions.finish(_proposals(request, by_id))
+    outcomes = await parts.controller.alter_partition(wanted)
+    return await context.portions.finish(_alter_partition_answer(request, outcomes, by_id))
+
+
+def _proposals(request: messages.alter_partition_request.AlterPartitionRequest, by_id: bool) -> Work[AlterPartition]:
+    proposals = []
+    for topic in request.topics:
+        yield
+        reference = TopicReference(topic_id=bytes(topic.topic_id)) if by_id else TopicReference(topic.topic_name)
+        for data in topic.partitions:
+            yield
+            proposals.append(_proposal(reference, data))
+    return AlterPartition(request.broker_id, request.broker_epoch, tuple(proposals))
+
+
+def _alter_partition_answer(
+    request: messages.alter_partition_request.AlterPartitionRequest,
+    outcomes: Iterable[Leadership | KafkaError],
+    by_id: bool,
+) -> Work[messages.alter_partition_response.AlterPartitionResponse]:
+    m = messages.alter_partition_response
+    topics, remaining = [], iter(outcomes)
+    for topic in request.topics:
+        yield
+        answered = m.TopicData(topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=[])
+        for data in topic.partitions:
+            yield
+            answered.partitions.append(_isr_outcome(data.partition_index, next(remaining), by_id))
+        topics.append(answered)
+    return m.AlterPartitionResponse(topics=topics)
 
 
 def _proposal(topic: TopicReference, data: messages.alter_partition_request.PartitionData) -> IsrProposal:

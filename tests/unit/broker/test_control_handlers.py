@@ -30,6 +30,7 @@ from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.types import Endpoint, TopicPartition
+from tests.unit.broker.memory_parts import context_of
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ID = bytes(range(16))
@@ -51,10 +52,7 @@ class Node:
         self.brokers: dict[int, LiveBroker] = {}
         self.topics: dict[str, Any] = {}
 
-    def check_controller(self, request: ControlRequest) -> None:
-        pass
-
-    def apply(self, update: UpdateMetadata) -> list[TopicPartition]:
+    async def update_metadata(self, update: UpdateMetadata) -> list[TopicPartition]:
         self.told.append(update)
         return []
 
@@ -76,9 +74,8 @@ def tell(request: ControlRequest, release: str, outcome: dict[TopicPartition, Er
     key = sent.message.API.key
     body = b"".join(bytes(part) for part in codec.encode_request(sent.message, sent.version))
     node = Node(outcome)
-    reply = handler(node, codec.decode_request(key, sent.version, body, 0), SimpleNamespace(api_version=sent.version))
-    if asyncio.iscoroutine(reply):
-        reply = asyncio.run(reply)
+    reply = handler(node, codec.decode_request(key, sent.version, body, 0), context_of(sent.version))
+    reply = asyncio.run(reply)
     answer = b"".join(bytes(part) for part in codec.encode_response(reply, sent.version))
     heard = response_event(3, 103, sent.request, codec.decode_response(key, sent.version, answer, 0))
     return node.told[0], heard
@@ -133,7 +130,7 @@ def test_an_unknown_security_protocol_changes_nothing() -> None:
     broker = m.LiveBroker(id=1, endpoints=[m.Endpoint(listener="L", host="h", port=1, security_protocol=9)])
     node: Any = Node()
     with pytest.raises(ProtocolViolation):
-        control.update_metadata(node, m.UpdateMetadataRequest(live_brokers=[broker]), SimpleNamespace(api_version=8))  # type: ignore[arg-type]
+        asyncio.run(control.update_metadata(node, m.UpdateMetadataRequest(live_brokers=[broker]), context_of(8)))
     assert node.told == []
 
 
@@ -157,8 +154,7 @@ def test_alter_partition(version: int) -> None:
     )
     node: Any = Node([Leadership(1, 7, (1, 2), 5, 12, True), KafkaError(ErrorCode.INELIGIBLE_REPLICA)])
     request = m.AlterPartitionRequest(broker_id=1, broker_epoch=103, topics=[topic])
-    context: Any = SimpleNamespace(api_version=version)
-    reply = asyncio.run(control.alter_partition(node, request, context))
+    reply = asyncio.run(control.alter_partition(node, request, context_of(version)))
     reference = TopicReference(topic_id=ID) if version >= 2 else TopicReference("t")
     assert node.told == [
         AlterPartition(1, 103, tuple(IsrProposal(reference, index, 7, (1, 2), True, 11) for index in (0, 1)))
