@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, compress, decompress
@@ -31,7 +31,9 @@ from kafkalite.protocol.records import (
     Record,
     assemble_batch,
     checksum_of,
+    crc_of,
     encode_record,
+    iter_batches,
     iter_records,
 )
 from kafkalite.types import Buffer
@@ -49,22 +51,8 @@ def legacy_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOM
 
     Raises KafkaError INVALID_RECORD for what cannot be read, and as `decompress` does.
     """
-    message = bytes(memoryview(buffer)[header.position : header.end])
-    codec = header.codec
     try:
-        if not codec:
-            return _messages(message, header.max_timestamp if header.uses_log_append_time else None)
-        start = _START.size + (_TIMESTAMP.size if header.magic else 0)
-        (key_size,) = _LENGTH.unpack_from(message, start)
-        start += _LENGTH.size + max(key_size, 0)
-        (size,) = _LENGTH.unpack_from(message, start)
-        start += _LENGTH.size
-        if size != len(message) - start:
-            raise ValueError(f"a wrapper with {size} bytes of messages where {len(message) - start} are left")
-        packed = message[start:]
-        if codec == Codec.LZ4 and not header.magic:
-            packed = with_right_lz4_checksum(packed)
-        plain = bytes(decompress(codec, packed, limit_bytes))
+        plain = _opened(buffer, header, limit_bytes)
         records = _messages(plain, header.max_timestamp if header.uses_log_append_time else None)
         if not records:
             raise ValueError("a wrapper without messages")
@@ -72,7 +60,7 @@ def legacy_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOM
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"the message at offset {header.base_offset} cannot be read: {problem}"
         ) from None
-    if header.magic and header.base_offset:  # of an offset of 0 some producers' wrappers did not know better
+    if header.codec and header.magic and header.base_offset:  # with an offset of 0 some producers did not know better
         base_offset = header.base_offset - records[-1].offset
         if base_offset < 0:
             raise KafkaError(
@@ -81,6 +69,37 @@ def legacy_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOM
             )
         records = [record._replace(offset=base_offset + record.offset) for record in records]
     return records
+
+
+class MessageCrc(NamedTuple):
+    """What a message says that its CRC is, and whether it is."""
+
+    crc: int
+    is_valid: bool
+
+
+def message_crcs(buffer: Buffer, header: BatchHeader) -> list[MessageCrc]:
+    """The CRC of each message whose record `legacy_records` gives, in the same order; it raises nothing else where that raised nothing."""
+    plain = _opened(buffer, header, DECOMPRESSED_LIMIT_BYTES)
+    return [MessageCrc(each.crc, crc_of(plain, each) == each.crc) for each in iter_batches(plain)]
+
+
+def _opened(buffer: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:
+    """The messages within a wrapper, or the message itself. Raises struct.error, ValueError, KafkaError."""
+    message = bytes(memoryview(buffer)[header.position : header.end])
+    if not header.codec:
+        return message
+    start = _START.size + (_TIMESTAMP.size if header.magic else 0)
+    (key_size,) = _LENGTH.unpack_from(message, start)
+    start += _LENGTH.size + max(key_size, 0)
+    (size,) = _LENGTH.unpack_from(message, start)
+    start += _LENGTH.size
+    if size != len(message) - start:
+        raise ValueError(f"a wrapper with {size} bytes of messages where {len(message) - start} are left")
+    packed = message[start:]
+    if header.codec == Codec.LZ4 and not header.magic:
+        packed = with_right_lz4_checksum(packed)
+    return bytes(decompress(header.codec, packed, limit_bytes))
 
 
 def _messages(data: bytes, append_time: int | None) -> list[Record]:

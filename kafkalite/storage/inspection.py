@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from kafkalite.errors import KafkaError
 from kafkalite.protocol.compression import Codec
-from kafkalite.protocol.legacy_records import records_at
+from kafkalite.protocol.legacy_records import legacy_records, message_crcs, records_at
 from kafkalite.protocol.record_check import check_records
 from kafkalite.protocol.records import (
     ABORT_MARKER,
@@ -32,6 +32,7 @@ from kafkalite.protocol.records import (
     has_valid_crc,
     header_at,
     iter_batches,
+    iter_records,
     read_marker,
     records_of,
 )
@@ -251,8 +252,14 @@ def _check_records(path: Path, content: Buffer, header: BatchHeader) -> Iterator
 
 
 def _read_records(content: Buffer, header: BatchHeader) -> Iterator[Row]:
+    if header.magic != MAGIC:
+        for record, crc in zip(legacy_records(content, header), message_crcs(content, header), strict=True):
+            yield Row(
+                RECORD, {"position": header.position, **record._asdict(), "crc": crc.crc, "crc_valid": crc.is_valid}
+            )
+        return
     marker = _marker_fields(content, header)
-    for record in records_at(content, header):
+    for record in iter_records(content, header):
         yield Row(RECORD, {"position": header.position, **record._asdict(), **marker})
 
 

@@ -139,12 +139,15 @@ class _Dump:
     def _record_line(self, batch: dict[str, Any], record: Row, sequence: int, parse: Parser) -> str:
         fields, parts = record.fields, []
         if not self._options.has(SKIP_RECORD_METADATA):
-            names = ",".join(header.key for header in fields["headers"])
             parts += [
                 f"offset: {fields['offset']} {batch['timestamp_type']}: {fields['timestamp']}",
                 f"keySize: {_size(fields['key'])} valueSize: {_size(fields['value'])}",
-                f"sequence: {sequence} headerKeys: [{names}]",
             ]
+            if "crc" in fields:  # of a message of format 0 or 1, which Kafka's tool ends so
+                parts.append(f"isValid: {_java(fields['crc_valid'])} crc: {fields['crc']}}}")
+            else:
+                names = ",".join(header.key for header in fields["headers"])
+                parts.append(f"sequence: {sequence} headerKeys: [{names}]")
             if "marker" in fields:
                 marker = fields["marker"].upper()
                 parts.append(f"endTxnMarker: {marker} coordinatorEpoch: {fields['coordinator_epoch']}")
@@ -179,6 +182,13 @@ class _Dump:
 
 
 def _batch_line(batch: dict[str, Any]) -> str:
+    place = (
+        f"position: {batch['position']} {batch['timestamp_type']}: {batch['max_timestamp']} "
+        f"size: {batch['size']} magic: {batch['magic']} compresscodec: {batch['codec']} crc: {batch['crc']} "
+        f"isvalid: {_java(batch['crc_valid'])}"
+    )
+    if batch["count"] is None:  # a message of format 0 or 1
+        return f"offset: {batch['last_offset']} {place}"
     horizon = batch["delete_horizon_ms"]
     return (
         f"baseOffset: {batch['base_offset']} lastOffset: {batch['last_offset']} count: {batch['count']} "
@@ -186,9 +196,7 @@ def _batch_line(batch: dict[str, Any]) -> str:
         f"producerId: {batch['producer_id']} producerEpoch: {batch['producer_epoch']} "
         f"partitionLeaderEpoch: {batch['leader_epoch']} isTransactional: {_java(batch['transactional'])} "
         f"isControl: {_java(batch['control'])} deleteHorizonMs: {_optional(horizon)} "
-        f"position: {batch['position']} {batch['timestamp_type']}: {batch['max_timestamp']} "
-        f"size: {batch['size']} magic: 2 compresscodec: {batch['codec']} crc: {batch['crc']} "
-        f"isvalid: {_java(batch['crc_valid'])}"
+        f"{place}"
     )
 
 
