@@ -110,19 +110,10 @@ def _content(message: memoryview, position: int) -> tuple[bytes | None, int]:
 
 def with_right_lz4_checksum(frame: bytes) -> bytes:
     """The frame with the checksum over its descriptor alone; old clients had it over the magic number too (KAFKA-3160)."""
-    return _with_lz4_checksum(frame, 4)
-
-
-def with_wrong_lz4_checksum(frame: bytes) -> bytes:
-    """The frame as clients and brokers that know only magic 0 make and want it."""
-    return _with_lz4_checksum(frame, 0)
-
-
-def _with_lz4_checksum(frame: bytes, begin: int) -> bytes:
     if len(frame) < 7:
         raise KafkaError(ErrorCode.INVALID_RECORD, "an lz4 frame without a descriptor")
     end = 6 + (8 if frame[4] & 0x08 else 0)
-    return frame[:end] + bytes((_xxh32(frame[begin:end]) >> 8 & 0xFF,)) + frame[end + 1 :]
+    return frame[:end] + bytes((_xxh32(frame[4:end]) >> 8 & 0xFF,)) + frame[end + 1 :]
 
 
 def _xxh32(data: bytes) -> int:

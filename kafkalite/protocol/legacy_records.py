@@ -16,8 +16,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, compress, decompress
-from kafkalite.protocol.legacy_messages import with_right_lz4_checksum, with_wrong_lz4_checksum
+from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, decompress
+from kafkalite.protocol.legacy_builder import MessageSetBuilder, build_wrapper
+from kafkalite.protocol.legacy_messages import with_right_lz4_checksum
 from kafkalite.protocol.records import (
     CODEC_MASK,
     LOG_APPEND_TIME,
@@ -30,7 +31,6 @@ from kafkalite.protocol.records import (
     BatchHeader,
     Record,
     assemble_batch,
-    checksum_of,
     crc_of,
     encode_record,
     iter_batches,
@@ -179,36 +179,19 @@ def as_batch(records: Sequence[Record], header: BatchHeader) -> bytearray:
     )
 
 
-def rewritten(records: Sequence[Record], header: BatchHeader) -> bytearray:
+def rewritten(records: Sequence[Record], header: BatchHeader) -> bytes:
     """A message of the same magic, codec and timestamp type as the one at `header`, around these of its records.
 
     As Kafka's MemoryRecordsBuilder makes them: the wrapper has the last one's offset and the largest timestamp; in one of magic 1
     offsets count from its first record. Without a codec each record is a message of its own.
     """
     magic, attributes = header.magic, header.attributes
-    codec, base_offset = header.codec, records[0].offset if header.magic and header.codec else 0
-    append_time = bool(attributes & LOG_APPEND_TIME)
-    plain = b"".join(
-        _message(
-            record.offset - base_offset, magic, attributes & ~CODEC_MASK, record.timestamp, record.key, record.value
-        )
-        for record in records
+    builder = MessageSetBuilder(
+        magic, attributes & ~CODEC_MASK, records[0].offset if header.magic and header.codec else 0
     )
-    if not codec:
-        return bytearray(plain)
-    packed = compress(codec, plain)
-    if codec == Codec.LZ4 and not magic:
-        packed = with_wrong_lz4_checksum(packed)
+    builder.add(records)
+    if not header.codec:
+        return builder.build()
+    append_time = attributes & LOG_APPEND_TIME
     timestamp = header.max_timestamp if append_time else max(record.timestamp for record in records)
-    return bytearray(_message(records[-1].offset, magic, attributes, timestamp, None, packed))
-
-
-def _message(offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
-    checked = bytearray((magic, attributes))
-    if magic:
-        checked += _TIMESTAMP.pack(timestamp)
-    for content in (key, value):
-        checked += _LENGTH.pack(-1 if content is None else len(content))
-        checked += content or b""
-    _, checksum = checksum_of(magic)
-    return struct.pack(">qiI", offset, len(checked) + 4, checksum(checked, 0)) + checked
+    return build_wrapper(magic, header.codec, attributes, records[-1].offset, timestamp, builder.build())

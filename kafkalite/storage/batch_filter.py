@@ -94,7 +94,7 @@ class OpenMessage:
     def records(self) -> Sequence[DecodedRecord]:
         return self._records
 
-    def rewritten(self, stays: Sequence[bool]) -> bytearray:
+    def rewritten(self, stays: Sequence[bool]) -> bytes:
         """The message around the records that stay."""
         return rewritten(list(selected(self._records, stays)), self.header)
 

@@ -1,7 +1,7 @@
 """Records the log directories that brokers from before record batches leave: `python -m tests.peers.vectors.record_old_logs`.
 
-One broker of 0.9 (format 0) and one of 0.10.2 (format 1), each with a topic for every codec, one with LogAppendTime, and one that is
-compacted. The directories go into tests/unit/storage/old_logs, packed; indexes without what was allotted in advance.
+One broker of 0.9 (format 0) and one of 0.10.2 (format 1), each with a topic for every codec. The directories go into
+tests/unit/storage/old_logs, packed.
 """
 
 from __future__ import annotations
@@ -28,25 +28,32 @@ SETTINGS: Final = {
 }
 
 
+def settings_for(directory: Path, zookeeper_connect: str, port: int) -> dict[str, str]:
+    """Of the broker whose log directory is `logs` below that directory."""
+    return SETTINGS | {
+        "broker.id": "1",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.dirs": str(directory / "logs"),
+        "zookeeper.connect": zookeeper_connect,
+    }
+
+
+def fill(version: str, directory: Path, zookeeper_connect: str, port: int) -> None:
+    """Let a broker of that release run, and its client produce into it."""
+    source = Path(__file__).with_name("OldRecords.java")
+    topics = [each for codec in CODECS for each in (codec, codec, str(RECORDS))]
+    with old_brokers.running(version, directory, settings_for(directory, zookeeper_connect, port)):
+        command = old_brokers.java(version, str(source), f"127.0.0.1:{port}", *topics)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for version, name in ((old_brokers.OLDEST, "0.9"), (old_brokers.WITH_TIMESTAMPS, "0.10.2")):
         with tempfile.TemporaryDirectory() as scratch, LocalCluster(brokers=0) as cluster:
-            directory = Path(scratch)
-            port = ReservedPort()
-            address = f"127.0.0.1:{port.number}"
-            settings = SETTINGS | {
-                "broker.id": "1",
-                "listeners": f"PLAINTEXT://{address}",
-                "log.dirs": str(directory / "logs"),
-                "zookeeper.connect": cluster.zookeeper_connect,
-            }
-            topics = [(codec, codec, str(RECORDS)) for codec in CODECS]
-            with old_brokers.running(version, directory, settings):
-                source = Path(__file__).with_name("OldRecords.java")
-                arguments = [each for topic in topics for each in topic]
-                command = old_brokers.java(version, str(source), address, *arguments)
-                subprocess.run(command, check=True, timeout=300)
+            directory, port = Path(scratch), ReservedPort()
+            fill(version, directory, cluster.zookeeper_connect, port.number)
             port.release()
             with tarfile.open(FOLDER / f"{name}.tar.xz", "w:xz") as packed:
                 for path in sorted((directory / "logs").rglob("*")):
