@@ -17,7 +17,7 @@ from kafkalite.controller.leadership_znodes import read_leaderships, watch_leade
 from kafkalite.controller.partition_machine import elect_leaderless
 from kafkalite.controller.replica_machine import move_replicas
 from kafkalite.controller.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, connect, list_children, publish, write
+from kafkalite.controller.steps import Steps, connect, list_children, pause, pieces, publish, write
 from kafkalite.controller.topic_rules import legal_names
 from kafkalite.controller.topic_znodes import load_topics
 from zk import paths
@@ -85,22 +85,26 @@ def _plan_deletions(cluster: ClusterState) -> Steps[None]:
 def _start_replicas(cluster: ClusterState) -> Steps[None]:
     online: list[PartitionAndReplica] = []
     offline: list[PartitionAndReplica] = []
-    for partition, state in cluster.partitions():
-        for broker in state.assignment.replicas:
-            here = cluster.is_online(broker, partition)
-            state.replica_statuses[broker] = ReplicaStatus.ONLINE if here else ReplicaStatus.DELETION_INELIGIBLE
-            (online if here else offline).append(PartitionAndReplica(partition, broker))
+    for some in pieces(cluster.partitions()):
+        for partition, state in some:
+            for broker in state.assignment.replicas:
+                here = cluster.is_online(broker, partition)
+                state.replica_statuses[broker] = ReplicaStatus.ONLINE if here else ReplicaStatus.DELETION_INELIGIBLE
+                (online if here else offline).append(PartitionAndReplica(partition, broker))
+        yield from pause()
     yield from move_replicas(cluster, online, ReplicaStatus.ONLINE)
     yield from move_replicas(cluster, offline, ReplicaStatus.OFFLINE)
 
 
 def _start_partitions(cluster: ClusterState) -> Steps[None]:
-    for partition, state in cluster.partitions():
-        leadership = state.leadership
-        if leadership is None:
-            cluster.set_status(partition, PartitionStatus.NEW)
-        elif cluster.is_online(leadership.leader, partition):
-            cluster.set_status(partition, PartitionStatus.ONLINE)
-        else:
-            cluster.set_status(partition, PartitionStatus.OFFLINE)
+    for some in pieces(cluster.partitions()):
+        for partition, state in some:
+            leadership = state.leadership
+            if leadership is None:
+                cluster.set_status(partition, PartitionStatus.NEW)
+            elif cluster.is_online(leadership.leader, partition):
+                cluster.set_status(partition, PartitionStatus.ONLINE)
+            else:
+                cluster.set_status(partition, PartitionStatus.OFFLINE)
+        yield from pause()
     yield from elect_leaderless(cluster)

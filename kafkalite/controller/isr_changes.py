@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kafkalite.controller import reassignment
@@ -10,7 +11,7 @@ from kafkalite.controller.cluster_state import ClusterState, Leadership
 from kafkalite.controller.leadership_znodes import leadership_write, read_leaderships, written_version
 from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.requests import AlterPartition, IsrProposal
-from kafkalite.controller.steps import Steps, list_children, publish, read, write
+from kafkalite.controller.steps import Steps, list_children, pieces, publish, read, write
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 from zk import paths
@@ -25,16 +26,25 @@ def alter_partition(cluster: ClusterState, request: AlterPartition) -> Steps[lis
     sender = cluster.brokers.get(request.broker_id)
     if sender is None or not cluster.is_live(request.broker_id) or request.broker_epoch != sender.epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+    found: list[Leadership | KafkaError] = []
+    for some in pieces(request.proposals):
+        found += yield from _alter(cluster, request.broker_id, some)
+    return found
+
+
+def _alter(
+    cluster: ClusterState, leader: BrokerId, proposals: Sequence[IsrProposal]
+) -> Steps[list[Leadership | KafkaError]]:
     outcomes: dict[TopicPartition, Leadership | KafkaError] = {}
     accepted: dict[TopicPartition, Leadership] = {}
     asked: list[TopicPartition | None] = []
-    for proposal in request.proposals:
+    for proposal in proposals:
         partition = _partition(cluster, proposal)
         asked.append(partition)
         if partition is None:
             continue
         try:
-            settled, wanted = _checked(cluster, partition, request.broker_id, proposal)
+            settled, wanted = _checked(cluster, partition, leader, proposal)
         except KafkaError as problem:
             outcomes[partition] = problem.as_outcome()
         else:

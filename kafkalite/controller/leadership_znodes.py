@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 
 from kafkalite.controller.cluster_state import ClusterState, Leadership
-from kafkalite.controller.steps import Steps, Znode, read
+from kafkalite.controller.steps import Steps, Znode, pieces, read
 from kafkalite.errors import ensure
 from kafkalite.types import TopicPartition
 from zk import paths
@@ -20,11 +20,13 @@ _UNCLEAN_KEY = "unclean.leader.election.enable"
 
 def read_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
     """The state of each partition that has a readable state znode; of one that cannot be read, the next change is an event."""
-    znodes = yield from read([paths.partition_state(*partition) for partition in partitions])
-    found = _decoded(partitions, znodes)
-    unreadable = [each for each, znode in zip(partitions, znodes, strict=True) if znode and each not in found]
-    if unreadable:
-        found |= yield from watch_leaderships(unreadable)
+    found: dict[TopicPartition, Leadership] = {}
+    for some in pieces(partitions):
+        znodes = yield from read([paths.partition_state(*partition) for partition in some])
+        found |= _decoded(some, znodes)
+        unreadable = [each for each, znode in zip(some, znodes, strict=True) if znode and each not in found]
+        if unreadable:
+            found |= yield from watch_leaderships(unreadable)
     return found
 
 

@@ -222,6 +222,7 @@ class Tenure:
                 return await self._store.exists(path, self._watch_fired) is not None
             case steps.Publish(commands):
                 self.channels.send(outgoing(commands, self.cluster.settings.request_versions))
+                await asyncio.sleep(0)
             case steps.Pause():
                 await asyncio.sleep(0)
             case steps.Connect(broker):

@@ -7,7 +7,7 @@ procedure must leave ZooKeeper in a state from which the next controller can go 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PIECE = 2000
-"""Partitions or replicas."""
+_PIECE = 500
+"""Partitions, replicas, topics, znodes."""
 
 Znode: TypeAlias = tuple[bytes, Stat]
 
@@ -96,9 +96,9 @@ Steps: TypeAlias = Generator[Effect, Any, T]
 
 def read(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Znode | None]]:
     """See `Read`; nothing is asked for no paths."""
-    if not paths:
-        return []
-    znodes: list[Znode | None] = yield Read(paths, watch)
+    znodes: list[Znode | None] = []
+    for some in pieces(paths):
+        znodes += yield Read(some, watch)
     return znodes
 
 
@@ -116,17 +116,17 @@ def list_children(path: str, *, watch: bool = False) -> Steps[list[str]]:
 
 def list_children_of_each(paths: Sequence[str]) -> Steps[list[list[str]]]:
     """See `ListChildren`; nothing is asked for no paths."""
-    if not paths:
-        return []
-    names: list[list[str]] = yield ListChildren(paths)
+    names: list[list[str]] = []
+    for some in pieces(paths):
+        names += yield ListChildren(some)
     return names
 
 
 def write(operations: Sequence[Operation]) -> Steps[list[Result]]:
     """See `Write`; nothing is asked for no operations."""
-    if not operations:
-        return []
-    results: list[Result] = yield Write(operations)
+    results: list[Result] = []
+    for some in pieces(operations):
+        results += yield Write(some)
     return results
 
 
@@ -136,11 +136,8 @@ def publish(commands: Sequence[Command]) -> Steps[None]:
         yield Publish(commands)
 
 
-def pieces(items: Collection[T]) -> Iterator[Collection[T]]:
-    """As much at a time as takes some 20 ms, to be followed by a `pause`; in one piece what is not more."""
-    if len(items) <= _PIECE:
-        yield items
-        return
+def pieces(items: Iterable[T]) -> Iterator[list[T]]:
+    """As much at a time as takes some 10 ms, to be followed by a `pause`."""
     remaining = iter(items)
     while some := list(islice(remaining, _PIECE)):
         yield some

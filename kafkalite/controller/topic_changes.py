@@ -52,12 +52,11 @@ def on_new_partitions(cluster: ClusterState, partitions: Sequence[TopicPartition
     """Bring partitions to life that are in memory with their assignments only."""
     if not partitions:
         return
+    replicas: list[PartitionAndReplica] = []
     for some in pieces(partitions):
         yield from pause()
         partition_machine.move_in_memory(cluster, some, PartitionStatus.NEW)
-    replicas = [
-        PartitionAndReplica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.replicas
-    ]
+        replicas += [PartitionAndReplica(p, b) for p in some for b in cluster.partition(p).assignment.replicas]
     yield from move_replicas(cluster, replicas, ReplicaStatus.NEW)
     yield from partition_machine.move_online(cluster, partitions)
     yield from move_replicas(cluster, replicas, ReplicaStatus.ONLINE)

@@ -71,23 +71,26 @@ def resume(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
     deletions = cluster.deletions
     complete, eligible = [], []
     retried: list[PartitionAndReplica] = []
-    for topic in sorted(deletions.queued.intersection(topics)):
-        is_deleted, is_under_way = _progress(cluster, topic)
-        if is_deleted:
-            complete.append(topic)
-            continue
-        if is_under_way:
-            continue
-        if topic in deletions.ineligible:
-            continue
-        replicas = cluster.replicas_of_topic(topic)
-        retried += (r for r in replicas if cluster.replica_status(r) is ReplicaStatus.DELETION_INELIGIBLE)
-        eligible.append(topic)
+    for some in pieces(sorted(deletions.queued.intersection(topics))):
+        for topic in some:
+            is_deleted, is_under_way = _progress(cluster, topic)
+            if is_deleted:
+                complete.append(topic)
+                continue
+            if is_under_way:
+                continue
+            if topic in deletions.ineligible:
+                continue
+            replicas = cluster.replicas_of_topic(topic)
+            retried += (r for r in replicas if cluster.replica_status(r) is ReplicaStatus.DELETION_INELIGIBLE)
+            eligible.append(topic)
+        yield from pause()
     if retried:
         yield from move_replicas(cluster, retried, ReplicaStatus.OFFLINE)
-    yield from _complete(cluster, complete)
-    if eligible:
-        yield from _begin(cluster, eligible)
+    for some in pieces(complete):
+        yield from _complete(cluster, some)
+    for some in pieces(eligible):
+        yield from _begin(cluster, some)
 
 
 def _progress(cluster: ClusterState, topic: str) -> tuple[bool, bool]:
@@ -150,12 +153,13 @@ def _begin(cluster: ClusterState, topics: list[str]) -> Steps[None]:
         yield from pause()
     alive: list[PartitionAndReplica] = []
     dead: list[PartitionAndReplica] = []
-    for topic in topics:
-        for replica in cluster.replicas_of_topic(topic):
+    for replicas in pieces(replica for topic in topics for replica in cluster.replicas_of_topic(topic)):
+        for replica in replicas:
             if cluster.replica_status(replica) in _DELETING:
                 continue
             reachable = cluster.is_online(replica.broker_id, replica.partition)
             (alive if reachable else dead).append(replica)
+        yield from pause()
     if dead:
         waiting = {replica.partition.topic for replica in dead}
         logger.info("deletion waits for offline replicas: %s", ", ".join(sorted(waiting)))
@@ -173,8 +177,6 @@ def _mark_ineligible(cluster: ClusterState, replicas: Collection[PartitionAndRep
 
 
 def _complete(cluster: ClusterState, topics: list[str]) -> Steps[None]:
-    if not topics:
-        return
     replicas = [replica for topic in topics for replica in cluster.replicas_of_topic(topic)]
     yield from move_replicas(cluster, replicas, ReplicaStatus.NON_EXISTENT)
     yield from write([Delete(paths.topic_config(topic)) for topic in topics])

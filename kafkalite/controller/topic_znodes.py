@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import ClusterState, Topic
-from kafkalite.controller.steps import Steps, draw_topic_ids, read, write
+from kafkalite.controller.steps import Steps, draw_topic_ids, pause, pieces, read, write
 from kafkalite.types import NO_TOPIC_ID, TopicPartition, topic_id_from_text, topic_id_to_text
 from zk import paths
 from zk.store import NoNodeError, Write
@@ -20,6 +20,14 @@ logger = logging.getLogger(__name__)
 
 def load_topics(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicPartition]]:
     """Read topics that are new to `cluster` into it; their partitions. One that vanished meanwhile is left out."""
+    loaded: list[TopicPartition] = []
+    for some in pieces(names):
+        loaded += yield from _load(cluster, some)
+        yield from pause()
+    return loaded
+
+
+def _load(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicPartition]]:
     znodes = yield from read([paths.topic(name) for name in names], watch=True)
     found: dict[str, TopicAssignment] = {}
     for name, znode in zip(names, znodes, strict=True):

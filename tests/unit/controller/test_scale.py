@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalite.controller.requests import NewTopic
+import pytest
+
+from kafkalite.controller import steps
+from kafkalite.controller.requests import NewTopic, TopicReference
 from kafkalite.testing.simulation.virtual_time import run
+from tests.unit.broker.loop_turns import measured_turns
 from tests.unit.controller.fake_cluster import FakeCluster
 
 PARTITIONS = 2000
@@ -41,6 +45,29 @@ def test_two_thousand_partitions_are_created_with_few_requests() -> None:
         counter = _Counter(cluster, 1)
         await cluster.create_topic("small", [2, 3])
         assert counter.requests < 15, "a small topic beside a big one costs what a small one costs"
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_many_topics_are_created_and_deleted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No turn of the loop does much of it, and no request tells a broker of more than a piece."""
+    monkeypatch.setattr(steps, "_PIECE", 25)
+    names = [f"topic-{number}" for number in range(150)]
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        controller, broker = cluster.controller, cluster.brokers[2]
+        with measured_turns() as creating:
+            await controller.create_topics([NewTopic(name, 2, 1) for name in names])
+            await cluster.until(lambda: len(broker.leaders) == 2 * len(names))
+        with measured_turns() as deleting:
+            await controller.delete_topics([TopicReference(name) for name in names])
+            await cluster.until(lambda: controller.cluster is None or not controller.cluster.topics)
+        for turns in (creating, deleting):
+            assert turns.longest < turns.calls / 30, turns
+        told = [message for message in broker.received if hasattr(message, "topic_states")]
+        assert max(sum(len(topic.partition_states) for topic in message.topic_states) for message in told) <= 25
         await cluster.stop()
 
     run(scenario())
