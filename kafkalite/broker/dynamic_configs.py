@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from kafkalite.clock import Clock
-from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
+from kafkalite.config.broker import FORMAT_IS_FIXED, BrokerConfig, ConfigError, LiveConfig
 from kafkalite.config.dynamic import BrokerSources
 from kafkalite.config.keys import Effect, InvalidValue
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
@@ -132,9 +132,11 @@ class DynamicConfigs:
         """Say of each key without effect once that a topic has it."""
         for name in overrides:
             key = TOPIC_KEYS.get(name)
-            if key is not None and key.effect is Effect.NONE and name not in self._warned:
+            is_fixed = name == "message.format.version" and not self.topic_defaults.message_format_acts
+            if key is not None and (key.effect is Effect.NONE or is_fixed) and name not in self._warned:
                 self._warned.add(name)
-                logger.warning("topic %s: %s has no effect: %s", topic, name, key.reason)
+                reason = FORMAT_IS_FIXED if is_fixed else key.reason
+                logger.warning("topic %s: %s has no effect: %s", topic, name, reason)
 
     async def all_topics(self) -> dict[str, TopicConfig]:
         """The configuration of every topic: logs must not be judged by the defaults until the controller names them."""

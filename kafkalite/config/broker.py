@@ -30,7 +30,15 @@ from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
 from kafkalite.errors import KafkaError
 from kafkalite.types import Endpoint
 
-__all__ = ["BROKER_KEYS", "BrokerConfig", "ConfigError", "LiveConfig", "load_broker_config", "topic_defaults_of"]
+__all__ = [
+    "BROKER_KEYS",
+    "FORMAT_IS_FIXED",
+    "BrokerConfig",
+    "ConfigError",
+    "LiveConfig",
+    "load_broker_config",
+    "topic_defaults_of",
+]
 
 _CLEANER_BUFFER_MIN_BYTES: Final = 1024 * 1024
 
@@ -80,6 +88,8 @@ class BrokerConfig(BrokerSettings):
                 yield f"{name} is not known to a broker and has no effect"
             elif key.effect is Effect.NONE:
                 yield f"{name} has no effect: {key.reason}"
+            elif name == "log.message.format.version" and not self.topic_defaults.message_format_acts:
+                yield f"{name} has no effect: {FORMAT_IS_FIXED}"
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """Name and text of what was given, for a log; secrets and unknown keys, which may be secrets, are hidden."""
@@ -90,6 +100,9 @@ class BrokerConfig(BrokerSettings):
 
 LiveConfig: TypeAlias = Live[BrokerConfig]
 """The settings that a running broker obeys now."""
+
+
+FORMAT_IS_FIXED: Final = "from an inter.broker.protocol.version of 3.0 on, records are stored in format 2 (KIP-724)"
 
 
 def load_broker_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:
@@ -108,7 +121,8 @@ def topic_defaults_of(texts: Mapping[str, str]) -> TopicConfig:
             if (text := texts.get(synonym.name)) is not None:
                 overrides[name] = _in_topic_unit(BROKER_KEYS[synonym.name], text, synonym.factor)
                 break
-    return TopicConfig.from_overrides(TopicConfig(), overrides)
+    release = texts.get("inter.broker.protocol.version", "3.0")
+    return TopicConfig.from_overrides(TopicConfig(message_format_acts=int(release.split(".")[0]) < 3), overrides)
 
 
 def _in_topic_unit(key: Key, text: str, factor: int) -> str:

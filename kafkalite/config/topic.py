@@ -194,9 +194,8 @@ class TopicConfig:
         _STRING,
         "3.0-IV1",
         _VERSION_NAME,
-        "Format of stored records, by the release that brought it.",
+        "Format of stored records, by the release that brought it. It acts below an inter.broker.protocol.version of 3.0.",
         synonyms=_from("log.message.format.version"),
-        reason="records are stored in format 2, as by Kafka since 3.0",
     )
     message_timestamp_after_max_ms: int = _setting(
         _LONG,
@@ -321,6 +320,9 @@ class TopicConfig:
         documentation="May a replica outside the ISR become leader, at the price of acknowledged records?",
         synonyms=_from("unclean.leader.election.enable"),
     )
+
+    message_format_acts: bool = False
+    """No setting: may message.format.version choose an older format? Below an inter.broker.protocol.version of 3.0 (KIP-724)."""
 
     @classmethod
     def from_overrides(cls, defaults_from_broker: TopicConfig, overrides: Mapping[str, str]) -> TopicConfig:

@@ -180,18 +180,20 @@ def as_batch(records: Sequence[Record], header: BatchHeader) -> bytearray:
 
 
 def rewritten(records: Sequence[Record], header: BatchHeader) -> bytes:
-    """A message of the same magic, codec and timestamp type as the one at `header`, around these of its records.
+    """A message of the same magic, codec and timestamp type as the one at `header`, around these of its records."""
+    return messages_around(records, header.magic, header.attributes, header.max_timestamp)
 
-    As Kafka's MemoryRecordsBuilder makes them: the wrapper has the last one's offset and the largest timestamp; in one of magic 1
-    offsets count from its first record. Without a codec each record is a message of its own.
+
+def messages_around(records: Sequence[Record], magic: int, attributes: int, append_time: int) -> bytes:
+    """A wrapper around these records; if the attributes name no codec, a message for each of them.
+
+    As Kafka's MemoryRecordsBuilder makes them: the wrapper has the last one's offset and the largest timestamp, or `append_time` where the
+    attributes say LogAppendTime; in one of magic 1 offsets count from its first record.
     """
-    magic, attributes = header.magic, header.attributes
-    builder = MessageSetBuilder(
-        magic, attributes & ~CODEC_MASK, records[0].offset if header.magic and header.codec else 0
-    )
+    codec = attributes & CODEC_MASK
+    builder = MessageSetBuilder(magic, attributes & ~CODEC_MASK, records[0].offset if magic and codec else 0)
     builder.add(records)
-    if not header.codec:
+    if not codec:
         return builder.build()
-    append_time = attributes & LOG_APPEND_TIME
-    timestamp = header.max_timestamp if append_time else max(record.timestamp for record in records)
-    return build_wrapper(magic, header.codec, attributes, records[-1].offset, timestamp, builder.build())
+    timestamp = append_time if attributes & LOG_APPEND_TIME else max(record.timestamp for record in records)
+    return build_wrapper(magic, codec, attributes, records[-1].offset, timestamp, builder.build())

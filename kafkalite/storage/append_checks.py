@@ -13,12 +13,14 @@ from kafkalite.protocol.produce_validation import DecompressionBudget, ProducedB
 from kafkalite.protocol.record_walk import TooMuchAtOnce
 from kafkalite.protocol.records import (
     LOG_OVERHEAD,
+    MAGIC,
     BatchHeader,
     has_valid_crc,
     iter_batches,
     read_marker,
     set_max_timestamp_in_place,
 )
+from kafkalite.storage import old_form
 from kafkalite.storage.producer_state import ProducedRange, ProducerState
 from kafkalite.storage.stored_form import in_stored_form
 from kafkalite.types import Buffer
@@ -55,6 +57,8 @@ class CheckedBatch(NamedTuple):
 
     records: bytearray | memoryview
     produced: ProducedBatch
+    older: bytes | None = None
+    """Where an older format is stored, the messages for a log's beginning."""
 
 
 ClientCheck: TypeAlias = DecompressionBudget | CheckedBatch | None
@@ -80,12 +84,14 @@ def clients_batch(
 ) -> ClientsBatch:
     """Check what a client sent and give it the topic's stored form. KafkaError as `validate_produced`, `ProducerState.check`."""
     if isinstance(check, CheckedBatch):
-        records, produced = check
+        records, produced, _ = check
     else:
         at_once = check is not None
         if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
             records = _rewritten(records, at_once)
         produced = validate_produced(records, config, now_ms, request_version, check, at_once)
+        if at_once and config.message_format_acts and old_form.is_much(produced.header, config):
+            raise TooMuchAtOnce
         records = _without_rest(records, produced)
     if produced.header.producer_id >= 0:
         known = producers.check(produced.header)
@@ -109,8 +115,10 @@ def check_in_thread(
         records = _rewritten(records, at_once=False)
     produced = validate_produced(records, config, now_ms, request_version, budget)
     log_append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
+    stored = in_stored_form(_without_rest(records, produced), produced, config, log_append_time_ms)
+    magic = old_form.stored_magic(config)
     return CheckedBatch(
-        in_stored_form(_without_rest(records, produced), produced, config, log_append_time_ms), produced
+        stored, produced, None if magic == MAGIC else old_form.in_older_form(stored, magic, 0, plain=not magic)
     )
 
 

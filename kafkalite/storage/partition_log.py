@@ -20,8 +20,8 @@ from random import Random
 
 from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError, ensure
-from kafkalite.protocol.records import MAGIC, BatchHeader, read_marker
-from kafkalite.storage import append_checks, log_search
+from kafkalite.protocol.records import MAGIC, BatchHeader, iter_batches, read_marker
+from kafkalite.storage import append_checks, log_search, old_form
 from kafkalite.storage.append_checks import AppendOrigin, AppendResult, ClientCheck
 from kafkalite.storage.cleaning import CleanedSegment
 from kafkalite.storage.doomed_files import DoomedFiles
@@ -170,6 +170,12 @@ class PartitionLog:
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"{len(records)} bytes where the topic's segment.bytes is {config.segment_bytes}",
             )
+        if config.message_format_acts and (magic := old_form.stored_magic(config)) != MAGIC:
+            ready = check.older if isinstance(check, append_checks.CheckedBatch) else None
+            messages = old_form.placed(records, positions, magic, self.log_end_offset, ready)
+            first_offset = self.log_end_offset
+            self._append(messages, list(iter_batches(messages)), now_ms)
+            return AppendResult(first_offset, self.log_end_offset - 1, log_append_time, self.log_start_offset)
         placed = put_in_place(records, positions, self.log_end_offset, leader_epoch)
         self._append(records, placed, now_ms)
         return AppendResult(placed[0].base_offset, placed[-1].last_offset, log_append_time, self.log_start_offset)
