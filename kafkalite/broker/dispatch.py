@@ -30,7 +30,7 @@ from kafkalite.net.frames import RECEIVE_BYTES, owned_copy, read_head, read_requ
 from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import Api, ApiKey, request_header_version
-from kafkalite.protocol.bounds import PLAIN_BYTES, REQUEST_MEMORY_BYTES, Budget
+from kafkalite.protocol.bounds import PLAIN_BYTES, REQUEST_MEMORY_BYTES
 
 if TYPE_CHECKING:
     from kafkalite.net.frames import RequestHeader
@@ -152,7 +152,7 @@ class Dispatcher(Generic[PartsT_contra]):
     ) -> Answer:
         """Decode what did not fit into one portion, then serve it."""
         api_key, version, _, _, position = header
-        budget = Budget(len(frame), REQUEST_MEMORY_BYTES)
+        budget = codec.request_budget(api_key, len(frame))
         async with self._decoding:
             while self._decoded_bytes > _DECODED_BYTES_MAX:
                 self._decoded_less.clear()

@@ -16,7 +16,17 @@ from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecor
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compiled_records import builder, decode, unreadable
 from kafkalite.protocol.compression import compress
-from kafkalite.protocol.records import HEADER_SIZE, BatchHeader, Record, assemble_batch, iter_records, records_of
+from kafkalite.protocol.records import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    BatchHeader,
+    Record,
+    assemble_batch,
+    iter_records,
+    records_of,
+)
+from kafkalite.protocol.varint import read_varint32
 from kafkalite.types import Buffer, TopicPartition
 
 UNREADABLE: tuple[type[Exception], ...] = unreadable()
@@ -27,6 +37,9 @@ _UNREADABLE_BATCH: tuple[type[Exception], ...] = (KafkaError, *UNREADABLE)
 
 _NO_HEADERS: tuple[Header, ...] = ()
 """Shared by all records without headers: a list for each is an object more to make, and for the garbage collector to follow."""
+
+_PART_FACTOR = 4
+"""To find where parts begin takes as long as to read them, which is too much where a batch is only a little too long."""
 
 RECORD_OVERHEAD_BYTES = 31
 """The most that a record takes beside the contents of key, value and headers."""
@@ -275,6 +288,40 @@ class BatchRecords:
             with self.named():
                 self._plain = records_of(self.data, self.header)
         return self._plain
+
+    def parts(self, rows: int, size_bytes: int) -> Iterator[BatchRecords]:
+        """The batch, or where it has more records than `rows` or many more bytes than `size_bytes`, parts of at most so much, of one
+        record at least: a megabyte may hold ten million records. ClientError."""
+        left = self.header.records_count
+        if left <= rows and self.decompressed() <= _PART_FACTOR * size_bytes:
+            yield self
+            return
+        if self.header.codec:
+            data = self.plain_body()
+            position, end = 0, len(data)
+        else:
+            data, (position, end) = self.data, self.span
+        while left > 0:
+            begin, taken = position, 0
+            with self.named():
+                while taken < min(rows, left) and position - begin < size_bytes:
+                    length, position = read_varint32(data, position)
+                    position += length
+                    taken += 1
+                    if length < 0 or position > end:
+                        raise ValueError("a record that is longer than its batch, or negative")
+            left -= taken
+            yield self._part(data, begin, position if left else end, taken)
+
+    def _part(self, data: Buffer, begin: int, end: int, count: int) -> BatchRecords:
+        position = begin - HEADER_SIZE
+        header = self.header._replace(
+            attributes=self.header.attributes & ~CODEC_MASK,
+            records_count=count,
+            position=position,
+            batch_length=end - position - LOG_OVERHEAD,
+        )
+        return BatchRecords(data, header, self.topic_partition)
 
     @contextmanager
     def named(self) -> Iterator[None]:

@@ -27,7 +27,11 @@ SMALL_BYTES: Final = 64 * 1024
 PLAIN_BYTES: Final = 128 * 1024
 """Longest message that is read without a budget: 65,000 structs at most, in some tens of milliseconds."""
 REQUEST_MEMORY_BYTES: Final = 64 * 1024 * 1024
-"""For a request, beside half of its bytes: UpdateMetadata of 100,000 topics of one partition fits."""
+"""For a request, beside half of its bytes: 100,000 topics of one partition fit."""
+BROKERS_MEMORY_BYTES: Final = 256 * 1024 * 1024
+BROKERS_MEMORY_FACTOR: Final = 8
+"""For a request between brokers that much more for each of its bytes, up to the above: a controller may have to send LeaderAndIsr with
+300,000 topics of one partition, which fits, while few bytes still buy little."""
 RESPONSE_MEMORY_BYTES: Final = 256 * 1024 * 1024
 """For a response, beside half of its bytes: metadata of half a million partitions. Whoever asks has chosen whom."""
 PORTION: Final = 1000

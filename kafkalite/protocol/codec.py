@@ -9,12 +9,14 @@ A message of more than `bounds.PLAIN_BYTES` is read with a budget: in portions b
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from kafkalite.portions import Work
 from kafkalite.protocol import adapters, messages
-from kafkalite.protocol.apis import APIS
+from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.bounds import (
+    BROKERS_MEMORY_BYTES,
+    BROKERS_MEMORY_FACTOR,
     PLAIN_BYTES,
     PORTION,
     REQUEST_MEMORY_BYTES,
@@ -33,6 +35,10 @@ from kafkalite.protocol.compiler import (
     compile_writer,
 )
 from kafkalite.types import Buffer
+
+_BETWEEN_BROKERS: Final = frozenset(
+    {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION}
+)
 
 
 @cache
@@ -126,8 +132,15 @@ def request_portions(
     api_key: int, version: int, buffer: Buffer, position: int = 0, budget: Budget | None = None
 ) -> Reading:
     """As `decode_request`, a portion at each step."""
-    budget = budget or Budget(len(buffer), REQUEST_MEMORY_BYTES)
-    return metered_reader(api_key, "request", version)(buffer, position, budget)
+    return metered_reader(api_key, "request", version)(buffer, position, budget or request_budget(api_key, len(buffer)))
+
+
+def request_budget(api_key: int, request_bytes: int) -> Budget:
+    """What a request of so many bytes may take."""
+    memory_bytes = REQUEST_MEMORY_BYTES
+    if api_key in _BETWEEN_BROKERS:
+        memory_bytes = min(memory_bytes + BROKERS_MEMORY_FACTOR * request_bytes, BROKERS_MEMORY_BYTES)
+    return Budget(request_bytes, memory_bytes)
 
 
 def response_portions(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Reading:

@@ -11,7 +11,8 @@ asks the installed one for all that is relied on, round trips and what it makes 
   counts and offset deltas in varints of six to ten bytes, attributes as a varint, and of numbers beyond 64 bits the rest. To find these
   would take as long as the walk.
 
-aiokafka's package takes 0.2 s to import, so a broker that starts does not wait for it: `preload` brings it in afterwards.
+aiokafka's package takes 0.2 s to import, so a broker that starts does not wait for it: `preload` brings it in afterwards, and until then
+(`is_loaded`) the event loop does without it.
 """
 
 from __future__ import annotations
@@ -93,6 +94,11 @@ def _load() -> _Compiled:
 def preload() -> None:
     """Import the compiled code; may be called in another thread."""
     _load()
+
+
+def is_loaded() -> bool:
+    """Is the compiled code there, or would its first use import it?"""
+    return _loaded is not None
 
 
 def unreadable() -> tuple[type[Exception], ...]:

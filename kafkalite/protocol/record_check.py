@@ -25,7 +25,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compiled_records import check_compiled, find_starts
+from kafkalite.protocol.compiled_records import check_compiled, find_starts, is_loaded
 from kafkalite.protocol.record_walk import ANY_HEADERS, record_at
 from kafkalite.protocol.varint import read_varint
 
@@ -93,6 +93,7 @@ def check_records(
     if (
         count >= _WORTH_COMPILED
         and len(data) <= _COMPILED_BYTES
+        and (headers_at_once == ANY_HEADERS or is_loaded())
         and (
             count < _WORTH_A_RUN
             or count > _DELTA_LIMITS[-1]

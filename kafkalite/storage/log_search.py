@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compiled_records import DecodedRecord, decode_plain, unreadable
+from kafkalite.protocol.compiled_records import DecodedRecord, decode_plain, is_loaded, unreadable
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.protocol.legacy_records import legacy_records
 from kafkalite.protocol.record_walk import record_at
@@ -110,7 +110,7 @@ def _search(
     if header.magic != MAGIC:
         return _first_of(legacy_records(data, header, limit_bytes), timestamp, start_offset)
     plain = records_of(data, header, limit_bytes)
-    if len(plain) > _COMPILED_BYTES:
+    if len(plain) > _COMPILED_BYTES or not is_loaded():
         return _walk(plain, header, timestamp, start_offset)
     try:
         return _first_of(decode_plain(plain, header), timestamp, start_offset)
@@ -127,7 +127,7 @@ def _first_of(records: Iterable[DecodedRecord], timestamp: int, start_offset: in
 
 def _walk(plain: bytes | bytearray, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
     """As `_search` for decompressed records that compiled code would copy at once, or refuses: names of headers, which it decodes, may
-    be any bytes."""
+    be any bytes. Also as long as it is not there."""
     position = 0
     for number in range(header.records_count):
         try:

@@ -21,6 +21,7 @@ from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey, request_header_version
+from kafkalite.protocol.bounds import BROKERS_MEMORY_FACTOR
 from kafkalite.protocol.compression import Codec, compress
 from kafkalite.protocol.records import assemble_batch, encode_record
 from kafkalite.protocol.writer_source import uvarint
@@ -88,6 +89,12 @@ class Bomb(NamedTuple):
         return b"".join(request_frame(APIS[ApiKey.PRODUCE], 9, 7, None, body))[4:]
 
 
+BETWEEN_BROKERS: Final = (
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA,
+    ApiKey.UPDATE_METADATA,
+    ApiKey.ALTER_PARTITION,
+)
 BOMBED: Final = "bombed"
 _MIB: Final = 1024 * 1024
 BOMBS: Final = (
@@ -194,6 +201,8 @@ def check(broker: BrokerProcess, hostile: Hostile | Bomb, *, is_served: bool | N
     """The other client waits 0.1 s at most, and memory grows by less than two frames and 64 MiB, of a bomb by twice what it becomes."""
     frame, waits = hostile.frame(), []
     allowed_bytes = MEMORY_BYTES + 2 * (hostile.plain_bytes if isinstance(hostile, Bomb) else len(frame))
+    if isinstance(hostile, Hostile) and hostile.key in BETWEEN_BROKERS:
+        allowed_bytes += BROKERS_MEMORY_FACTOR * len(frame)
     for _ in range(TRIES):
         other = OtherClient(broker)
         other.start()

@@ -198,6 +198,24 @@ def test_a_hundred_thousand_partitions_pass() -> None:
     assert budget.charged_bytes * 50 < REQUEST_MEMORY_BYTES + len(item) * 50_000 // 2
 
 
+def test_between_brokers_three_hundred_thousand_topics_pass() -> None:
+    m = messages.leader_and_isr_request
+    topics = [
+        m.TopicState(
+            topic_name=f"a-topic-of-a-usual-name-{number}",
+            topic_id=number.to_bytes(16, "big"),
+            partition_states=[m.PartitionState(leader=1001, leader_epoch=number, isr=[1, 2, 3], replicas=[1, 2, 3])],
+        )
+        for number in range(1000)
+    ]
+    body = b"".join(codec.encode_request(m.LeaderAndIsrRequest(topic_states=topics), 7))
+    budget = Budget(len(body), 1 << 30)
+    all_of(codec.request_portions(4, 7, body, 0, budget))
+    assert budget.charged_bytes * 300 < codec.request_budget(4, 300 * len(body)).left_bytes
+    assert codec.request_budget(4, 1000).left_bytes < REQUEST_MEMORY_BYTES + 10_000, "few bytes buy little"
+    assert codec.request_budget(3, 1 << 24).left_bytes == REQUEST_MEMORY_BYTES + (1 << 23)
+
+
 def test_large_records_cost_nothing() -> None:
     m = messages.produce_request
     topic = m.TopicProduceData(name="t", partition_data=[m.PartitionProduceData(records=bytes(50 * SMALL_BYTES))])

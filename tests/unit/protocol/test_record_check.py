@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol import record_check
+from kafkalite.protocol import compiled_records, record_check
 from kafkalite.protocol.record_check import InvalidRecords, check_records
 from kafkalite.protocol.records import NewRecord, encode_record
 from kafkalite.protocol.varint import read_varint
@@ -53,6 +53,16 @@ def test_records_of_all_sizes():
     ]
     stamps = [each.timestamp for each in items]
     assert check_records(encoded(items), len(items), keys_required=False) == (min(stamps), max(stamps))
+
+
+def test_the_loop_does_not_wait_for_compiled_code_to_be_imported(monkeypatch):
+    """A broker has just started, and somebody produces records of several sizes: the import would take 0.2 s."""
+    monkeypatch.setattr(compiled_records, "_loaded", None)
+    items = [NewRecord(b"k" * (number % 7), b"v" * number, number) for number in range(20)]
+    assert check_records(encoded(items), 20, keys_required=False, headers_at_once=1000) == (0, 19)
+    assert not compiled_records.is_loaded()
+    assert check_records(encoded(items), 20, keys_required=False) == (0, 19)
+    assert compiled_records.is_loaded()
 
 
 def test_many_megabytes_are_walked_over():

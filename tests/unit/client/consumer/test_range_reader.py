@@ -76,6 +76,19 @@ def test_a_range_is_read_exactly(codec: int) -> None:
     run(scenario())
 
 
+def test_one_batch_of_many_records_becomes_several() -> None:
+    cluster = FakeCluster({"t": 1})
+    fill(cluster, 50, 50, 4)
+
+    async def scenario() -> None:
+        async with consumer(cluster) as target:
+            batches = [batch async for batch in target.read_range(T0, 3, 48, batch_rows=20)]
+            assert [len(batch) for batch in batches] == [17, 20, 8]
+            assert [each for batch in batches for each in batch.column("offset").to_pylist()] == list(range(3, 48))
+
+    run(scenario())
+
+
 def test_gaps_markers_and_aborted_transactions_leave_no_rows() -> None:
     cluster = FakeCluster({"t": 1})
 

@@ -98,6 +98,20 @@ def test_batches_of_several_buffers() -> None:
     assert [row[1] for row in rows_of(found)] == [b"v1", b"v2"]
 
 
+@pytest.mark.parametrize("codec", [0, 4])
+@pytest.mark.parametrize(("rows", "size_bytes"), [(7, 1 << 20), (1000, 200), (1, 1), (40, 1 << 20)])
+def test_a_batch_of_very_many_records_is_read_in_parts(codec: int, rows: int, size_bytes: int) -> None:
+    records = [NewRecord(b"k", b"v" * (number % 50), number) for number in range(40)]
+    log = log_of([(records, codec, 5, False), (records[:3], codec, 0, True)])
+    parts = [part for batch in batches_of(log) for part in batch.parts(rows, size_bytes)]
+    assert all(part.header.records_count <= rows for part in parts)
+    assert max(part.decompressed() for part in parts) < max(4 * size_bytes + 200, size_bytes + 200)
+    assert (len(parts) > 2) is ((rows, size_bytes) != (40, 1 << 20))
+    together = record_columns.record_batch(parts, 7, 43, EVERYTHING)
+    apart = [record_columns.record_batch([part], 7, 43, EVERYTHING) for part in parts]
+    assert rows_of(together) == [row for each in apart for row in rows_of(each)] == expected(log, 7, 43)
+
+
 def test_a_view_and_an_array_of_bytes_serve_as_well() -> None:
     log = log_of([([NewRecord(b"k", b"v", 5, [("h", None)])], 0, 0, False)])
     assert rows_of(decoded(memoryview(log))) == rows_of(decoded(bytearray(log))) == expected(log, 0, 1)
@@ -150,6 +164,10 @@ def test_damage_is_an_error_that_names_the_batch(log: bytes) -> None:
     with pytest.raises(ClientError, match="t-0: batch at offset 7 cannot be read") as raised:
         decoded(whole + log)
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+    batch = batches_of(log)[0]
+    for rows, size_bytes in ((0, 1 << 20), (1, 1)):
+        with pytest.raises(ClientError, match="t-0: batch at offset 7 cannot be read"):
+            record_columns.record_batch([*batch.parts(max(rows, 1), size_bytes)], 0, 1 << 62, EVERYTHING)
 
 
 def test_a_header_key_that_is_no_text_is_read_as_java_reads_it() -> None:
