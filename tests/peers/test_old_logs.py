@@ -73,33 +73,64 @@ def read_by_us(servers: str, topic: str) -> None:
         assert [each for batch in columns for each in batch["value"]] == [value for *_, value in expected[3:]]
 
 
+OLD_FORMAT = {"inter.broker.protocol.version": "2.8", "log.message.format.version": "0.10.2"}
+MORE = [b"more-%d" % number for number in range(25)]
+
+
+def write_more(servers: str, topic: str) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "compression.type": topic, "linger.ms": 5})
+    for value in MORE:
+        producer.produce(topic, value, b"key", partition=0)
+    assert producer.flush(30) == 0
+
+
+def commit(servers: str, offset: int) -> None:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "group"})
+    consumer.commit(offsets=[confluent_kafka.TopicPartition("gzip", 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def committed(servers: str) -> int:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "group"})
+    found = consumer.committed([confluent_kafka.TopicPartition("gzip", 0)], timeout=60)[0].offset
+    consumer.close()
+    return int(found)
+
+
 def test_a_directory_of_0_10_goes_on_as_ours_as_3_9_and_back(tmp_path: Path) -> None:
-    """Nothing newer is written into most of its topics, so 0.10.2 reads them again at the end."""
+    """Ours is told to write the old format, so 0.10.2 reads all of it at the end."""
     apache_kafka.fetch()
     port = ReservedPort()
+    servers = f"127.0.0.1:{port.number}"
     with LocalCluster(brokers=0, directory=tmp_path) as cluster:
         facts = ClusterFacts(cluster.zookeeper_connect)
-        fill(old_brokers.WITH_TIMESTAMPS, tmp_path, cluster.zookeeper_connect, port.number)
+        old = old_brokers.WITH_TIMESTAMPS
+        fill(old, tmp_path, cluster.zookeeper_connect, port.number, lambda: commit(servers, 17))
         settings = settings_for(tmp_path, cluster.zookeeper_connect, port.number)
-        for command in (BROKER_COMMAND, apache_kafka.broker_command()):
-            broker = BrokerProcess(1, tmp_path, settings, command, port.number)
+        for command, own in ((BROKER_COMMAND, OLD_FORMAT), (apache_kafka.broker_command(), {})):
+            broker = BrokerProcess(1, tmp_path, settings | own, command, port.number)
             try:
                 broker.start()
                 broker.wait_started(90)
-                apache_kafka.wait_for_controller(broker.address)
+                apache_kafka.wait_for_controller(servers)
+                assert committed(servers) == 17
                 for topic in CODECS:
-                    wait_until_led(broker.address, topic, 1)
+                    wait_until_led(servers, topic, 1)
                     expected = [(offset, key, value) for offset, _, key, value in contents("0.10.2", topic)]
-                    assert read(broker.address, topic) == expected
                     if command is BROKER_COMMAND:
-                        read_by_us(broker.address, topic)
+                        assert read(servers, topic) == expected
+                        read_by_us(servers, topic)
+                        write_more(servers, topic)
+                    expected += [(RECORDS + number, b"key", value) for number, value in enumerate(MORE)]
+                    assert read(servers, topic, RECORDS + len(MORE)) == expected
                 assert broker.stop() in (0, 143)
             finally:
                 broker.close()
             wait_until(lambda: not facts.brokers(), "the end of the broker's session", 30)
-        with old_brokers.running(old_brokers.WITH_TIMESTAMPS, tmp_path, settings):
+        with old_brokers.running(old, tmp_path, settings):
             for topic in CODECS:
-                wait_until_led(f"127.0.0.1:{port.number}", topic, 1)
-                assert len(read(f"127.0.0.1:{port.number}", topic)) == RECORDS
+                wait_until_led(servers, topic, 1)
+                found = read(servers, topic, RECORDS + len(MORE))
+                assert [value for *_, value in found[RECORDS:]] == MORE and len(found) == RECORDS + len(MORE)
         facts.close()
     port.release()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,8 @@ SETTINGS: Final = {
     "num.partitions": "1",
     "default.replication.factor": "1",
     "log.index.interval.bytes": "300",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
     "log.cleaner.enable": "false",
     "log.cleaner.dedupe.buffer.size": "2000000",
 }
@@ -38,14 +41,17 @@ def settings_for(directory: Path, zookeeper_connect: str, port: int) -> dict[str
     }
 
 
-def fill(version: str, directory: Path, zookeeper_connect: str, port: int) -> None:
-    """Let a broker of that release run, and its client produce into it."""
+def fill(
+    version: str, directory: Path, zookeeper_connect: str, port: int, then: Callable[[], None] = lambda: None
+) -> None:
+    """Let a broker of that release run, its client produce into it, and `then` do something more."""
     source = Path(__file__).with_name("OldRecords.java")
     topics = [each for codec in CODECS for each in (codec, codec, str(RECORDS))]
     with old_brokers.running(version, directory, settings_for(directory, zookeeper_connect, port)):
         command = old_brokers.java(version, str(source), f"127.0.0.1:{port}", *topics)
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        then()
 
 
 def main() -> None:
