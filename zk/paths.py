@@ -171,8 +171,38 @@ def ip_config(ip: str) -> str:
     return f"{CONFIG_IPS}/{ip}"
 
 
+def consumer_group(group_id: str) -> str:
+    """A group of the time before Kafka kept offsets itself; its name goes in as it is."""
+    return f"{CONSUMERS}/{group_id}"
+
+
+def consumer_ids(group_id: str) -> str:
+    """The parent of its members."""
+    return f"{CONSUMERS}/{group_id}/ids"
+
+
+def consumer_id(group_id: str, member_id: str) -> str:
+    """What a member subscribes to."""
+    return f"{CONSUMERS}/{group_id}/ids/{member_id}"
+
+
+def consumer_owners(group_id: str, topic_name: str | None = None) -> str:
+    """The parent of the topics that it reads, or of one topic's owners."""
+    return f"{CONSUMERS}/{group_id}/owners" + (f"/{topic_name}" if topic_name is not None else "")
+
+
+def consumer_owner(group_id: str, topic_name: str, partition_index: int) -> str:
+    """Which thread of which member reads a partition."""
+    return f"{CONSUMERS}/{group_id}/owners/{topic_name}/{partition_index}"
+
+
+def consumer_offsets(group_id: str, topic_name: str | None = None) -> str:
+    """The parent of the topics that it has offsets of, or of one topic's offsets."""
+    return f"{CONSUMERS}/{group_id}/offsets" + (f"/{topic_name}" if topic_name is not None else "")
+
+
 def consumer_offset(group_id: str, topic_name: str, partition_index: int) -> str:
-    """What a group of the time before Kafka kept offsets itself has committed; its name goes in as it is."""
+    """What it has committed."""
     return f"{CONSUMERS}/{group_id}/offsets/{topic_name}/{partition_index}"
 
 

@@ -14,6 +14,7 @@ HEADLINE: Final = (
 )
 
 BOOTSTRAP_SERVER: Final = text("bootstrap-server")
+ZOOKEEPER: Final = text("zookeeper")
 GROUP: Final = text("group")
 TOPIC: Final = text("topic")
 ALL_TOPICS: Final = flag("all-topics")
@@ -45,7 +46,19 @@ TYPE: Final = Option("type", Argument.OPTIONAL)
 ACTIONS: Final = (LIST, DESCRIBE, DELETE, RESET_OFFSETS, DELETE_OFFSETS)
 SCENARIOS: Final = (*(TO_OFFSET, SHIFT_BY, TO_DATETIME, BY_DURATION, TO_EARLIEST, TO_LATEST, TO_CURRENT, FROM_FILE),)
 OPTIONS: Final = (
-    *(BOOTSTRAP_SERVER, GROUP, TOPIC, ALL_TOPICS, ALL_GROUPS, TIMEOUT, COMMAND_CONFIG, DRY_RUN, EXECUTE, EXPORT),
+    *(
+        BOOTSTRAP_SERVER,
+        ZOOKEEPER,
+        GROUP,
+        TOPIC,
+        ALL_TOPICS,
+        ALL_GROUPS,
+        TIMEOUT,
+        COMMAND_CONFIG,
+        DRY_RUN,
+        EXECUTE,
+        EXPORT,
+    ),
     *(MEMBERS, VERBOSE, OFFSETS, STATE, TYPE),
     *ACTIONS,
     *SCENARIOS,
@@ -75,6 +88,9 @@ def _any(options: Options, wanted: Sequence[Option]) -> bool:
 
 def check(options: Options) -> None:
     options.print_help_or_version(HEADLINE)
+    if options.has(ZOOKEEPER):
+        _check_zookeeper(options)
+        return
     options.require(BOOTSTRAP_SERVER)
     if options.has(DESCRIBE):
         _check_describe(options)
@@ -90,6 +106,18 @@ def check(options: Options) -> None:
     options.forbid_with(GROUP, [ALL_GROUPS])
     options.forbid_with(GROUP, [LIST])
     options.forbid_with(TOPIC, [LIST, DESCRIBE])
+
+
+def _check_zookeeper(options: Options) -> None:
+    """What 1.1 refused."""
+    if options.has(BOOTSTRAP_SERVER):
+        options.refuse(f"Option {BOOTSTRAP_SERVER} is not valid with {ZOOKEEPER}.")
+    for each in (RESET_OFFSETS, DELETE_OFFSETS, MEMBERS, STATE, OFFSETS, ALL_GROUPS):
+        options.forbid_with(each, [ZOOKEEPER])
+    if options.has(DESCRIBE):
+        options.require(GROUP)
+    if options.has(DELETE) and not _any(options, (GROUP, TOPIC)):
+        options.refuse(f"Option {DELETE} either takes {GROUP}, {TOPIC}, or both")
 
 
 def _listed(options: Sequence[Option]) -> str:

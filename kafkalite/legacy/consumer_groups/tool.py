@@ -24,6 +24,7 @@ from kafkalite.legacy.consumer_groups.options import (
     STATE,
     TYPE,
     VERBOSE,
+    ZOOKEEPER,
     check,
     check_available,
 )
@@ -67,6 +68,10 @@ def _uncaught(problem: ToolError) -> ToolError:
 
 
 def _serve(options: Options) -> int:
+    if options.has(ZOOKEEPER):
+        from kafkalite.legacy.consumer_groups import zookeeper
+
+        return zookeeper.run(options)
     from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
 
     properties = admin_properties(options.value(COMMAND_CONFIG), options.value(BOOTSTRAP_SERVER))
