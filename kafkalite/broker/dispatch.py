@@ -5,9 +5,10 @@ or an awaitable of either. Errors are translated here, once: a `KafkaError` that
 record shapes, a `ProtocolViolation` closes the connection, anything else is reported (`lifecycle.report`) and answered
 with UNKNOWN_SERVER_ERROR.
 
-A request of more than `bounds.PLAIN_BYTES` is decoded against a budget. Mostly the first portion is all there is; what is longer is decoded
-a portion at each turn of the loop, one request at a time, and nothing behind it on its connection begins before it is answered. While long
-requests in progress take more than 256 MiB, no other is decoded. A reply of many items is written in portions too.
+A request of more than 16 KiB, of Produce and Fetch more than `bounds.PLAIN_BYTES`, is decoded against a budget. Mostly the first portion
+is all there is; what is longer is decoded a portion at each turn of the loop, one request at a time, and nothing behind it on its
+connection begins before it is answered. While long requests in progress take more than 256 MiB, no other is decoded. A reply of many items
+is written in portions too.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ _ANY: Final = -1
 """Items of a reply that are written in one go."""
 _AS_LONG_AS_ASKED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 """APIs whose reply has no more items than a short request can name, or than are told at once; not to be counted each time."""
+_SELDOM_PLAIN_BYTES: Final = 16 * 1024
+"""As `PLAIN_BYTES`, for APIs of which there are few requests: their items may be so short that 128 KiB take 50 ms."""
 _DECODED_BYTES_MAX = 4 * REQUEST_MEMORY_BYTES
 
 
@@ -58,6 +61,8 @@ class _Route(NamedTuple, Generic[PartsT_contra]):
     is_async: bool
     cluster_permission: Permission | None
     latency: Histogram
+    plain_bytes: int
+    """A longer request is decoded against a budget."""
 
 
 class _Decoded(NamedTuple):
@@ -98,7 +103,7 @@ class Dispatcher(Generic[PartsT_contra]):
         route = self._routes.get(api_key)
         if route is None:
             raise ProtocolViolation(f"unknown api key {api_key}")
-        served, api, first_version, last_version, handle, is_async, cluster_permission, latency = route
+        served, api, first_version, last_version, handle, is_async, cluster_permission, latency, plain_bytes = route
         if not first_version <= version <= last_version:
             if api_key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(served, correlation_id)
@@ -109,7 +114,7 @@ class Dispatcher(Generic[PartsT_contra]):
                 request, began_s = decoded
             else:
                 began_s = self.now_s()
-                if len(frame) <= PLAIN_BYTES:
+                if len(frame) <= plain_bytes:
                     request = codec.reader(api_key, "request", version)(frame, header.body_position)
                 else:
                     portions = codec.request_portions(api_key, version, frame, header.body_position)
@@ -285,6 +290,7 @@ def _route(served: ServedApi[PartsT_contra]) -> _Route[PartsT_contra]:
         served.is_async,
         served.cluster_permission,
         Histogram(),
+        PLAIN_BYTES if served.api.key in _AS_LONG_AS_ASKED else _SELDOM_PLAIN_BYTES,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
@@ -53,23 +54,27 @@ def users_of(request: m.AlterUserScramCredentialsRequest) -> list[str]:
 
 def judge(
     request: m.AlterUserScramCredentialsRequest,
-) -> tuple[dict[str, KafkaError], dict[str, CredentialChange]]:
+) -> Work[tuple[dict[str, KafkaError], dict[str, CredentialChange]]]:
     """(who is refused, what is to be done for the others), by the names of users."""
     refused: dict[str, KafkaError] = {}
     for each in _items(request):
+        yield
         problem = _problem(each)
         if problem is not None:
             refused[each.name] = problem
     counts = Counter((each.name, each.mechanism) for each in _items(request) if each.name not in refused)
     for (user, _), count in counts.items():
+        yield
         if count > 1:
             message = "A user credential cannot be altered twice in the same request"
             refused[user] = KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)
     changes = {user: CredentialChange() for user in users_of(request) if user not in refused}
     for deletion in request.deletions:
+        yield
         if deletion.name in changes:
             changes[deletion.name].deleted.append(_MECHANISMS[deletion.mechanism])
     for upsertion in request.upsertions:
+        yield
         if upsertion.name in changes:
             mechanism = _MECHANISMS[upsertion.mechanism]
             changes[upsertion.name].set[mechanism] = credential_of(

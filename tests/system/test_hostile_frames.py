@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import socket
 import struct
-import threading
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
 from kafkalite.client import NewTopic, SyncAdmin
-from kafkalite.local.broker_process import BrokerProcess, wait_until
+from kafkalite.local.broker_process import BrokerProcess
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
@@ -26,6 +23,8 @@ from kafkalite.protocol.compression import Codec, compress
 from kafkalite.protocol.records import assemble_batch, encode_record
 from kafkalite.protocol.writer_source import uvarint
 from tests.case import case
+from tests.fuzz import live
+from tests.fuzz.beside import ClientBeside, ask_api_versions, await_answer, forget_peak, peak_bytes
 from tests.unit.protocol.hostile_frames import arrays, body_with_many
 
 pytestmark = [pytest.mark.system, pytest.mark.timing, pytest.mark.timeout(900)]
@@ -34,8 +33,8 @@ WAIT_S: Final = 0.1
 MEMORY_BYTES: Final = 64 * 1024 * 1024
 TRIES: Final = 3
 """The machine itself may pause; a broker that is held is held each time."""
-ASK_EACH_S: Final = 0.01
 LONG_FRAME_BYTES: Final = 8 * 1024 * 1024
+FUZZED: Final = 400
 
 
 class Hostile(NamedTuple):
@@ -123,67 +122,10 @@ SERVED: Final = tuple(
 """Somebody may mean it."""
 
 
-class OtherClient(threading.Thread):
-    """Asks ApiVersions each 10 ms."""
-
-    def __init__(self, broker: BrokerProcess) -> None:
-        super().__init__(daemon=True)
-        self._broker = broker
-        self._ended = threading.Event()
-        self.longest_s = 0.0
-        self.answers = 0
-
-    def run(self) -> None:
-        with socket.create_connection((self._broker.host, self._broker.port), timeout=120) as connection:
-            while not self._ended.wait(ASK_EACH_S):
-                began_s = time.perf_counter()
-                ask_api_versions(connection)
-                self.longest_s = max(self.longest_s, time.perf_counter() - began_s)
-                self.answers += 1
-
-    def wait_answers(self, count: int) -> None:
-        until = self.answers + count
-        wait_until(lambda: self.answers >= until, "answers to the other client", 120)
-
-    def end(self) -> None:
-        self._ended.set()
-        self.join(120)
-
-
-def ask_api_versions(connection: socket.socket) -> None:
-    request = messages.api_versions_request.ApiVersionsRequest(client_software_name="a", client_software_version="1")
-    body = codec.encode_request(request, 3)
-    connection.sendall(b"".join(request_frame(APIS[ApiKey.API_VERSIONS], 3, 1, "other", body)))
-    assert await_answer(connection), "closed"
-
-
-def await_answer(connection: socket.socket) -> bool:
-    """Wait for an answer or the end of the connection; was it an answer?"""
-    try:
-        length = connection.recv(4, socket.MSG_WAITALL)
-        left = struct.unpack(">i", length)[0] if len(length) == 4 else 0
-        answered = left > 0
-        while left > 0 and (data := connection.recv(min(left, 1 << 20))):
-            left -= len(data)
-    except ConnectionError:
-        return False
-    return answered and not left
-
-
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
     with LocalCluster(brokers=1) as cluster:
         yield cluster.broker(1)
-
-
-def peak_bytes(broker: BrokerProcess) -> int:
-    """The most memory that the process had since `forget_peak` (VmHWM)."""
-    status = Path(f"/proc/{broker.pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
-
-
-def forget_peak(broker: BrokerProcess) -> None:
-    Path(f"/proc/{broker.pid}/clear_refs").write_text("5")
 
 
 def send(broker: BrokerProcess, frame: bytes) -> bool:
@@ -204,17 +146,17 @@ def check(broker: BrokerProcess, hostile: Hostile | Bomb, *, is_served: bool | N
     if isinstance(hostile, Hostile) and hostile.key in BETWEEN_BROKERS:
         allowed_bytes += BROKERS_MEMORY_FACTOR * len(frame)
     for _ in range(TRIES):
-        other = OtherClient(broker)
+        other = ClientBeside(broker)
         other.start()
         other.wait_answers(3)
-        other.longest_s = 0.0
+        other.forget()
         before = broker.resident_bytes()
         forget_peak(broker)
         answered = send(broker, frame)
         other.wait_answers(3)
         other.end()
         grown = peak_bytes(broker) - before
-        waits.append(other.longest_s)
+        waits.append(other.longest.waited_s)
         print(f"{hostile}: {len(frame) / 1e6:.0f} MB, answered {answered}, {waits[-1]:.3f} s, {grown / 1e6:+.0f} MB")
         assert is_served in (None, answered)
         assert grown < allowed_bytes
@@ -252,3 +194,10 @@ def test_every_array_of_every_request(broker: BrokerProcess, long: bool) -> None
             hostile = Hostile(key, version, path, LONG_FRAME_BYTES // max(1, one))
             with case(str(hostile)):
                 check(broker, hostile, is_served=None)
+
+
+def test_frames_of_a_fuzzer(broker: BrokerProcess, long: bool) -> None:
+    """The same ones each time; more with `python -m tests.fuzz --live`."""
+    report = live.run(broker, 50 * FUZZED if long else FUZZED, seed=1)
+    print(report)
+    assert not report.findings

@@ -126,7 +126,7 @@ async def alter_user_scram_credentials(
     m = messages.alter_user_scram_credentials_response
     if not parts.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
-    refused, changes = judge(request)
+    refused, changes = await context.portions.finish(judge(request))
     done = []
     pace = context.portions.pace()
     for user, change in changes.items():

@@ -17,6 +17,7 @@ from kafkalite.broker.handlers.user_scram_credentials import (
 )
 from kafkalite.broker.user_credentials import judge
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import in_one_go
 from kafkalite.protocol import messages
 from kafkalite.protocol.scram import ScramMechanism, credential_of
 from kafkalite.testing.simulation import virtual_time
@@ -65,25 +66,27 @@ def request_of(*items: Any) -> Any:
     ],
 )
 def test_who_is_refused(items: Sequence[Any], code: ErrorCode, said: str) -> None:
-    refused, changes = judge(request_of(*items))
+    refused, changes = in_one_go(judge(request_of(*items)))
     (problem,) = refused.values()
     assert (problem.code, problem.message, changes) == (code, said, {})
 
 
 def test_one_mistake_refuses_everything_of_that_user_and_nothing_of_others() -> None:
-    refused, changes = judge(request_of(upsertion("u"), upsertion("u", 9), upsertion("v"), upsertion("v", SHA_512)))
+    refused, changes = in_one_go(
+        judge(request_of(upsertion("u"), upsertion("u", 9), upsertion("v"), upsertion("v", SHA_512)))
+    )
     assert list(refused) == ["u"] and list(changes) == ["v"]
     assert list(changes["v"].set) == list(ScramMechanism)
 
 
 @pytest.mark.parametrize("iterations", [4096, 16384])
 def test_bounds_of_iterations_are_allowed(iterations: int) -> None:
-    refused, changes = judge(request_of(upsertion("u", iterations=iterations)))
+    refused, changes = in_one_go(judge(request_of(upsertion("u", iterations=iterations))))
     assert not refused and changes["u"].set[ScramMechanism.SCRAM_SHA_256].iterations == iterations
 
 
 def test_a_change_keeps_what_is_no_credential() -> None:
-    _, changes = judge(request_of(upsertion("u", SHA_512), deletion("u")))
+    _, changes = in_one_go(judge(request_of(upsertion("u", SHA_512), deletion("u"))))
     settings = {"producer_byte_rate": "5", "SCRAM-SHA-256": "old"}
     changed = changes["u"].apply(settings)
     assert sorted(changed) == ["SCRAM-SHA-512", "producer_byte_rate"]
