@@ -34,6 +34,12 @@ class Mailbox:
         self._loop = loop
         self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._wake_up_pending = False
+        self._thread = threading.get_ident()
+        self._is_delivering = False
+
+    def is_delivering(self) -> bool:
+        """Is this called by what was posted?"""
+        return self._is_delivering and threading.get_ident() == self._thread
 
     def post(self, call: Callable[..., object], *arguments: Any) -> None:
         """From any thread. Calls to a loop that is closed are dropped: nobody is left to hear them."""
@@ -49,22 +55,28 @@ class Mailbox:
     def _deliver(self) -> None:
         # Reset before emptying: a call posted meanwhile is either seen below or wakes the loop again.
         self._wake_up_pending = False
+        self._is_delivering = True
         while self._calls:
             call, arguments = self._calls.popleft()
             try:
                 call(*arguments)
             except Exception as problem:
                 report(f"{call} failed", problem)
+        self._is_delivering = False
 
 
 class Answer:
-    """kazoo's async result, whose callback runs at once in the thread that sets it; no condition, nobody waits on it."""
+    """kazoo's async result, whose callback runs on the loop; no condition, nobody waits on it.
 
-    __slots__ = ("_callback", "_lock", "_ready", "exception", "value")
+    It takes its place in the mailbox when it is set, whether or not anybody has asked for the callback: kazoo's thread may have the answer,
+    and a watch event behind it, before the loop's thread comes back from sending the request.
+    """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ready = False
+    __slots__ = ("_callback", "_delivered", "_mailbox", "_ready", "exception", "value")
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+        self._ready = self._delivered = False
         self._callback: Callable[[Answer], object] | None = None
         self.value: Any = None
         self.exception: BaseException | None = None
@@ -90,20 +102,24 @@ class Answer:
         return self.value
 
     def rawlink(self, callback: Callable[[Answer], object]) -> None:
-        with self._lock:
-            if not self._ready:
-                self._callback = callback
-                return
-        callback(self)
+        """On the loop."""
+        self._callback = callback
+        if self._delivered:
+            self._mailbox.post(callback, self)
 
     def _settle(self, value: Any, exception: BaseException | None) -> None:
-        with self._lock:
-            if self._ready:
-                return
-            self.value, self.exception, self._ready = value, exception, True
-            callback = self._callback
-        if callback is not None:
-            callback(self)
+        if self._ready:
+            return
+        self.value, self.exception, self._ready = value, exception, True
+        if self._callback is not None and self._mailbox.is_delivering():
+            self._deliver()  # kazoo makes it of another answer, whose place it takes
+        else:
+            self._mailbox.post(self._deliver)
+
+    def _deliver(self) -> None:
+        self._delivered = True
+        if self._callback is not None:
+            self._callback(self)
 
 
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
@@ -128,7 +144,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._running = False
 
     def async_result(self) -> Answer:
-        return Answer()
+        return Answer(self._mailbox)
 
     def dispatch_callback(self, callback: Any) -> None:
         self._mailbox.post(callback.func, *callback.args)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import kazoo.exceptions
 from kazoo.client import KazooClient
 
-from zk.kazoo_bridge import Answer, Mailbox
+from zk.kazoo_bridge import Answer
 from zk.store import (
     BadVersionError,
     NoChildrenForEphemeralsError,
@@ -98,9 +99,8 @@ class _Request:
 class RequestQueue:
     """See the module. Nothing is sent while it is `blocked`, as it is at the start."""
 
-    def __init__(self, client: KazooClient, mailbox: Mailbox, max_in_flight: int) -> None:
+    def __init__(self, client: KazooClient, max_in_flight: int) -> None:
         self._client = client
-        self._mailbox = mailbox
         self._max_in_flight = max_in_flight
         self._blocked = True
         self._next_order = 0
@@ -163,9 +163,7 @@ class RequestQueue:
                 continue
             self._in_flight.add(request)
             try:
-                request.send(self._client).rawlink(
-                    lambda answer, request=request: self._mailbox.post(self._on_answer, request, answer)
-                )
+                request.send(self._client).rawlink(partial(self._on_answer, request))
             except Exception as problem:
                 self._in_flight.discard(request)
                 request.fail(problem)

@@ -102,7 +102,7 @@ class KazooStore:
             raise StoreClosedError("/", "a store is started once")
         self._mailbox = Mailbox(asyncio.get_running_loop())
         self._client = self._make_client()
-        self._requests = RequestQueue(self._client, self._mailbox, self._max_in_flight_requests)
+        self._requests = RequestQueue(self._client, self._max_in_flight_requests)
         self._client.add_listener(self._on_kazoo_state)
         self._client.start_async()
         try:

@@ -1,6 +1,7 @@
 """The parts of the store over kazoo that need no server: connect strings, watches, the request queue."""
 
 import asyncio
+import threading
 
 import kazoo.exceptions
 import pytest
@@ -75,12 +76,12 @@ class Kazoo:
         self.answers = []
 
     def ask(self, _):
-        self.answers.append(Answer())
+        self.answers.append(Answer(Mailbox(asyncio.get_running_loop())))
         return self.answers[-1]
 
 
 async def queue_of(kazoo: Kazoo, max_in_flight: int = 2) -> RequestQueue:
-    queue = RequestQueue(kazoo, Mailbox(asyncio.get_running_loop()), max_in_flight)
+    queue = RequestQueue(kazoo, max_in_flight)
     queue.unblock()
     return queue
 
@@ -88,6 +89,29 @@ async def queue_of(kazoo: Kazoo, max_in_flight: int = 2) -> RequestQueue:
 async def turn() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("made_of_another", [False, True])
+def test_a_watch_event_does_not_overtake_the_answer_that_armed_the_watch(made_of_another):
+    """kazoo's thread had both before the loop's thread came back from asking: the watch was lost, and nobody woke any more."""
+
+    async def scenario():
+        mailbox, seen = Mailbox(asyncio.get_running_loop()), []
+        first = answer = Answer(mailbox)
+        thread = threading.Thread(target=lambda: (first.set(1), mailbox.post(seen.append, "event")))
+        thread.start()
+        thread.join()
+        if made_of_another:
+            answer = Answer(mailbox)
+            first.rawlink(lambda done: answer.set(done.get()))
+        answer.rawlink(lambda done: seen.append(done.get()))
+        await turn()
+        assert seen == [1, "event"]
+        answer.rawlink(lambda done: seen.append("later"))
+        await turn()
+        assert seen == [1, "event", "later"]
+
+    asyncio.run(scenario())
 
 
 def test_requests_in_flight_are_bounded_and_keep_their_order_after_a_loss():
