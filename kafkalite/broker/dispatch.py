@@ -145,7 +145,7 @@ class Dispatcher(Generic[PartsT_contra]):
         except ProtocolViolation:
             raise
         except Exception as problem:
-            if decoded is not None:
+            if len(frame) > _SELDOM_PLAIN_BYTES:
                 refusing = self._refused(served, request, version, correlation_id, problem)
                 return self._later(self._observed(refusing, latency, began_s))
             answer = _frame(api, version, correlation_id, self._failure(served, request, version, problem)())

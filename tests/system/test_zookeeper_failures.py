@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
+from kafkalite.client import ClientError, SyncAdmin
 from kafkalite.local.broker_process import wait_until
+from tests.simulation.znode_garbage import EVERYWHERE, NONSENSE, SICK, WELL, nonsense, text
+from tests.system.garbage_writer import GarbageWriter, notice
 from tests.system.scenario import SESSION_S, Scenario
+from zk import paths
 from zk.ensemble import Ensemble
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
@@ -84,4 +89,100 @@ def test_death_of_a_leader_while_the_quorum_is_lost(scenario: Scenario, ensemble
     workload.wait_flowing()
     scenario.start_broker(victim)
     scenario.wait_registered_anew(victim, epoch)
+    scenario.verdict(workload)
+
+
+NEARLY_TOO_LONG = b"[" * (1024 * 1024 - 1024)
+"""ZooKeeper's own bound has room for it and its path."""
+GARBAGE = {"no JSON": b"\0\xff not json", "an unknown version": text({"version": 99})}
+NAMED = (paths.topic("broken"), paths.partition_state(SICK, 0), paths.topic_config(SICK), paths.broker(7))
+LINES_A_ZNODE = 20
+STORM = 2_000
+
+
+@pytest.fixture
+def writer(scenario: Scenario) -> Iterator[GarbageWriter]:
+    with GarbageWriter(scenario.cluster, scenario.facts) as made:
+        yield made
+
+
+def test_garbage_in_every_znode(scenario: Scenario, writer: GarbageWriter) -> None:
+    """The others are served meanwhile, lines name what is broken, and mending it is enough."""
+    workload = scenario.start_workload(scenario.create_topic(2, name=WELL), 2, kinds=("kafkalite-idempotent",))
+    scenario.create_topic(1, name=SICK)
+    everywhere = (*EVERYWHERE, paths.PRODUCER_ID_BLOCK, f"{paths.CONSUMERS}/g/offsets/t/0")
+    written = 0
+    rounds = [dict.fromkeys(everywhere, each) for each in GARBAGE.values()]
+    for garbage in (*rounds, dict.fromkeys(NAMED, NEARLY_TOO_LONG), *map(nonsense, range(NONSENSE))):
+        writer.write(garbage)
+        written += len(garbage)
+        writer.another_controller()
+        workload.wait_flowing()
+        writer.mend()
+        wait_until(lambda: _is_taken(writer), f"{SICK} is well again", 60)
+    problems = writer.problems()
+    assert not [each for each in problems if "Traceback" in each]
+    assert len(problems) < LINES_A_ZNODE * written
+    lines = "\n".join(problems)
+    for path in NAMED:
+        assert path in lines, f"no line names {path}"
+    scenario.verdict(workload)
+
+
+def _is_taken(writer: GarbageWriter) -> bool:
+    try:
+        writer.works(SICK)
+    except ClientError:
+        return False
+    return True
+
+
+def test_a_seat_and_an_epoch_that_cannot_be_read(scenario: Scenario, writer: GarbageWriter) -> None:
+    """Leaders serve though nobody can govern, and somebody does when the epoch is mended."""
+    workload = scenario.start_workload(scenario.create_topic(2), 2, kinds=("kafkalite-idempotent",))
+    for data in (b"", b"[]", NEARLY_TOO_LONG, text({"version": 2, "brokerid": "x"})):
+        writer.write({paths.CONTROLLER: data})
+        workload.wait_flowing()
+        writer.another_controller()
+    for data in (b"x", b"9" * 30):
+        epoch = writer.epoch()
+        writer.epoch_that_cannot_be_read(data)
+        workload.wait_flowing()
+        writer.mend()
+        writer.wait_controller(epoch + 100)
+    scenario.create_topic(1)
+    assert len(writer.problems()) < 100
+    scenario.verdict(workload)
+
+
+def test_a_storm_of_changed_znodes(scenario: Scenario, writer: GarbageWriter) -> None:
+    """Thousands of changes to topics and settings, as fast as ZooKeeper takes them: brokers serve, and find the last one."""
+    workload = scenario.start_workload(scenario.create_topic(2), 2, kinds=("kafkalite-idempotent",))
+    topic = scenario.create_topic(1)
+    client = scenario.facts.client
+    assignment = client.get(paths.topic(topic))[0]
+    asked = []
+    for number in range(STORM):
+        config = text({"version": 1, "config": {"min.insync.replicas": "2", "retention.ms": str(1_000_000 + number)}})
+        asked.append(client.set_async(paths.topic_config(topic), config))
+        asked.append(client.set_async(paths.topic(topic), assignment))
+        asked.append(client.create_async(f"{paths.TOPICS}/passing-{number}", b"{"))
+        asked.append(client.delete_async(f"{paths.TOPICS}/passing-{number}"))
+        if number % 10 == 0:
+            asked.append(
+                client.create_async(paths.CONFIG_CHANGE_PREFIX, notice(paths.topic_config(topic)), sequence=True)
+            )
+    for each in asked:
+        each.get(60)
+    writer.notify(paths.topic_config(topic))
+    workload.wait_flowing()
+    last = str(1_000_000 + STORM - 1)
+
+    def known() -> bool:
+        with SyncAdmin(bootstrap_servers=scenario.cluster.bootstrap_servers) as admin:
+            return admin.describe_configs("topic", topic)["retention.ms"].value == last
+
+    wait_until(known, "the last change", 30)
+    assert len(writer.problems()) < STORM / 10
+    scenario.create_topic(1)
     scenario.verdict(workload)
