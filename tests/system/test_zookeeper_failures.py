@@ -97,7 +97,7 @@ NEARLY_TOO_LONG = b"[" * (1024 * 1024 - 1024)
 GARBAGE = {"no JSON": b"\0\xff not json", "an unknown version": text({"version": 99})}
 NAMED = (paths.topic("broken"), paths.partition_state(SICK, 0), paths.topic_config(SICK), paths.broker(7))
 LINES_A_ZNODE = 20
-STORM = 2_000
+STORM = 600
 
 
 @pytest.fixture
