@@ -17,9 +17,13 @@ from kafkalite.client.record_codec import BatchRecords, read_records
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import KafkaError
 from kafkalite.protocol.compression import Codec
+from kafkalite.protocol.legacy_builder import MessageSetBuilder, build_wrapper
+from kafkalite.protocol.legacy_messages import to_record_batch
+from kafkalite.protocol.legacy_records import as_batch, legacy_records, rewritten
 from kafkalite.protocol.produce_validation import validate_produced
 from kafkalite.protocol.records import (
     HEADER_SIZE,
+    MAGIC,
     BatchHeader,
     NewRecord,
     Record,
@@ -35,6 +39,7 @@ from tests.fuzz.engine import declared
 NOW_MS = 1_700_000_000_000
 _CRC = struct.Struct(">I")
 _CRC_AT, _CHECKED_FROM = 17, 21
+_MAGIC_AT, _OLD_OVERHEAD = 16, 12
 _RECORDS_MAX = 5_000
 """A batch of bytes that promises more is left to the tests of bounds."""
 _CONFIGS = (TopicConfig(), TopicConfig.from_overrides(TopicConfig(), {"cleanup.policy": "compact"}))
@@ -70,24 +75,33 @@ def batches(rng: random.Random) -> list[bytes]:
 
 
 def old_messages() -> list[bytes]:
-    """Messages of magic 0 and 1, which brokers refuse."""
+    """Messages of magic 0 and 1: plain ones, wrappers with each codec, and wrappers around nothing that was compressed."""
+    records = [Record(number, NOW_MS + number, key, b"value") for number, key in enumerate((None, b"", b"key"))]
     found = []
     for magic in (0, 1):
-        timestamp = struct.pack(">q", NOW_MS) if magic else b""
-        for codec in (0, 1, 2, 3):
-            content = (
-                struct.pack(">bb", magic, codec) + timestamp + struct.pack(">i", -1) + struct.pack(">i", 5) + b"value"
-            )
-            message = struct.pack(">I", crc32(content)) + content
-            found.append(struct.pack(">qi", 0, len(message)) + message)
+        found.append(_message_set(magic, records))
+        for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
+            found.append(build_wrapper(magic, codec, 0, 2, NOW_MS, _message_set(magic, records)))
+            found.append(_message_set(magic, records[:1], attributes=codec))
+    found.append(build_wrapper(1, Codec.GZIP, 8, 9, NOW_MS, found[0]))
     return found
+
+
+def _message_set(magic: int, records: list[Record], attributes: int = 0) -> bytes:
+    builder = MessageSetBuilder(magic, attributes)
+    builder.add(records)
+    return builder.build()
 
 
 def with_valid_crc(data: bytes) -> bytes:
     """The first batch's CRC made right, without which nothing behind the header is ever looked at."""
-    if len(data) < HEADER_SIZE:
+    if len(data) <= _MAGIC_AT or (len(data) < HEADER_SIZE and data[_MAGIC_AT] >= MAGIC):
         return data
     made = bytearray(data)
+    if made[_MAGIC_AT] < MAGIC:
+        end = _OLD_OVERHEAD + int.from_bytes(made[8:_OLD_OVERHEAD], "big")
+        _CRC.pack_into(made, _OLD_OVERHEAD, crc32(memoryview(made)[_MAGIC_AT:end]))
+        return bytes(made)
     end = BatchHeader.read(made).end
     if HEADER_SIZE <= end <= len(made):
         _CRC.pack_into(made, _CRC_AT, crc32c(memoryview(made)[_CHECKED_FROM:end]))
@@ -128,7 +142,11 @@ class RecordBatches:
         for header in (headers or [])[:3]:
             if header.records_count > _RECORDS_MAX or not has_valid_crc(data, header):
                 continue
-            told.append(self._read(data, header, accepted=taken is not None and header.position == 0))
+            if header.magic == MAGIC:
+                told.append(self._read(data, header, accepted=taken is not None and header.position == 0))
+            else:
+                told.append(self._read_old(data, header))
+        told.append(_outcome(lambda: to_record_batch(data))[1])
         return " / ".join(told)
 
     def _read(self, data: bytes, header: BatchHeader, *, accepted: bool) -> str:
@@ -150,6 +168,24 @@ class RecordBatches:
         if header.is_control:
             _outcome(lambda: read_marker(data, header))
         return f"{one}, {two}, {three}"
+
+    def _read_old(self, data: bytes, header: BatchHeader) -> str:
+        """A message of a format before batches, as logs and consumers read it."""
+        records, one = _outcome(lambda: legacy_records(data, header))
+        if records is None or len(records) > _RECORDS_MAX:
+            return one
+        batch, two = _outcome(lambda: as_batch(records, header))
+        if batch is not None:
+            read = read_records(batch, BatchHeader.read(batch), "t", 0, 0)
+            assert [each.offset for each in read] == [each.offset for each in records], "a batch of other records"
+        again = rewritten(records, header)
+        headers = list(iter_batches(again))
+        assert all(has_valid_crc(again, each) for each in headers), "rewritten with a wrong CRC"
+        kept = [each for found in headers for each in legacy_records(again, found)]
+        assert [(each.key, each.value) for each in kept] == [(each.key, each.value) for each in records], (
+            "others are kept"
+        )
+        return two
 
 
 def _plain(record: Record) -> tuple[int, int, bytes | None, bytes | None]:
