@@ -73,8 +73,8 @@ DEFAULT_ENTITY: Final = "<default>"
 """The literal name of the znode that holds the defaults of brokers, clients, users or ips."""
 
 
-_REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
-"""Characters that ZooKeeper takes in no path (its `PathUtils`)."""
+_REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+"""Characters that ZooKeeper takes in no path (its `PathUtils`); what is beyond 16 bits is two surrogates in Java."""
 
 
 def check(path: str) -> str:

@@ -36,8 +36,6 @@ class GarbageWriter:
     def write(self, garbage: Mapping[str, bytes]) -> None:
         """Instead of what is there, which `mend` brings back; brokers are notified of what looks like settings."""
         for path, data in garbage.items():
-            if not _is_path(path):
-                continue
             self._before[path] = self._client.get(path)[0] if self._client.exists(path) else None
             self._put(path, data)
             if path.startswith(f"{paths.CONFIG}/") and not path.startswith(paths.CONFIG_CHANGES):
@@ -112,13 +110,6 @@ class GarbageWriter:
             return True
 
         wait_until(is_gone, f"{path} is gone", WAIT_S)
-
-
-def _is_path(path: str) -> bool:
-    """Does ZooKeeper take it? No control characters, nothing beyond 16 bits, and no halves of that."""
-    return not any(
-        char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\uf8ff" or char > "\uffff" for char in path
-    )
 
 
 def notice(path: str) -> bytes:

@@ -44,3 +44,9 @@ def test_only_paths_spells_paths():
         if module.name != "paths.py":
             source = module.read_text()
             assert not [root for root in roots if f'"{root}' in source], module
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\0", "\ud800", "😀", "\uf000", "a\x7f"])
+def test_names_that_zookeeper_takes_in_no_path_are_refused_before_they_are_sent(name: str) -> None:
+    with pytest.raises(ValueError, match="no absolute path"):
+        paths.check(f"/consumers/{name}")
