@@ -205,9 +205,11 @@ class KazooStore:
 
     async def _create(self, path: str, data: bytes, *, ephemeral: bool, sequence: bool) -> str:
         full = self._full(path)
+        # Kafka's empty znodes have no data at all: an empty /latest_producer_id_block it tries to parse, and does not start.
+        content = data or None
         return await self._request(
             path,
-            lambda client: client.create_async(full, data, ephemeral=ephemeral, sequence=sequence),
+            lambda client: client.create_async(full, content, ephemeral=ephemeral, sequence=sequence),
             self._stripped,
             len(data),
         )

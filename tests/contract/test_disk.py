@@ -100,6 +100,14 @@ def test_directories_are_made_listed_renamed_and_removed(disk: Disk, tmp_path: P
     assert disk.list(top) == []
 
 
+def test_a_file_is_as_old_as_it_is_said_to_be(disk: Disk, tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    write(disk, path, b"12345")
+    disk.set_modified(path, 1_234_567_890_123)
+    assert [entry.modified_ms for entry in disk.list(str(tmp_path))] == [1_234_567_890_123]
+    assert refusal(disk.set_modified, str(tmp_path / "none"), 1) is FileNotFoundError
+
+
 def test_what_cannot_be_is_refused_as_the_system_refuses_it(disk: Disk, tmp_path: Path) -> None:
     directory, file = str(tmp_path / "directory"), str(tmp_path / "file")
     disk.make_directory(f"{directory}/inner")
