@@ -20,6 +20,7 @@ from zk.kazoo_store import KazooStore
 from zk.server_classes import MissingRequirementError, find_java, find_server_classes
 
 FLAGS: Final = "SERVER_JVMFLAGS"
+FOLDER: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkalite" / "class-data"
 TIMEOUT_S: Final = 120
 
 
@@ -29,8 +30,7 @@ def archive_path() -> Path:
     for path in (Path(find_java()).resolve(), *find_server_classes()):
         found = path.stat()
         key.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "kafkalite" / "class-data" / f"zookeeper-{key.hexdigest()[:16]}.jsa"
+    return FOLDER / f"zookeeper-{key.hexdigest()[:16]}.jsa"
 
 
 def use_archive() -> None:

@@ -66,6 +66,11 @@ _LONGEST_FIRST = (
 """Files and folders that take long: workers that share a run begin with them, so that none is left with one at the end."""
 
 
+_MARKED_FOLDERS = ("containers", "spark", "system")
+"""All that is in them has the marker of that name."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: number for number, name in enumerate(_LONGEST_FIRST)}
 
@@ -73,6 +78,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         path = item.path.relative_to(TESTS)
         return rank.get(path.as_posix(), rank.get(path.parts[0], len(rank)))
 
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in _MARKED_FOLDERS:
+            item.add_marker(folder)
     items.sort(key=place)
 
 

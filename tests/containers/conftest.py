@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -19,14 +18,6 @@ import docker.errors
 from kafkalite.testing.containers.cluster import KafkaliteCluster
 from kafkalite.testing.containers.server import default_image
 from tests.conftest import not_run
-
-FOLDER = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(FOLDER):
-            item.add_marker(pytest.mark.containers)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ question that it asks a source, which takes longer than all the rest.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 import spark_jobs
 from spark_jobs.source import KafkaliteSource
+from tests.spark import class_data
 from tests.spark.sessions import SESSION
 
 FORMATS = ("kafka", "kafkalite")
@@ -30,6 +32,7 @@ SPLITTING = {"minPartitions", "maxRecordsPerPartition"}
 
 def session(jars: str, scratch: Path) -> SparkSession:
     settings = SESSION | {
+        "spark.driver.extraJavaOptions": class_data.driver_options(Path(os.environ["SPARK_HOME"])),
         "spark.jars": jars,
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tests.conftest import foreign_program
 from tests.peers.apache_kafka import cache_folder
+from tests.spark import class_data
 from tests.spark.sessions import driver_environment
 
 SPARK: Final = "4.0.0"
@@ -44,7 +45,20 @@ def fetch() -> Path:
         if not complete.exists():
             _fetch_into(home, maven)
             complete.touch()
+        try:
+            class_data.make(_spark(home), _environment(home))
+        except (RuntimeError, subprocess.SubprocessError) as problem:
+            print(f"no archive of Spark's classes: {problem}")
     return home
+
+
+def _spark(home: Path) -> Path:
+    return home / "python" / "pyspark"
+
+
+def _environment(home: Path) -> dict[str, str]:
+    python_path = os.pathsep.join([str(home / "python"), str(_ROOT)])
+    return driver_environment() | {"SPARK_HOME": str(_spark(home)), "PYTHONPATH": python_path}
 
 
 def _fetch_into(home: Path, maven: str) -> None:
@@ -75,12 +89,11 @@ def run_program(module: str, argument: Any, scratch: Path, timeout_s: float) -> 
     """
     question, answer, log = scratch / "question.json", scratch / "answer.json", scratch / "spark.log"
     question.write_text(json.dumps(argument))
-    environment = driver_environment() | {"PYTHONPATH": os.pathsep.join([str(fetch() / "python"), str(_ROOT)])}
     with log.open("wb") as output:
         done = subprocess.run(
             [sys.executable, "-m", module, str(question), str(answer)],
             cwd=scratch,
-            env=environment,
+            env=_environment(fetch()),
             stdout=output,
             stderr=subprocess.STDOUT,
             timeout=timeout_s,

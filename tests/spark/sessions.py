@@ -11,18 +11,15 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.spark import warm_python
-
-# A JVM that lives for seconds pays for the second compiler and for a collector with threads, and gets nothing from them.
-_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+from tests.spark import class_data, warm_python
 
 SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
-    "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.driver.extraJavaOptions": class_data.driver_options(class_data.shared_home()),
+    "spark.executor.extraJavaOptions": class_data.JAVA_OPTIONS,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     # Compiling a query takes longer than running it over a few hundred rows.
@@ -48,10 +45,12 @@ def warm_python_program() -> str:
 
 def python_environment() -> dict[str, str]:
     """Variables with which a driver and all that it starts use the warm Python."""
+    home = class_data.shared_home()
     return {
+        **({} if home is None else {"SPARK_HOME": str(home)}),
         "PYSPARK_PYTHON": warm_python_program(),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LAUNCHER_OPTS": _JAVA_OPTIONS,
+        "SPARK_LAUNCHER_OPTS": class_data.JAVA_OPTIONS,
         "OPENBLAS_NUM_THREADS": "1",  # its threads would not outlive a fork
     }
 
