@@ -11,6 +11,7 @@ import hypothesis
 import pytest
 
 from tests.class_data import use_archive
+from tests.warm_broker import use_warm_brokers
 
 pytest_plugins = ("tests.processor_time",)
 
@@ -38,6 +39,7 @@ hypothesis.settings.register_profile(
 
 def pytest_configure(config: pytest.Config) -> None:
     use_archive()
+    use_warm_brokers()
     hypothesis.settings.load_profile("long" if config.getoption("--long") else "suite")
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from kafkalite.local.ports import ReservedPort
 from zk.ensemble import HOST, end_with_parent
@@ -36,6 +36,18 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> No
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {timeout_s:g} s")
         time.sleep(POLL_S)
+
+
+def start_process(command: Sequence[str], output: BinaryIO) -> subprocess.Popen[bytes]:
+    """A child that ends with the thread that starts it, and is not interrupted with it: it is for the parent to stop its brokers then."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=end_with_parent(),
+    )
 
 
 class BrokerProcess:
@@ -114,14 +126,7 @@ class BrokerProcess:
         self.properties_path.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()))
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
-            self._process = subprocess.Popen(
-                [*self._command, str(self.properties_path)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # an interrupt at the terminal is for the parent, which then stops the brokers
-                preexec_fn=end_with_parent(),
-            )
+            self._process = start_process([*self._command, str(self.properties_path)], log)
 
     def started(self) -> bool:
         """Has it said that it serves? Raises BrokerDied, with its last log lines, when it has ended."""

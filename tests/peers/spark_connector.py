@@ -46,7 +46,7 @@ def fetch() -> Path:
             _fetch_into(home, maven)
             complete.touch()
         try:
-            class_data.make(_spark(home), _environment(home))
+            class_data.make(_spark(home), _environment(home), streams=False)
         except (RuntimeError, subprocess.SubprocessError) as problem:
             print(f"no archive of Spark's classes: {problem}")
     return home
