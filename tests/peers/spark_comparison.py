@@ -8,7 +8,6 @@ question that it asks a source, which takes longer than all the rest.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +31,7 @@ SPLITTING = {"minPartitions", "maxRecordsPerPartition"}
 
 def session(jars: str, scratch: Path) -> SparkSession:
     settings = SESSION | {
-        "spark.driver.extraJavaOptions": class_data.driver_options(Path(os.environ["SPARK_HOME"])),
+        "spark.driver.extraJavaOptions": class_data.JAVA_OPTIONS,
         "spark.jars": jars,
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from tests.conftest import foreign_program
 from tests.peers.apache_kafka import cache_folder
-from tests.spark import class_data
 from tests.spark.sessions import driver_environment
 
 SPARK: Final = "4.0.0"
@@ -45,10 +44,6 @@ def fetch() -> Path:
         if not complete.exists():
             _fetch_into(home, maven)
             complete.touch()
-        try:
-            class_data.make(_spark(home), _environment(home), streams=False)
-        except (RuntimeError, subprocess.SubprocessError) as problem:
-            print(f"no archive of Spark's classes: {problem}")
     return home
 
 

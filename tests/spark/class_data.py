@@ -66,11 +66,8 @@ def driver_options(home: Path | None) -> str:
     return f"{JAVA_OPTIONS} -XX:SharedArchiveFile={archive} {_QUIET}"
 
 
-def make(home: Path, environment: dict[str, str], *, streams: bool = True) -> None:
-    """Make the archive for the Spark in that folder, unless there is one; `environment` is that of its drivers.
-
-    Without `streams` none is run: Spark 4.0 does not end those of Python sources by itself.
-    """
+def make(home: Path, environment: dict[str, str]) -> None:
+    """Make the archive for the Spark in that folder, unless there is one; `environment` is that of its drivers."""
     from kafkalite.local.cluster import LocalCluster
     from tests.spark.sessions import SESSION
 
@@ -87,7 +84,7 @@ def make(home: Path, environment: dict[str, str], *, streams: bool = True) -> No
         command = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
         command += [word for name, text in settings.items() for word in ("--conf", f"{name}={text}")]
         done = subprocess.run(
-            [*command, __file__, cluster.bootstrap_servers, scratch, *(["streams"] if streams else [])],
+            [*command, __file__, cluster.bootstrap_servers, scratch],
             env=environment | {"SPARK_HOME": str(home)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -118,7 +115,7 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _use_many_classes(servers: str, scratch: str, *streams: str) -> None:
+def _use_many_classes(servers: str, scratch: str) -> None:
     """In the driver: files and topics are written, read, sorted, joined and streamed."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
@@ -144,12 +141,9 @@ def _use_many_classes(servers: str, scratch: str, *streams: str) -> None:
     ).collect()
     files.join(read.select("offset", "partition"), ["offset", "partition"]).filter("offset > 3").count()
     files.mapInArrow(lambda batches: batches, files.schema).write.mode("overwrite").parquet(f"{scratch}/mapped")
-    if streams:
-        stream = spark.readStream.format("kafkalite").options(subscribe="sent", **topic).load()
-        writer = stream.writeStream.format("kafkalite").options(topic="copied", **topic)
-        writer.option("checkpointLocation", f"{scratch}/checkpoint").trigger(
-            availableNow=True
-        ).start().awaitTermination()
+    stream = spark.readStream.format("kafkalite").options(subscribe="sent", **topic).load()
+    writer = stream.writeStream.format("kafkalite").options(topic="copied", **topic)
+    writer.option("checkpointLocation", f"{scratch}/checkpoint").trigger(availableNow=True).start().awaitTermination()
     spark.stop()
 
 
