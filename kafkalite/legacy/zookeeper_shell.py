@@ -305,9 +305,10 @@ def _owner(client: KazooClient, path: str) -> int:
     return 0 if stat is None else int(stat.ephemeralOwner)
 
 
-def _print_data(data: bytes) -> None:
+def _print_data(data: bytes | None) -> None:
+    """None is the data of a znode that was made without any."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(data + b"\n")
+    sys.stdout.buffer.write((b"null" if data is None else data) + b"\n")
 
 
 def _print_stat(stat: Any) -> None:

@@ -21,7 +21,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from kafkalite.config.topic import TopicConfig
-from kafkalite.protocol.records import HEADER_SIZE, BatchHeader, checksum_of, header_at
+from kafkalite.protocol.records import HEADER_SIZE, MAGIC, BatchHeader, checksum_of, header_at
 from kafkalite.storage import checkpoints
 from kafkalite.storage.disk import Entry
 from kafkalite.storage.leader_epochs import LeaderEpochs
@@ -294,7 +294,7 @@ class _Loader:
     # Epochs and producers
 
     def _read_epochs(self) -> bool:
-        """Read leader-epoch-checkpoint; True when it says nothing although there are batches."""
+        """Read leader-epoch-checkpoint; True when it says nothing although there are batches, beside messages of older formats."""
         try:
             entries = checkpoints.read_epochs(self.log_directory.disk, os.path.join(self.path, LEADER_EPOCH_CHECKPOINT))
         except checkpoints.MalformedCheckpoint as problem:
@@ -303,7 +303,7 @@ class _Loader:
             logger.warning("Rebuilding a leader-epoch-checkpoint from the batches: %s", problem)
             entries = []
         self.epochs = LeaderEpochs(entries)
-        return not entries and any(segment.size for segment in self.segments)
+        return not entries and any(segment.first_magic == MAGIC for segment in self.segments)
 
     def _restore_producers(self, snapshots: ProducerSnapshots, log_end_offset: int) -> ProducerState:
         options = self.options

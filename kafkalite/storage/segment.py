@@ -187,6 +187,12 @@ class Segment:
             self._first_timestamp = NO_TIMESTAMP if first is None else first.max_timestamp
         return self._first_timestamp
 
+    @property
+    def first_magic(self) -> int | None:
+        """The format of the first batch; None when there is none."""
+        first = header_at(self.read(0, HEADER_SIZE))
+        return None if first is None else first.magic
+
     def _largest_known(self) -> tuple[int, int]:
         if self._largest is None:
             self._largest = self.time_index.last

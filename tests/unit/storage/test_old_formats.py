@@ -12,7 +12,7 @@ from kafkalite.client.consumer.fetch_buffer import Chunk
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import KafkaError
 from kafkalite.protocol.records import iter_batches
-from kafkalite.storage.recovery import LoadOptions, load_log
+from kafkalite.storage.recovery import LoadOptions, LoadProgress, load_log
 from kafkalite.types import TopicPartition
 from tests.unit.storage.logs import (
     DAY_MS,
@@ -106,6 +106,20 @@ def test_a_torn_end_is_cut(tmp_path, release, topic):
         segment_file(log).write_bytes(data[:kept])
         cut = opened(path, topic, clean=False)
         assert cut.log_end_offset == headers[-2].next_offset and segment_file(cut).stat().st_size == headers[-2].end
+
+
+def test_after_a_crash_only_what_may_not_be_on_the_medium_is_checked(tmp_path):
+    """That there are no leader epochs is no reason to read all of it, as it would be beside batches."""
+    path = unpack("0.10.2", tmp_path)
+    log = opened(path, "none")
+    log.close()
+    progress = LoadProgress()
+    directory = directory_at(path)
+    options = LoadOptions(False, RECORDS, 0, NOW_MS, DAY_MS)
+    name, folder = TopicPartition("none", 0), directory.file("none-0")
+    (path / "none-0" / f"{RECORDS:020d}.log").touch()
+    log = load_log(name, directory, folder, config=TopicConfig(), rng=Random(1), options=options, progress=progress)
+    assert log.log_end_offset == RECORDS and progress.checked_bytes == 0
 
 
 @EVERY
