@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
+from kafkalite.cli.group.in_zookeeper import KAFKA, described, find_old_groups, in_zookeeper_option, listed
+from kafkalite.cli.group.in_zookeeper import summary as summary_of_old
 from kafkalite.cli.group.reset_target import target_of
 from kafkalite.cli.output import Exit, counted, fail, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import Topics, is_selected, parse_topics, partitions_of, selected_partitions
@@ -20,6 +22,8 @@ from kafkalite.types import TopicPartition
 if TYPE_CHECKING:
     from kafkalite.client import Admin, GroupDescription
     from kafkalite.client.records import OffsetAndMetadata
+
+    _Told: TypeAlias = tuple[GroupDescription, list[dict[str, Any]]]
 
 _STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 
@@ -42,16 +46,25 @@ _topic_option = click.option(
 @click.option(
     "--state", "states", multiple=True, type=click.Choice(_STATES, case_sensitive=False), help="Only in this state."
 )
+@in_zookeeper_option
 @bootstrap_option
 @output_option()
-def list_(states: tuple[str, ...], bootstrap_server: str, timeout: float, output: str) -> None:
+def list_(
+    states: tuple[str, ...], in_zookeeper: bool, zookeeper: str, bootstrap_server: str, timeout: float, output: str
+) -> None:
     """List groups, their states and coordinators."""
 
     async def call(admin: Admin) -> list[dict[str, Any]]:
         return [_named(each.to_dict()) for each in await admin.list_groups(states)]
 
     columns = ["group", "state", "protocol_type", "coordinator"]
-    write_rows(ask_cluster(bootstrap_server, timeout, call), output, columns=columns, name="group")
+    rows = ask_cluster(bootstrap_server, timeout, call)
+    if in_zookeeper:
+        columns.append("kept_in")
+        wanted = {each.lower() for each in states}
+        old = [listed(each) for each in find_old_groups(zookeeper) if not wanted or each.state.lower() in wanted]
+        rows = [{**row, "kept_in": KAFKA} for row in rows] + old
+    write_rows(rows, output, columns=columns, name="group")
 
 
 def _named(row: dict[str, Any]) -> dict[str, Any]:
@@ -62,32 +75,60 @@ def _named(row: dict[str, Any]) -> dict[str, Any]:
 @click.argument("groups", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All groups.")
 @click.option("--summary", is_flag=True, help="One line for each group: state, assignor, members, lag in all.")
+@in_zookeeper_option
 @bootstrap_option
 @output_option()
 def describe(
-    groups: tuple[str, ...], every: bool, summary: bool, bootstrap_server: str, timeout: float, output: str
+    groups: tuple[str, ...],
+    every: bool,
+    summary: bool,
+    in_zookeeper: bool,
+    zookeeper: str,
+    bootstrap_server: str,
+    timeout: float,
+    output: str,
 ) -> None:
     """Show for each partition of GROUPS how far the group is, how far behind, and which member reads it."""
     if every == bool(groups):
         raise click.UsageError("name groups, or give --all")
+    old_groups = find_old_groups(zookeeper, None if every else groups) if in_zookeeper else []
+    kept_in = {"kept_in": KAFKA} if in_zookeeper else {}
 
-    async def call(admin: Admin) -> list[tuple[GroupDescription, list[dict[str, Any]]]]:
+    async def call(admin: Admin) -> tuple[list[_Told], list[list[dict[str, Any]]]]:
         wanted = [each.group_id for each in await admin.list_groups()] if every else list(groups)
-        described = await admin.describe_groups(wanted)
-        return [(each, await _progress(admin, each)) for each in described.values()]
+        in_kafka = (await admin.describe_groups(wanted)).values()
+        told = [(each, [{**row, **kept_in} for row in await _progress(admin, each)]) for each in in_kafka]
+        places = {place for old in old_groups for place in old.places}
+        ends = await _offsets(admin, await _existing(admin, sorted(places)), "latest")
+        return told, [described(old, ends) for old in old_groups]
 
-    found = ask_cluster(bootstrap_server, timeout, call)
+    found, old_rows = ask_cluster(bootstrap_server, timeout, call)
+    is_old = {each.group.group_id for each in old_groups}
     missing = [each.group_id for each, rows in found if each.state == "Dead" and not rows]
-    if missing and not every:
-        fail(f"there is no group {', '.join(missing)}", Exit.NOT_FOUND)
+    if not every:
+        if absent := [each for each in missing if each not in is_old]:
+            fail(f"there is no group {', '.join(absent)}", Exit.NOT_FOUND)
+        found = [(each, rows) for each, rows in found if each.group_id not in missing]
     if summary:
-        columns = ["group", "state", "members", "partitions", "lag", "assignor", "coordinator"]
-        rows = [_summary(each, partitions) for each, partitions in found]
+        columns = ["group", "state", "members", "partitions", "lag", "assignor", "coordinator", *kept_in]
+        rows = [{**_summary(each, partitions), **kept_in} for each, partitions in found]
+        rows += [summary_of_old(*each) for each in zip(old_groups, old_rows, strict=True)]
         write_rows(rows, output, columns=columns, wide=["protocol_type"], name="group")
         return
-    columns = ["group", "state", "topic", "partition", "committed_offset", "end_offset", "lag", "owner", "client_host"]
+    columns = [
+        "group",
+        "state",
+        "topic",
+        "partition",
+        "committed_offset",
+        "end_offset",
+        "lag",
+        "owner",
+        "client_host",
+        *kept_in,
+    ]
     wide = ["client_id", "group_instance_id", "leader_epoch", "metadata"]
-    rows = [row for _, partitions in found for row in partitions]
+    rows = [row for _, partitions in found for row in partitions] + [row for each in old_rows for row in each]
     if rows or output not in ("table", "wide"):
         write_rows(rows, output, columns=columns, wide=wide, name="group")
     for each, partitions in found:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from kafkalite.cli.group import in_zookeeper
 from kafkalite.cli.group.reset_target import parse_datetime, parse_duration
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -25,6 +28,8 @@ from tests.unit.client.admin.test_group_admin import (
 )
 from tests.unit.client.admin.test_partition_admin import T0, T1
 from tests.unit.client.fake_broker import FakeCluster
+from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.session import Session
 
 GONE = TopicPartition("gone", 0)
 PROGRESS = """\
@@ -78,6 +83,66 @@ def test_progress_is_described(cluster: FakeCluster) -> None:
     assert call("group", "describe", "g", "--summary").stdout == (
         "GROUP  STATE   MEMBERS  PARTITIONS  LAG  ASSIGNOR  COORDINATOR\n"
         "g      Stable  1        3           60   range     1\n"
+    )
+
+
+@pytest.fixture
+def zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ZooKeeper in memory with the old groups g, which has a member, idle, and one that cannot be read."""
+    server = MemoryZooKeeper()
+    znodes = {
+        "/consumers/g/ids/m_1": b'{"subscription":{"t":1}}',
+        "/consumers/g/owners/t/0": b"m_1-0",
+        "/consumers/g/offsets/t/0": b"30",
+        "/consumers/g/offsets/gone/0": b"5",
+        "/consumers/idle/offsets/t/1": b"100",
+        "/consumers/odd/offsets/t/1": b"x",
+    }
+
+    def with_session(connect: str, use: Callable[[Session], Awaitable[None]]) -> None:
+        async def run() -> None:
+            store = MemoryStore(server)
+            await store.start(1)
+            for path, data in znodes.items():
+                if await store.exists(path) is None:
+                    await store.create(path, data, parents=True)
+            await use(Session(store))
+            await store.close()
+
+        asyncio.run(run())
+
+    monkeypatch.setattr(in_zookeeper, "with_session", with_session)
+
+
+def test_groups_in_zookeeper_are_listed_beside_those_of_kafka(cluster: FakeCluster, zookeeper: None) -> None:
+    answers = {1: listed(("g", "Empty")), 2: listed()}
+    cluster.script[ApiKey.LIST_GROUPS].extend([lambda broker, _: answers[broker]] * 2)
+    result = call("group", "list", "--in-zookeeper")
+    assert result.stdout == (
+        "GROUP  STATE   PROTOCOL TYPE  COORDINATOR  KEPT IN\n"
+        "g      Empty   consumer       1            kafka\n"
+        "g      Stable  consumer       -            zookeeper\n"
+        "idle   Empty   consumer       -            zookeeper\n"
+    )
+    assert result.stderr.startswith("odd in ZooKeeper: malformed consumer offset znode")
+
+
+def test_progress_in_zookeeper_is_described_beside_that_in_kafka(cluster: FakeCluster, zookeeper: None) -> None:
+    for _ in range(2):
+        cluster.script[ApiKey.DESCRIBE_GROUPS].extend([described("g"), described("idle", "Dead")])
+        cluster.script[ApiKey.OFFSET_FETCH].extend([fetched("g", {T0: 40}), fetched("idle", {})])
+    assert call("group", "describe", "g", "idle", "--in-zookeeper").stdout == (
+        "GROUP  STATE   TOPIC  PARTITION  COMMITTED OFFSET  END OFFSET  LAG  OWNER  CLIENT HOST  KEPT IN\n"
+        "g      Empty   t      0          40                100         60   -      -            kafka\n"
+        "g      Stable  gone   0          5                 -           -    -      -            zookeeper\n"
+        "g      Stable  t      0          30                100         70   m_1    -            zookeeper\n"
+        "idle   Empty   t      1          100               100         0    -      -            zookeeper\n"
+    )
+    assert call("group", "describe", "g", "idle", "--in-zookeeper", "--summary").stdout == (
+        "GROUP  STATE   MEMBERS  PARTITIONS  LAG  ASSIGNOR  COORDINATOR  KEPT IN\n"
+        "g      Empty   0        1           60   -         1            kafka\n"
+        "g      Stable  1        2           70   -         -            zookeeper\n"
+        "idle   Empty   0        1           0    -         -            zookeeper\n"
     )
 
 
