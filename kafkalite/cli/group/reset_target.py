@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -88,7 +90,7 @@ def read_offsets(file: Path) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     with file.open(newline="", encoding="utf-8", errors="replace") as lines:
         reader = csv.reader(lines)
-        for row in reader:
+        for row in _rows(reader, file):
             if not row:
                 continue
             if reader.line_num == 1 and {"topic", "partition"} <= set(row):
@@ -105,6 +107,14 @@ def read_offsets(file: Path) -> dict[TopicPartition, int]:
     if not found:
         raise click.BadParameter(f"{file} is empty", param_hint="--from-file")
     return found
+
+
+def _rows(reader: Any, file: Path) -> Iterator[list[str]]:
+    """Of a `csv.reader`."""
+    try:
+        yield from reader
+    except csv.Error as problem:
+        raise _wrong_line(file, reader.line_num, f"cannot be read: {problem}") from None
 
 
 def _wrong_line(file: Path, number: int, problem: str) -> click.BadParameter:

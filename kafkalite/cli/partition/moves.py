@@ -43,7 +43,7 @@ def read_moves(file: Path) -> dict[TopicPartition, tuple[int, ...]]:
             )
             for each in rows
         }
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as problem:
         raise click.BadParameter(f"{file} has no moves in Kafka's form: {problem!r}", param_hint="--file") from None
 
 

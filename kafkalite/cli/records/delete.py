@@ -95,7 +95,7 @@ def _from_file(file: Path) -> dict[TopicPartition, int]:
     try:
         partitions = json.loads(file.read_text())["partitions"]
         return {TopicPartition(str(each["topic"]), int(each["partition"])): int(each["offset"]) for each in partitions}
-    except (KeyError, TypeError, ValueError) as problem:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as problem:
         raise click.BadParameter(f"{file} has no offsets in Kafka's form: {problem!r}", param_hint="--file") from None
 
 

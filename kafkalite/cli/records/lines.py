@@ -69,7 +69,7 @@ def from_json_line(line: bytes, with_partition: bool) -> InputRecord:
     """The record of a JSON line. LineError."""
     try:
         found = json.loads(line)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise LineError(f"no JSON: {problem}") from None
     if not isinstance(found, dict):
         raise LineError("no JSON object")

@@ -8,15 +8,20 @@ from typing import Any, Final
 from kafkalite.legacy.command_line.failures import ToolError
 
 _MAPPING_ERROR: Final = "com.fasterxml.jackson.databind.JsonMappingException"
+_FILE_ERRORS: Final[dict[type[OSError], str]] = {
+    FileNotFoundError: "java.nio.file.NoSuchFileException",
+    PermissionError: "java.nio.file.AccessDeniedException",
+}
 _SIZES: Final = {"Integer": 31, "Long": 63}
 
 
 def read_text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
-    except FileNotFoundError:
-        cause = ToolError(path, "java.nio.file.NoSuchFileException")
+    except OSError as problem:
+        kind = _FILE_ERRORS.get(type(problem))
+        cause = ToolError(path, kind) if kind else ToolError(problem.strerror, "java.io.IOException")
         raise ToolError(f"Unable to read file {path}", "java.io.IOException", cause) from None
 
 
@@ -24,7 +29,7 @@ def parse(text: str) -> Any:
     """The document, None when the text is no JSON."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

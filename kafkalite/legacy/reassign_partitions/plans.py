@@ -32,7 +32,7 @@ def read_plan(document: str) -> Plan:
     """The plan of a --reassignment-json-file. ToolError."""
     try:
         parsed = fields(json.loads(document))
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise operation_error(str(problem)) from None
     _check_version(parsed)
     plan = Plan()
@@ -84,7 +84,7 @@ def read_topics(document: str) -> list[str]:
     """The topics of a --topics-to-move-json-file. ToolError."""
     try:
         parsed = fields(json.loads(document))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise operation_error("The input string is not a valid JSON") from None
     _check_version(parsed)
     topics = [string(member(each, "topic")) for each in elements(parsed.get("topics", []))]
