@@ -12,17 +12,17 @@
 A few hundred bytes can stand for gigabytes, so output never grows past the caller's limit: memory is taken for the size
 that the data announces, or in growing steps when it announces none, and decompression stops where that memory ends.
 
-cramjam works without the interpreter's lock, but Python holds it while it fills new memory with zeros or copies it: 100 ms for 100 MiB. So
-what is larger than `_IN_ONE_GO_BYTES` is decompressed into memory of the kernel's, and copied in pieces, between which other threads run.
+cramjam works without the interpreter's lock, but Python holds it while it fills memory with zeros, copies it or gives it back: 100 ms for
+100 MiB. So what is larger than `_IN_ONE_GO_BYTES` is decompressed into memory of the kernel's and stays there: an mmap.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import cramjam
 
@@ -77,7 +77,6 @@ _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _FIRST_GUESS_BYTES: Final = 64 * 1024
 _IN_ONE_GO_BYTES: Final = 4 * 1024 * 1024
 """More than a batch of produced records mostly becomes; filled with zeros in one to four milliseconds."""
-_PIECE_BYTES: Final = 256 * 1024
 _LEAST_BLOCK_BYTES: Final = 256
 """What a gzip member, or a block of xerial's framing, counts for at least: one with nothing in it still takes some microseconds."""
 _GZIP_MEMBER: Final = b"\x1f\x8b\x08"
@@ -133,7 +132,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_B
 
 def _bounded(
     decompress_into: Callable[[Any, Any], int], data: Buffer, announced_bytes: int | None, limit_bytes: int
-) -> bytearray:
+) -> bytes | bytearray:
     """Decompress into memory of the announced size, or of growing guesses, never above the limit."""
     if announced_bytes is not None and announced_bytes > limit_bytes:
         raise DecompressedTooLarge(limit_bytes)
@@ -151,22 +150,23 @@ def _bounded(
         else:
             del output[size:]
             return output
-    return _in_pieces(decompress_into, data, limit_bytes)
+    return _apart(decompress_into, data, limit_bytes)
 
 
-def _in_pieces(decompress_into: Callable[[Any, Any], int], data: Buffer, limit_bytes: int) -> bytearray:
-    """Decompress much without holding the interpreter; memory that is not written is not taken."""
-    output = bytearray()
-    with mmap.mmap(-1, limit_bytes) as whole:
-        try:
-            size = decompress_into(data, whole)
-        except cramjam.DecompressionError as problem:
-            raise DecompressedTooLarge(limit_bytes) if _OUTPUT_FULL in str(problem) else problem from None
-        with memoryview(whole) as view:
-            for start in range(0, size, _PIECE_BYTES):
-                output += view[start : min(size, start + _PIECE_BYTES)]
-                whole.madvise(mmap.MADV_DONTNEED, start, _PIECE_BYTES)
-    return output
+def _apart(decompress_into: Callable[[Any, Any], int], data: Any, limit_bytes: int) -> bytes:
+    """Decompress much into memory of the kernel's, which is only taken where it is written.
+
+    An mmap is read as bytes are: by index, by slice, as a buffer.
+    """
+    whole = mmap.mmap(-1, limit_bytes)
+    try:
+        size = decompress_into(data, whole)
+    except cramjam.DecompressionError as problem:
+        raise DecompressedTooLarge(limit_bytes) if _OUTPUT_FULL in str(problem) else problem from None
+    if size <= _IN_ONE_GO_BYTES:
+        return whole[:size]
+    whole.resize(size)
+    return cast(bytes, whole)
 
 
 def _check_gzip_members(data: Buffer, limit_bytes: int) -> None:
@@ -209,30 +209,37 @@ def _compress_snappy(data: memoryview) -> bytes:
 
 
 def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes | bytearray:
-    if bytes(data[:8]) != _XERIAL_MAGIC:
-        return _raw_snappy(data, limit_bytes)
-    output, position, room = bytearray(), len(_XERIAL_HEADER), limit_bytes
+    blocks = [data] if bytes(data[:8]) != _XERIAL_MAGIC else list(_xerial_blocks(data, limit_bytes))
+    sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
+    size = sum(sizes)
+    if size > limit_bytes:
+        raise DecompressedTooLarge(limit_bytes)
+    if size <= _IN_ONE_GO_BYTES:
+        return b"".join([cramjam.snappy.decompress_raw(block) for block in blocks])
+
+    def decompress_into(blocks: list[memoryview], output: mmap.mmap) -> int:
+        position = 0
+        with memoryview(output) as view:
+            for block, length in zip(blocks, sizes, strict=True):
+                with view[position : position + length] as part:
+                    position += cramjam.snappy.decompress_raw_into(block, part)
+        return position
+
+    return _apart(decompress_into, blocks, size)
+
+
+def _xerial_blocks(data: memoryview, limit_bytes: int) -> Iterator[memoryview]:
+    position, left = len(_XERIAL_HEADER), 1 + limit_bytes // _LEAST_BLOCK_BYTES
     while position < len(data):
         (length,) = _LENGTH.unpack_from(data, position)
         position += 4
         if not 0 <= length <= len(data) - position:
             raise ValueError(f"a block of {length} bytes where {len(data) - position} are left")
-        if room < 0:
+        if not left:
             raise DecompressedTooLarge(limit_bytes)
-        part = _raw_snappy(data[position : position + length], room)
-        room -= max(len(part), _LEAST_BLOCK_BYTES)
+        yield data[position : position + length]
         position += length
-        output += part
-    return output
-
-
-def _raw_snappy(block: memoryview, room_bytes: int) -> bytes | bytearray:
-    size = cramjam.snappy.decompress_raw_len(block)
-    if size > room_bytes:
-        raise DecompressedTooLarge(room_bytes)
-    if size > _IN_ONE_GO_BYTES:
-        return _in_pieces(cramjam.snappy.decompress_raw_into, block, size)
-    return bytes(cramjam.snappy.decompress_raw(block))
+        left -= 1
 
 
 def _compress_lz4(data: memoryview, level: int) -> bytes:
