@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kafkalite.backoff import Backoff
 from kafkalite.errors import ErrorCode
 from kafkalite.legacy.cluster.servers import check_servers
-from kafkalite.legacy.command_line.failures import BrokerFailure, ToolError
+from kafkalite.legacy.command_line.failures import BrokerFailure, ToolError, file_error
 
 if TYPE_CHECKING:
     from kafkalite.client.cluster.client import ClusterClient
@@ -22,14 +22,23 @@ _WAIT_FOR_CLUSTER: Final = Backoff(50, 1000)
 
 
 def read_properties_file(path: str) -> dict[str, str]:
-    """The settings of a file that was named on the command line."""
+    """The settings of a file that was named on the command line. ToolError, as Java's `Properties.load`."""
+    from kafkalite.config.keys import ConfigError
     from kafkalite.config.properties import parse_properties
 
     try:
         with open(path, "rb") as file:
-            return parse_properties(file.read().decode("utf-8"))
-    except FileNotFoundError:
-        raise ToolError(path, "java.nio.file.NoSuchFileException") from None
+            content = file.read()
+    except OSError as problem:
+        raise file_error(path, problem) from None
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        text = content.decode("iso-8859-1")  # in which Java reads all of them
+    try:
+        return parse_properties(text)
+    except ConfigError:
+        raise ToolError("Malformed \\uxxxx encoding.") from None
 
 
 def admin_properties(path: str | None, servers: str, **defaults: str) -> dict[str, str]:

@@ -26,6 +26,15 @@ class ToolError(Exception):
         return self.java_class if self.message is None else f"{self.java_class}: {self.message}"
 
 
+def file_error(path: str, problem: OSError) -> ToolError:
+    """What Java says of a file that cannot be read."""
+    if isinstance(problem, FileNotFoundError):
+        return ToolError(path, "java.nio.file.NoSuchFileException")
+    if isinstance(problem, PermissionError):
+        return ToolError(path, "java.nio.file.AccessDeniedException")
+    return ToolError(problem.strerror, "java.io.IOException")
+
+
 class TerseError(ToolError):
     """An error whose message says all; its class is not printed."""
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from kafkalite.legacy.command_line.failures import ToolError
+from kafkalite.legacy.command_line.failures import ToolError, file_error
 
 _MAPPING_ERROR: Final = "com.fasterxml.jackson.databind.JsonMappingException"
-_FILE_ERRORS: Final[dict[type[OSError], str]] = {
-    FileNotFoundError: "java.nio.file.NoSuchFileException",
-    PermissionError: "java.nio.file.AccessDeniedException",
-}
 _SIZES: Final = {"Integer": 31, "Long": 63}
 
 
@@ -20,9 +16,7 @@ def read_text(path: str) -> str:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
     except OSError as problem:
-        kind = _FILE_ERRORS.get(type(problem))
-        cause = ToolError(path, kind) if kind else ToolError(problem.strerror, "java.io.IOException")
-        raise ToolError(f"Unable to read file {path}", "java.io.IOException", cause) from None
+        raise ToolError(f"Unable to read file {path}", "java.io.IOException", file_error(path, problem)) from None
 
 
 def parse(text: str) -> Any:
