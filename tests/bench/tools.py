@@ -30,7 +30,7 @@ CPU_RATIO: Final = 10
 WALL_RATIO: Final = 6
 """Java's threads compile and collect beside the program: where processors are free, its clock shows half of its work. Ours has one."""
 
-_FLAGS_OF_KAFKA: Final = (
+FLAGS_OF_KAFKA: Final = (
     *("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"),
     *("-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true"),
 )
@@ -55,7 +55,7 @@ def cost(command: Sequence[str], environment: Mapping[str, str]) -> Cost:
 def kafka_command(name: str, *arguments: str) -> list[str]:
     home = fetch()
     log = f"-Dlog4j.configuration=file:{home / 'log4j-warn.properties'}"
-    return ["java", *_FLAGS_OF_KAFKA, log, "-cp", f"{home}/*", TOOLS[name], *arguments]
+    return ["java", *FLAGS_OF_KAFKA, log, "-cp", f"{home}/*", TOOLS[name], *arguments]
 
 
 def best(costs: Sequence[Cost]) -> Cost:
