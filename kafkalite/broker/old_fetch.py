@@ -1,7 +1,8 @@
 """Fetches of versions that know less than what lies in logs: records are rewritten for them, and errors that they do not know.
 
 - 0 to 3 take messages of magic 0 (0 and 1) or 1 (2 and 3): what is newer is rewritten (`protocol/down_conversion`), unless the topic's
-  message.downconversion.enable says no, whose answer is UNSUPPORTED_VERSION.
+  message.downconversion.enable says no, whose answer is UNSUPPORTED_VERSION. A topic that is stored in such a format now
+  (message.format.version) is sent as it lies there.
 - Up to 5 KAFKA_STORAGE_ERROR is told as NOT_LEADER_OR_FOLLOWER, upon which clients look for another leader.
 - Up to 9 a topic with compression.type=zstd is answered with UNSUPPORTED_COMPRESSION_TYPE (KIP-110).
 
@@ -27,7 +28,8 @@ from kafkalite.portions import Pace
 from kafkalite.protocol import messages
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.protocol.down_conversion import NOTHING_KEPT, ConvertedBatches, conversion
-from kafkalite.protocol.records import BatchHeader, iter_batches
+from kafkalite.protocol.records import MAGIC, BatchHeader, iter_batches
+from kafkalite.storage.old_form import stored_magic
 from kafkalite.types import Buffer, TopicPartition
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ class OldFetch:
         self._parts, self._context, self._cache, self._begin = parts, context, cache, begin
         self._limits = limits
         self._items = {item.topic_partition: item for item in items}
-        self._magic = 1 if limits.version >= _TIMESTAMPS_FROM else 0
+        self._magic = _magic_of(limits.version)
 
     async def answered(self) -> messages.fetch_response.FetchResponse:
         """The response, with messages that the version knows."""
@@ -156,10 +158,12 @@ class OldFetch:
         for some in _pieces(response):
             await pace.unit(len(some))
             for topic_partition, data in some:
-                if data.records:
+                if not data.records:
+                    is_empty = is_empty and not data.error_code
+                elif _stored_magic(self._parts, topic_partition) > self._magic:
                     item = self._items[topic_partition]
                     conversions.append(_Conversion(item, data, data.records, self._magic))
-                elif data.error_code:
+                else:
                     is_empty = False
         room, large = _AT_ONCE_BYTES, []
         for each in conversions:
@@ -265,8 +269,22 @@ def _tell_known_errors(parts: Parts, answers: Iterable[tuple[TopicPartition, Par
         config = partition.log.config
         if config.compression_type == "zstd":
             _refuse(data, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        elif version < BATCHES_FROM and not config.message_downconversion_enable:
+        elif (
+            version < BATCHES_FROM
+            and not config.message_downconversion_enable
+            and stored_magic(config) > _magic_of(version)
+        ):
             _refuse(data, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _magic_of(version: int) -> int:
+    """The newest messages that a version before `BATCHES_FROM` knows."""
+    return 1 if version >= _TIMESTAMPS_FROM else 0
+
+
+def _stored_magic(parts: Parts, topic_partition: TopicPartition) -> int:
+    partition = parts.replicas.partitions.get(topic_partition)
+    return MAGIC if partition is None else stored_magic(partition.log.config)
 
 
 def _refuse(data: PartitionData, code: ErrorCode) -> None:

@@ -25,8 +25,8 @@ from kafkalite.storage.producer_state import ProducedRange, ProducerState
 from kafkalite.storage.stored_form import in_stored_form
 from kafkalite.types import Buffer
 
-_MESSAGE_BYTES_AT_ONCE: Final = 256 * 1024
-"""Of messages of the old formats, which take longer than batches: each is made anew."""
+_MESSAGE_BYTES_AT_ONCE: Final = 64 * 1024
+"""Of messages of the old formats, which take longer than batches: each is made anew, in some 3 µs, and may have 34 bytes."""
 
 _BATCHES_ONLY_FROM: Final = 3
 """Produce version from which records come as batches of format 2."""

@@ -11,8 +11,10 @@ import pytest
 
 from kafkalite.broker.old_fetch import ConversionCache
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import in_one_go
 from kafkalite.protocol import messages
 from kafkalite.protocol.compression import Codec
+from kafkalite.protocol.down_conversion import conversion
 from kafkalite.protocol.records import BatchHeader, NewRecord, build_batch, build_marker
 from kafkalite.storage.log_read import LogRead
 from kafkalite.testing.simulation import virtual_time
@@ -53,7 +55,7 @@ class RecordsLog(FakeLog):
     def read(self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool) -> LogRead:
         if self.problem is not None:
             raise self.problem
-        first = bisect_right([BatchHeader.read(each).base_offset for each in self.batches], offset) - 1
+        first = bisect_right([int.from_bytes(each[:8], "big") for each in self.batches], offset) - 1
         data = b"".join(self.batches[first:])
         return LogRead(data[: max(max_bytes, len(self.batches[first]) if min_one_batch else 0)])
 
@@ -206,3 +208,17 @@ def test_very_many_partitions_are_looked_at_in_portions() -> None:
     assert len(answers) == 3000
     assert read(bytes(answers[0].records), 1)[0][2:] == (b"a", b"1")
     assert {data.error_code for data in answers[1:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_a_topic_stored_in_the_old_format_is_sent_as_it_lies_there() -> None:
+    """Kafka takes message.format.version for what lies there, so even what is cut stays, and nothing is refused."""
+    log = RecordsLog()
+    log.add(NewRecord(b"a", b"1", 7))
+    older = in_one_go(conversion(log.batches[0], 1, 0))[:40]
+    log.batches[0] = older + older[:20]
+    log.config = replace(
+        log.config, message_format_version="0.10.2", message_format_acts=True, message_downconversion_enable=False
+    )
+    data = virtual_time.run(ask(parts_with(log), 2))
+    assert (data.error_code, data.records) == (0, log.batches[0])
+    assert virtual_time.run(ask(parts_with(log), 1)).error_code == ErrorCode.UNSUPPORTED_VERSION
