@@ -37,11 +37,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kafkalite.broker.leader_fetcher")
 
-_FIRST_BACKOFF_MS = 10.0
-_FIRST_LEADER_BACKOFF_MS = 20.0
+_FIRST_BACKOFF_MS, _FIRST_LEADER_BACKOFF_MS = 10.0, 20.0
 _RENEW_INTERVAL_S = 0.05
-_NAMES_KEPT = 100
-_EMPTY_ANSWERS = 10
+_NAMES_KEPT, _EMPTY_ANSWERS = 100, 10
 _DIVERGING_EPOCH_FROM, _TOPIC_ID_FROM, _REPLICA_STATE_FROM = 12, 13, 15
 
 _WAIT_AND_RETRY = frozenset(
@@ -436,9 +434,12 @@ class LeaderFetcher:
                 log.truncate_to(latest)
             else:
                 earliest = await self._list_offset(connection, following, -2)
-                if earliest <= log.log_end_offset:
+                if earliest > log.log_end_offset:
+                    log.truncate_fully_and_start_at(earliest)
+                elif log.config.message_format_acts and log.latest_epoch is not None:  # it has messages without epochs
+                    log.truncate_without_epochs(log.high_watermark)
+                else:
                     raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"it has {earliest} to {latest}, and refuses")
-                log.truncate_fully_and_start_at(earliest)
             following.next_try_ms = 0.0
             self._changed[partition.topic_partition] = None
             self._wake.set()

@@ -139,6 +139,15 @@ def _rewritten(messages: bytearray | memoryview, at_once: bool) -> bytearray:
         raise TooMuchAtOnce from None
 
 
+def check_size(records: Buffer, config: TopicConfig) -> None:
+    """KafkaError RECORD_LIST_TOO_LARGE for what no segment takes."""
+    if len(records) > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"{len(records)} bytes where the topic's segment.bytes is {config.segment_bytes}",
+        )
+
+
 def own_batches(
     records: bytearray | memoryview, producers: ProducerState, log_append_time_ms: int
 ) -> list[BatchHeader]:

@@ -165,11 +165,7 @@ class PartitionLog:
             positions: Sequence[int] = (0,)
         else:
             positions = [each.position for each in append_checks.own_batches(records, self.producers, log_append_time)]
-        if len(records) > config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{len(records)} bytes where the topic's segment.bytes is {config.segment_bytes}",
-            )
+        append_checks.check_size(records, config)
         if config.message_format_acts and (magic := old_form.stored_magic(config)) != MAGIC:
             ready = check.older if isinstance(check, append_checks.CheckedBatch) else None
             messages = old_form.placed(records, positions, magic, self.log_end_offset, ready)
@@ -202,9 +198,8 @@ class PartitionLog:
         self._now_ms = now_ms
         segment = self._segments.active
         if not takes(segment, headers, len(records), self.config, now_ms):
-            # Where a wrapper's first record lies is not known before it is opened.
-            base_offset = headers[0].base_offset if headers[0].magic == MAGIC else self.log_end_offset
-            segment = self._roll_to(base_offset, now_ms)
+            first = headers[0]  # where a wrapper's first record lies is not known before it is opened
+            segment = self._roll_to(first.base_offset if first.magic == MAGIC else self.log_end_offset, now_ms)
         aborted: list[AbortedTransaction] = []
         for header in headers:
             if header.producer_id >= 0:
@@ -320,9 +315,7 @@ class PartitionLog:
         start, which may be ahead of the high watermark it knows. KafkaError OFFSET_OUT_OF_RANGE behind the log end.
         """
         if offset > self.log_end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.topic_partition} ends at {self.log_end_offset}, before {offset}"
-            )
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self} ends before {offset}")
         if offset > self.log_start_offset:
             self._start_at(offset)
         return self.log_start_offset
@@ -401,6 +394,13 @@ class PartitionLog:
         self._end_at(end)
         self._snapshots.remove_above(end)
         self._restore_producers(end)
+
+    @uses_disk
+    def truncate_without_epochs(self, offset: int) -> None:
+        """Remove all from `offset` on, and forget all epochs: the leader has messages of a format without them."""
+        self.truncate_to(offset)
+        self.epochs.clear()
+        self._epoch_file.save(self.epochs)
 
     @uses_disk
     def truncate_fully_and_start_at(self, offset: int) -> None:

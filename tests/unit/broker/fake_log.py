@@ -82,6 +82,10 @@ class FakeLog:
         self.log_end_offset = min(self.log_end_offset, offset)
         self.high_watermark = min(self.high_watermark, self.log_end_offset)
 
+    def truncate_without_epochs(self, offset: int) -> None:
+        self.truncate_to(offset)
+        self.epochs.clear()
+
     def read(self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool) -> LogRead:
         """Every record is a batch of its own."""
         self.reads.append((offset, max_bytes))

@@ -144,6 +144,16 @@ def test_a_log_that_went_another_way_is_told_where() -> None:
     assert read(partition, item(12, last_fetched_epoch=9), limits(replica_id=2)).error_code == 1
 
 
+def test_a_leader_that_went_back_to_a_format_without_epochs_goes_on_with_those_who_follow_it() -> None:
+    log = FakeLog(log_end_offset=20)
+    partition = make_partition(log)
+    partition.become_leader(assignment(leader_epoch=4), 0.0)
+    log.epochs.clear()
+    assert read(partition, item(12, last_fetched_epoch=4), limits(replica_id=2)).error_code == 0
+    older = read(partition, item(12, last_fetched_epoch=3), limits(replica_id=2))
+    assert older.error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "nobody knows whether it has the same records"
+
+
 def test_a_follower_that_fetches_is_noted_and_may_join_the_isr() -> None:
     partition = leader()
     reading = reader(partition)

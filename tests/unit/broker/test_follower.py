@@ -323,6 +323,30 @@ def test_a_log_that_is_longer_than_the_leaders_is_cut(monkeypatch: pytest.Monkey
     run(monkeypatch, answer, act)
 
 
+def test_where_the_leader_has_a_format_without_epochs_the_high_watermark_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = TopicConfig(message_format_acts=True)
+    log = FakeLog(config, log_end_offset=9, high_watermark=7, epochs=[(0, 0)])
+    r = messages.list_offsets_response
+
+    def answer(request: Any) -> Any:
+        if isinstance(request, messages.list_offsets_request.ListOffsetsRequest):
+            asked = request.topics[0].partitions[0].timestamp
+            found = r.ListOffsetsPartitionResponse(offset=0 if asked == -2 else 12)
+            return r.ListOffsetsResponse(topics=[r.ListOffsetsTopicResponse(name="t", partitions=[found])])
+        refused = request.topics and request.topics[0].partitions[0].last_fetched_epoch >= 0
+        return partition_answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE) if refused else None
+
+    async def act(following: Following) -> None:
+        following.follow(log)
+        await asyncio.sleep(1)
+        assert (log.log_end_offset, log.epochs) == (7, [])
+        assert following.leader.requests[-1].topics or len(following.leader.requests) > 3
+
+    run(monkeypatch, answer, act)
+
+
 @pytest.mark.parametrize("offset", [9, -1, None])
 def test_a_leader_that_calls_its_own_offsets_out_of_range_is_asked_at_intervals(
     monkeypatch: pytest.MonkeyPatch, offset: int | None
