@@ -7,7 +7,7 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.client import SyncAdmin
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
@@ -65,6 +65,20 @@ class Pair:
         """Both have the same bytes; returns them."""
         wait_until(lambda: self.content(OURS, topic) == self.content(APACHE, topic), f"both have the same {topic}", 30)
         return self.content(OURS, topic)
+
+    def set_format(self, topic: str, version: str) -> None:
+        """Returns when both brokers say so; what they write may follow a moment later."""
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        entry = ConfigEntry("message.format.version", version, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(30)
+
+        def is_said() -> bool:
+            found = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)])
+            return all(each.result(30)["message.format.version"].value == version for each in found.values())
+
+        wait_until(is_said, f"{topic} in format {version}", 30)
 
     def write(self, topic: str, codec: str) -> None:
         settings = {"bootstrap.servers": self.servers, "compression.type": codec, "acks": "all"}
@@ -139,5 +153,13 @@ def test_they_follow_each_other_in_the_old_formats(pair: Pair) -> None:
         for topic, (_, _, magic) in TOPICS.items():
             pair.await_isr(topic, {OURS, APACHE})
             assert {header.magic for header in iter_batches(pair.are_same(topic))} == {magic}
+    for version in ("2.8", "0.10.2"):
+        for topic in TOPICS:
+            pair.set_format(topic, version)
+            pair.write(topic, "gzip")
+        for topic in TOPICS:
+            pair.are_same(topic)
+            pair.await_isr(topic, {OURS, APACHE})
     for topic in TOPICS:
-        assert pair.read(topic) == 5 * COUNT
+        assert [header.magic for header in iter_batches(pair.are_same(topic))][-2:] == [2, 1]
+        assert pair.read(topic) == 7 * COUNT
