@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-TIMEOUT_S: Final = 600
+TIMEOUT_S: Final = 300
 JAVA_OPTIONS: Final = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
