@@ -1,4 +1,4 @@
-"""What a client of the museum is: a file below `clients/`, and a program in the client's own language below `programs/`.
+"""What a client or a tool of the museum is: a file below `clients/`, and a program in the client's own language below `programs/`.
 
 A file names the client, how its environment is made (`language`, `packages`, `programs`, see `environments`) and its `features`; each of
 its `[[versions]]` may say all of them anew, or which features it is `without`. `{version}` stands for the version. `arguments` go to the
@@ -19,6 +19,10 @@ groups begin at the earliest offset.
 | `create TOPIC`, `delete TOPIC` | by its admin client: three partitions, one replica |
 | `transact TOPIC ID` | a transaction with the record `aborted` that is aborted, one with the record `committed` that is committed |
 | `follow TOPIC GROUP` | as a member of a group tells of each record, then commits it, until SIGTERM: then it leaves |
+| `describe TOPIC` | tools: how many partitions it has |
+| `lag TOPIC GROUP` | tools: of all partitions together |
+| `committed TOPIC GROUP`, `znode_offsets TOPIC GROUP` | tools: the committed offsets in the order of partitions |
+| `set_offsets TOPIC GROUP` | tools: commits 5 and 6 for a group without members |
 
 `follow` tells of a record by `{"partition": 0, "offset": 1, "value": "..."}`.
 """

@@ -198,6 +198,7 @@ def command_of(exhibit: Exhibit, bootstrap: str, zookeeper: str) -> tuple[list[s
         return ["java", *flags, "Main", *arguments, *exhibit.programs], settings
     if exhibit.language == "python":
         settings["PYTHONPATH"] = str(folder)
+        settings["PATH"] = f"{folder}/bin{os.pathsep}{settings['PATH']}"
         return [sys.executable, "-W", "ignore", str(program), *arguments], settings
     if exhibit.language == "node":
         return ["node", str(folder / program.name), *arguments], settings

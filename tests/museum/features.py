@@ -107,6 +107,47 @@ def _rebalance(visit: Visit) -> None:
         flow.until_alone(second)
 
 
+COMMITTED: Final = {0: 3, 1: 5}
+"""Offsets by partition, of the group that tools look at."""
+
+
+def _with_commits(visit: Visit) -> tuple[str, str]:
+    topic = visit.filled()
+    group = f"group-{topic}"
+    visit.stage.commit(topic, group, COMMITTED)
+    return topic, group
+
+
+def _describe(visit: Visit) -> None:
+    found = visit.program.step("describe", visit.filled())
+    assert found == ["2"], found
+
+
+def _lag(visit: Visit) -> None:
+    found = visit.program.step("lag", *_with_commits(visit))
+    assert found == [str(COUNT - sum(COMMITTED.values()))], found
+
+
+def _committed(visit: Visit) -> None:
+    found = visit.program.step("committed", *_with_commits(visit))
+    assert found == [str(each) for each in COMMITTED.values()], found
+
+
+def _set_offsets(visit: Visit) -> None:
+    topic, group = _with_commits(visit)
+    visit.program.step("set_offsets", topic, group)
+    assert visit.stage.committed(topic, group) == {0: 5, 1: 6}
+
+
+def _zookeeper_committed(visit: Visit) -> None:
+    """What an OffsetCommit of version 0 put into ZooKeeper."""
+    topic = visit.filled()
+    group = f"group-{topic}"
+    visit.stage.commit_to_zookeeper(topic, group, COMMITTED)
+    found = visit.program.step("znode_offsets", topic, group)
+    assert found == [str(each) for each in COMMITTED.values()], found
+
+
 CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
 
 FEATURES: Final[Mapping[str, Callable[[Visit], object]]] = {
@@ -123,5 +164,10 @@ FEATURES: Final[Mapping[str, Callable[[Visit], object]]] = {
     "create": _create_topic,
     "delete": _delete_topic,
     "transactions": _transactions,
+    "describe": _describe,
+    "lag": _lag,
+    "committed": _committed,
+    "set-offsets": _set_offsets,
+    "zookeeper-committed": _zookeeper_committed,
 }
 """By name, in the order of the table. Each raises AssertionError or StepFailed when the client does not get along."""

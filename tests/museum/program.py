@@ -16,7 +16,7 @@ from tests.museum.environments import command_of
 
 STEP_TIMEOUT_S: Final = 40
 HASTY_TIMEOUT_S: Final = 8
-"""For a program that has let a step pass unanswered once: it will again, and there are many steps."""
+"""For a program that has let two steps in a row pass unanswered: it will again, and there are many steps."""
 
 
 class StepFailed(Exception):
@@ -31,7 +31,7 @@ class Program:
         self._where = (bootstrap, zookeeper)
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
-        self._timeout_s: float = STEP_TIMEOUT_S
+        self._unanswered = 0
         self._errors: deque[str] = deque(maxlen=3)
 
     def _start(self) -> subprocess.Popen[str]:
@@ -84,10 +84,11 @@ class Program:
     def receive(self) -> dict[str, Any]:
         """The next line. StepFailed when none comes, or it tells of an error."""
         try:
-            line = self._lines.get(timeout=self._timeout_s)
+            line = self._lines.get(timeout=STEP_TIMEOUT_S if self._unanswered < 2 else HASTY_TIMEOUT_S)
+            self._unanswered = 0
         except queue.Empty:
             self.kill()
-            self._timeout_s = HASTY_TIMEOUT_S
+            self._unanswered += 1
             raise StepFailed(f"no answer{self._last_errors()}") from None
         if line is None:
             raise StepFailed(f"the program ended{self._last_errors()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -63,13 +64,20 @@ class Results:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or cache_folder() / "results.json"
         self._kept: dict[str, dict[str, dict[str, str]]] = {}
+        self._read()
+
+    def _read(self) -> None:
         if self._path.exists():
             self._kept = json.loads(self._path.read_text())
 
     def keep(self, exhibit: str, against: str, shown: Mapping[str, str]) -> None:
-        self._kept.setdefault(exhibit, {}).setdefault(against, {}).update(shown)
+        """Add to what this run and others have kept."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(json.dumps(self._kept, indent=1, sort_keys=True))
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._read()
+            self._kept.setdefault(exhibit, {}).setdefault(against, {}).update(shown)
+            self._path.write_text(json.dumps(self._kept, indent=1, sort_keys=True))
 
     def table(self) -> str:
         """All clients, as Markdown, and what went wrong where."""

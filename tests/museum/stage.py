@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,6 +63,39 @@ class Stage:
                 if (record := consumer.poll(0.2)) is not None and record.error() is None:
                     found.append(((record.key() or b"").decode(), (record.value() or b"").decode()))
             return sorted(found)
+
+    def _group(self, group: str) -> Consumer:
+        return Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "enable.auto.commit": False})
+
+    def commit(self, topic: str, group: str, offsets: Mapping[int, int]) -> None:
+        """For a group without members."""
+        with closing(self._group(group)) as consumer:
+            wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+            consumer.commit(offsets=wanted, asynchronous=False)
+
+    def committed(self, topic: str, group: str) -> dict[int, int]:
+        with closing(self._group(group)) as consumer:
+            wanted = [TopicPartition(topic, partition) for partition in (0, 1)]
+            return {each.partition: each.offset for each in consumer.committed(wanted, timeout=TIMEOUT_S)}
+
+    def commit_to_zookeeper(self, topic: str, group: str, offsets: Mapping[int, int]) -> None:
+        """OffsetCommit of version 0, which no client of today sends."""
+
+        def text(word: str) -> bytes:
+            return struct.pack(">h", len(word)) + word.encode()
+
+        partitions = b"".join(struct.pack(">iq", *each) + text("") for each in offsets.items())
+        body = text(group) + struct.pack(">i", 1) + text(topic) + struct.pack(">i", len(offsets)) + partitions
+        request = struct.pack(">hhi", 8, 0, 1) + text("museum") + body
+        host, port = self.bootstrap.split(":")
+        with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            stream = connection.makefile("rb")
+            (size,) = struct.unpack(">i", stream.read(4))
+            answer = stream.read(size)
+        results = answer[4 + 4 + len(text(topic)) + 4 :]
+        codes = [code for _, code in struct.iter_unpack(">ih", results)]
+        assert codes == [0] * len(offsets), codes
 
 
 @dataclass(frozen=True)
