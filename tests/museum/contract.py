@@ -2,7 +2,7 @@
 
 A file names the client, how its environment is made (`language`, `packages`, `programs`, see `environments`) and its `features`; each of
 its `[[versions]]` may say all of them anew, or which features it is `without`. `{version}` stands for the version. `arguments` go to the
-program, and `variant` then tells two of one version apart.
+program, and `variant` then tells two of one version apart. What is `zookeeper_only` has nothing to do with a cluster without it.
 
 A program is started as `PROGRAM BOOTSTRAP ZOOKEEPER ARGUMENT...`, takes steps from stdin, a line of words each, and answers each with a
 line of JSON: `{"ok": true, "values": ["..."]}` or `{"ok": false, "error": "..."}`. It ends with its stdin. Topics have two partitions,
@@ -51,6 +51,7 @@ class Exhibit:
     programs: tuple[str, ...]
     arguments: tuple[str, ...]
     features: tuple[str, ...]
+    zookeeper_only: bool = False
 
     @property
     def name(self) -> str:
@@ -71,6 +72,7 @@ def _exhibit(file: str, described: Mapping[str, Any]) -> Exhibit:
         programs=tuple(described["programs"]),
         arguments=tuple(described.get("arguments", ())),
         features=tuple(each for each in described["features"] if each not in without),
+        zookeeper_only=described.get("zookeeper_only", False),
     )
 
 

@@ -171,3 +171,6 @@ FEATURES: Final[Mapping[str, Callable[[Visit], object]]] = {
     "zookeeper-committed": _zookeeper_committed,
 }
 """By name, in the order of the table. Each raises AssertionError or StepFailed when the client does not get along."""
+
+ON_ZOOKEEPER: Final = frozenset({"zookeeper-offsets", "dual-commit", "zookeeper-committed"})
+"""Those that look into ZooKeeper."""

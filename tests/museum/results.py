@@ -14,7 +14,8 @@ from tests.museum.environments import cache_folder
 from tests.museum.features import FEATURES
 
 AGAINST: Final = {"ours": "kafkalite", "kafka-3.9": "Apache Kafka 3.9.1", "kafka-4": "Apache Kafka 4.1.0"}
-NEEDS_ZOOKEEPER: Final = frozenset({"zookeeper-offsets", "dual-commit"})
+NOT_YET: Final = frozenset({"transactions"})
+"""Features that our brokers do not claim to have."""
 
 _HEAD: Final = """# Clients and what they can do
 
@@ -27,6 +28,7 @@ does the same with each of the three, all live; what it writes is read by conflu
 | ✓ | works on all three |
 | ✓³ | works here and on Apache Kafka 3.9.1, not on 4.1.0 |
 | = | works neither here nor on a live 3.9.1: see below |
+| not yet | works on a live 3.9.1, and our brokers do not have it yet |
 | **✗** | works on a live 3.9.1 and not here |
 | + | works here, and not on a live 3.9.1 |
 | | the client does not have it |
@@ -41,7 +43,7 @@ def _mark(shown: Mapping[str, Mapping[str, str]], feature: str) -> str:
         return "?"
     ours, apache, kafka_4 = (each == "" for each in outcomes)
     if not ours:
-        return "**✗**" if apache else "="
+        return "=" if not apache else "not yet" if feature in NOT_YET else "**✗**"
     if not apache:
         return "+"
     return "✓" if kafka_4 else "✓³"

@@ -29,7 +29,8 @@ SHOWN = {
     "zookeeper-consumer-1.1.1": ["consume", "dual-commit"],
     "kafka-python-2.3.3-api-0.8.1": ["produce-snappy", "consume-gzip", "offsets", "zookeeper-offsets"],
     "kafka-python-2.3.3-api-0.10": ["produce", "consume", "group"],
-    "pykafka-2.8.0-balanced": ["produce-gzip", "consume", "group"],
+    "pykafka-2.8.0-balanced": ["group"],
+    "pykafka-2.8.0-managed": ["produce-gzip", "consume"],
 }
 """Each version of a request, each kind of group and each codec with an old client at least once."""
 

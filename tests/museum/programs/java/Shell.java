@@ -1,34 +1,36 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Scanner;
 
-/** ZooKeeper's own shell, asked for one znode at a time. */
+/** ZooKeeper's own shell, with commands at its stdin. */
 final class Shell {
-    private static String run(String... command) throws Exception {
+    /** What it answers: lists, and numbers. */
+    private static List<String> run(List<String> commands) throws Exception {
         List<String> whole = new ArrayList<>();
         whole.add(ProcessHandle.current().info().command().get());
         whole.addAll(List.of("-cp", System.getProperty("java.class.path"), "org.apache.zookeeper.ZooKeeperMain"));
         whole.addAll(List.of("-server", Main.zookeeper));
-        whole.addAll(List.of(command));
         Process process = new ProcessBuilder(whole).redirectErrorStream(true).start();
-        String last = "";
-        try (BufferedReader lines = new BufferedReader(new InputStreamReader(process.getInputStream()))) {
-            for (String line = lines.readLine(); line != null; line = lines.readLine())
-                if (line.startsWith("[") || line.matches("\\d+")) last = line;
+        process.getOutputStream().write((String.join("\n", commands) + "\nquit\n").getBytes());
+        process.getOutputStream().close();
+        List<String> found = new ArrayList<>();
+        try (Scanner lines = new Scanner(process.getInputStream())) {
+            while (lines.hasNextLine()) {
+                String line = lines.nextLine();
+                if (line.matches("\\[[0-9, ]+\\]|\\d+")) found.add(line);
+            }
         }
         process.waitFor();
-        return last;
+        return found;
     }
 
     static List<?> describe(String[] words) throws Exception {
-        return List.of(run("ls", "/brokers/topics/" + words[1] + "/partitions").split(",").length);
+        String partitions = run(List.of("ls /brokers/topics/" + words[1] + "/partitions")).get(0);
+        return List.of(partitions.split(",").length);
     }
 
     static List<?> znode_offsets(String[] words) throws Exception {
-        List<String> found = new ArrayList<>();
-        for (String partition : new String[] {"0", "1"})
-            found.add(run("get", "/consumers/" + words[2] + "/offsets/" + words[1] + "/" + partition));
-        return found;
+        String where = "get /consumers/" + words[2] + "/offsets/" + words[1] + "/";
+        return run(List.of(where + 0, where + 1));
     }
 }
