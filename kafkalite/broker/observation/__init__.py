@@ -9,6 +9,7 @@
 | `status` | the document of `/status.json`, and what of it changed |
 | `live` | server-sent events for the page |
 | `groups` | groups with their lag |
+| `zookeeper_groups` | groups of old consumers, which commit to ZooKeeper |
 | `loop_lag` | how late the event loop is |
 
 Nothing here is imported by a broker without `kafkalite.http.listener`. Whatever walks through many partitions or groups does it in

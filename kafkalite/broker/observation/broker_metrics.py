@@ -21,22 +21,28 @@ if TYPE_CHECKING:
     from kafkalite.broker.observation.loop_lag import LoopLag
     from kafkalite.broker.observation.observed import Observed
     from kafkalite.broker.observation.session_counts import SessionCounts
+    from kafkalite.broker.observation.zookeeper_groups import ZooKeeperGroups
 
 
 def all_families(
-    broker: Observed, loop_lag: LoopLag, sessions: SessionCounts, groups: ClusterGroups | None
+    broker: Observed,
+    loop_lag: LoopLag,
+    sessions: SessionCounts,
+    groups: ClusterGroups | None,
+    zookeeper_groups: ZooKeeperGroups | None,
 ) -> Iterator[Family]:
-    """Everything; while the broker starts, what is known by then."""
+    """Everything; while the broker starts, what is known by then, and there are no groups."""
     yield from _broker(broker, loop_lag)
     yield from _session(broker, sessions)
     yield from process_metrics.families()
     serving = broker.serving
-    if serving is None or groups is None:
+    if serving is None or groups is None or zookeeper_groups is None:
         return
     yield from request_metrics.families(serving)
     yield from topic_metrics.families(serving.parts)
     yield from controller_metrics.families(serving.parts)
     yield from group_metrics.families(groups.coordinated, broker.config.kafkalite_metrics_max_groups)
+    yield from group_metrics.zookeeper_families(zookeeper_groups.views, zookeeper_groups.omitted)
 
 
 def _broker(broker: Observed, loop_lag: LoopLag) -> Iterator[Family]:

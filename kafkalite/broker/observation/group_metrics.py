@@ -1,6 +1,7 @@
-"""Metrics of the groups that this broker coordinates.
+"""Metrics of the groups that this broker coordinates, and, from the controller, of those in ZooKeeper.
 
-Of at most `kafkalite.metrics.max.groups`, those with the greatest lag, and of each at most `groups.TOPICS_SHOWN` topics likewise.
+Of at most `kafkalite.metrics.max.groups`, those with the greatest lag, and of each at most `groups.TOPICS_SHOWN` topics likewise. A group
+that commits to both has both.
 """
 
 from __future__ import annotations
@@ -24,20 +25,34 @@ def families(groups: Sequence[GroupView], most_groups: int) -> Iterator[Family]:
         [Sample(label_text(state=state), count) for state, count in states.items()],
     )
     told = sorted(groups, key=lambda group: (-group.lag, group.group_id))[:most_groups]
+    yield from _lags("group", "Members of a group.", told)
+    yield gauge(
+        "kafkalite_metrics_omitted_groups",
+        "Groups that are not told, for there are more than kafkalite.metrics.max.groups.",
+        len(groups) - len(told),
+    )
+
+
+def zookeeper_families(groups: Sequence[GroupView], omitted: int) -> Iterator[Family]:
+    """The same of groups whose consumers commit to ZooKeeper; `omitted` more were not read."""
+    yield from _lags("zookeeper_group", "Consumers of a group that are registered in ZooKeeper.", groups)
+    yield gauge(
+        "kafkalite_metrics_omitted_zookeeper_groups",
+        "Groups in ZooKeeper that are not told, for there are more than kafkalite.metrics.max.groups.",
+        omitted,
+    )
+
+
+def _lags(kind: str, members_help: str, groups: Sequence[GroupView]) -> Iterator[Family]:
     lags, worst, members = [], [], []
-    for group in sorted(told, key=lambda group: group.group_id):
+    for group in sorted(groups, key=lambda group: group.group_id):
         members.append(Sample(label_text(group=group.group_id), group.members))
         for topic, lag in group.shown_topics:
             label = label_text(group=group.group_id, topic=topic)
             lags.append(Sample(label, lag.total))
             worst.append(Sample(label, lag.worst))
     yield Family(
-        "kafkalite_group_lag_records", "gauge", "Committed offsets behind the ends, summed over a topic.", lags
+        f"kafkalite_{kind}_lag_records", "gauge", "Committed offsets behind the ends, summed over a topic.", lags
     )
-    yield Family("kafkalite_group_lag_max_records", "gauge", "Lag of the topic's slowest partition.", worst)
-    yield Family("kafkalite_group_members", "gauge", "Members of a group.", members)
-    yield gauge(
-        "kafkalite_metrics_omitted_groups",
-        "Groups that are not told, for there are more than kafkalite.metrics.max.groups.",
-        len(groups) - len(told),
-    )
+    yield Family(f"kafkalite_{kind}_lag_max_records", "gauge", "Lag of the topic's slowest partition.", worst)
+    yield Family(f"kafkalite_{kind}_members", "gauge", members_help, members)

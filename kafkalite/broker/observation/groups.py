@@ -181,10 +181,11 @@ class ClusterGroups:
         for begin in range(0, len(offsets), _PORTION):
             if begin:
                 await asyncio.sleep(0)
-            add_lags(topics, offsets[begin : begin + _PORTION], self._end_of)
+            add_lags(topics, offsets[begin : begin + _PORTION], self.end_of)
         return GroupView(group.group_id, str(group.state), self._parts.broker_id, len(group.members), topics)
 
-    def _end_of(self, topic_partition: TopicPartition) -> int | None:
+    def end_of(self, topic_partition: TopicPartition) -> int | None:
+        """The high watermark; one that is not known is asked for at the next look."""
         partition = self._parts.replicas.partitions.get(topic_partition)
         if partition is not None:
             return partition.high_watermark
@@ -208,7 +209,7 @@ class ClusterGroups:
 
     def _told(self, broker: BrokerId, group: CoordinatedGroup) -> GroupView:
         view = GroupView(group.group_id, group.state, broker, group.members)
-        add_lags(view.topics, group.offsets, self._end_of)
+        add_lags(view.topics, group.offsets, self.end_of)
         return view
 
     async def _groups_at(self, broker: BrokerId) -> Sequence[CoordinatedGroup] | None:
@@ -219,7 +220,7 @@ class ClusterGroups:
             return None
         for group in groups:
             for topic_partition, _ in group.offsets:
-                self._end_of(topic_partition)
+                self.end_of(topic_partition)
         return groups
 
     async def _ask_ends(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from kafkalite.broker.broker_state import BrokerState
     from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.observation import groups, request_metrics, topic_metrics
+    from kafkalite.broker.observation import groups, request_metrics, topic_metrics, zookeeper_groups
     from kafkalite.broker.observation.controller_metrics import Parts as ControllerParts
     from kafkalite.clock import Clock
     from kafkalite.config.broker import BrokerConfig
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zk.store import Store
 
 
-class ObservedParts(topic_metrics.Parts, groups.Parts, ControllerParts, Protocol):
+class ObservedParts(topic_metrics.Parts, groups.Parts, zookeeper_groups.Parts, ControllerParts, Protocol):
     """Of the parts of a broker that serves."""
 
 

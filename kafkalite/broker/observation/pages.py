@@ -26,6 +26,7 @@ from kafkalite.broker.observation.loop_lag import LoopLag
 from kafkalite.broker.observation.peers import TIMEOUT_S, Peers
 from kafkalite.broker.observation.readiness import conditions
 from kafkalite.broker.observation.session_counts import SessionCounts
+from kafkalite.broker.observation.zookeeper_groups import ZooKeeperGroups
 from kafkalite.config.listeners import split_host_port
 from kafkalite.net.connection import Connection
 from kafkalite.types import BrokerId
@@ -50,6 +51,7 @@ class Observation:
         self._loop_lag = LoopLag()
         self._sessions = SessionCounts(broker.store)
         self._groups: ClusterGroups | None = None
+        self._zookeeper_groups: ZooKeeperGroups | None = None
         self._live = LiveStatus(broker, self._cluster_groups)
         pages: dict[str, Page] = {path: partial(_file, *file) for path, file in FILES.items()}
         pages |= {
@@ -77,13 +79,16 @@ class Observation:
         serving = self._broker.serving
         if self._groups is None and serving is not None:
             self._groups = ClusterGroups(serving.parts, Peers(self._connect))
+            self._zookeeper_groups = ZooKeeperGroups(serving.parts, self._groups.end_of)
         return self._groups
 
     async def _metrics(self) -> Answer:
         groups = self._cluster_groups()
         if groups is not None:
             await groups.look(everywhere=False)
-        families = all_families(self._broker, self._loop_lag, self._sessions, groups)
+        if self._zookeeper_groups is not None:
+            self._zookeeper_groups.look()
+        families = all_families(self._broker, self._loop_lag, self._sessions, groups, self._zookeeper_groups)
         return Response(await exposition.page(families), exposition.CONTENT_TYPE)
 
     async def _health(self) -> Answer:

@@ -170,7 +170,7 @@ def test_a_broker_that_starts_has_few_metrics() -> None:
     broker.state = BrokerState.RECOVERY
     sessions = SessionCounts(broker.store)
     broker.store.enter(SessionState.SUSPENDED)
-    found = read(broker_metrics.all_families(broker, LoopLag(), sessions, None))
+    found = read(broker_metrics.all_families(broker, LoopLag(), sessions, None, None))
     assert found["kafkalite_broker_state", ()] == 2
     assert found["kafkalite_zookeeper_session_state", ("suspended",)] == 1
     assert found["kafkalite_zookeeper_session_state", ("connected",)] == 0

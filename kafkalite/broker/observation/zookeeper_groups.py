@@ -1,0 +1,109 @@
+"""Groups of old consumers, which keep their offsets in ZooKeeper, with their lag. The controller tells of them, so that each is told once.
+
+ZooKeeper is asked when somebody looks, at most every ASK_AGAIN_S, for `kafkalite.metrics.max.groups` groups at most; what it answers is
+there for the next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kafkalite.broker.observation.groups import GroupView, add_lags
+from kafkalite.types import BrokerId, TopicPartition
+from zk import consumer_groups, paths
+from zk.store import NoNodeError, StoreError
+from zk.znodes import MalformedZnodeError
+
+if TYPE_CHECKING:
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.lifecycle import Jobs
+    from zk.store import Store
+
+logger = logging.getLogger("kafkalite.broker.observation")
+
+ASK_AGAIN_S: Final = 10.0
+
+
+class Parts(Protocol):
+    """Who is the controller, and where groups are read."""
+
+    @property
+    def broker_id(self) -> BrokerId: ...
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def store(self) -> Store: ...
+
+
+class ZooKeeperGroups:
+    """See the module. `end_of` knows high watermarks, or finds them out for the next look."""
+
+    def __init__(self, parts: Parts, end_of: Callable[[TopicPartition], int | None]) -> None:
+        self._parts, self._end_of = parts, end_of
+        self.views: Sequence[GroupView] = ()
+        """As they were found last; none at brokers that are not the controller."""
+        self.omitted = 0
+        """Groups that were not read, for there are more than `kafkalite.metrics.max.groups`."""
+        self._asked_s = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+
+    def look(self) -> None:
+        """Begin to ask ZooKeeper, when it is time."""
+        if self._parts.metadata.controller_id != self._parts.broker_id:
+            self.views, self.omitted, self._asked_s = (), 0, float("-inf")
+            return
+        now_s = asyncio.get_running_loop().time()
+        if self._asking is None and now_s - self._asked_s >= ASK_AGAIN_S:
+            self._asked_s = now_s
+            self._asking = self._parts.jobs.spawn(self._ask(), "groups in ZooKeeper")
+            self._asking.add_done_callback(self._asked)
+
+    async def settled(self) -> None:
+        """Until what ZooKeeper is asked is answered."""
+        if self._asking is not None:
+            await asyncio.wait([self._asking])
+
+    def _asked(self, _: asyncio.Task[None]) -> None:
+        self._asking = None
+
+    async def _ask(self) -> None:
+        try:
+            names = sorted(await consumer_groups.group_ids(self._parts.store))
+            told = names[: self._parts.config.kafkalite_metrics_max_groups]
+            views = [view for name in told if (view := await self._view(name)) is not None]
+        except StoreError as problem:
+            logger.debug("groups in ZooKeeper are not known: %s", problem)
+            return
+        self.views, self.omitted = views, len(names) - len(told)
+
+    async def _view(self, group_id: str) -> GroupView | None:
+        """None for a group without offsets, or with what is no offset."""
+        try:
+            offsets = await consumer_groups.read_offsets(self._parts.store, group_id)
+        except MalformedZnodeError as problem:
+            logger.debug("the offsets of group %s in ZooKeeper: %s", group_id, problem)
+            return None
+        if not offsets:
+            return None
+        view = GroupView(group_id, "ZooKeeper", self._parts.broker_id, await self._members(group_id))
+        committed = [(TopicPartition(*place), offset) for place, offset in offsets.items()]
+        add_lags(view.topics, committed, self._end_of)
+        return view
+
+    async def _members(self, group_id: str) -> int:
+        try:
+            return len(await self._parts.store.children(paths.consumer_ids(group_id)))
+        except NoNodeError:
+            return 0
