@@ -27,6 +27,7 @@ does the same with each of the three, all live; what it writes is read by conflu
 |---|---|
 | ✓ | works on all three |
 | ✓³ | works here and on Apache Kafka 3.9.1, not on 4.1.0 |
+| (✓) | works here and on Apache Kafka 3.9.1, not shown on 4.1.0 |
 | = | works neither here nor on a live 3.9.1: see below |
 | not yet | works on a live 3.9.1, and our brokers do not have it yet |
 | **✗** | works on a live 3.9.1 and not here |
@@ -41,12 +42,12 @@ def _mark(shown: Mapping[str, Mapping[str, str]], feature: str) -> str:
     outcomes = [shown.get(against, {}).get(feature) for against in AGAINST]
     if outcomes[0] is None or outcomes[1] is None:
         return "?"
-    ours, apache, kafka_4 = (each == "" for each in outcomes)
+    ours, apache, kafka_4 = (None if each is None else not each for each in outcomes)
     if not ours:
         return "=" if not apache else "not yet" if feature in NOT_YET else "**✗**"
     if not apache:
         return "+"
-    return "✓" if kafka_4 else "✓³"
+    return {True: "✓", False: "✓³", None: "(✓)"}[kafka_4]
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -100,7 +101,7 @@ class Results:
         found: dict[tuple[str, ...], list[str]] = {}
         for name in exhibit.features:
             outcomes = tuple(_short(shown.get(against, {}).get(name, "not shown")) for against in AGAINST)
-            if any(outcomes):
+            if any(shown.get(against, {}).get(name) for against in AGAINST):
                 found.setdefault(outcomes, []).append(name)
         return [
             _row([exhibit.name, ", ".join(names), *(each or "✓" for each in outcomes)])

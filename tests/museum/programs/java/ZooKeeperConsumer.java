@@ -18,9 +18,9 @@ final class ZooKeeperConsumer {
         settings.put("group.id", group);
         settings.put("auto.commit.enable", "false");
         settings.put("auto.offset.reset", "smallest");
-        settings.put("zookeeper.session.timeout.ms", "3000");
+        settings.put("zookeeper.session.timeout.ms", "6000");
         settings.put("rebalance.backoff.ms", "1000");
-        settings.put("rebalance.max.retries", "20");
+        settings.put("rebalance.max.retries", "80");
         settings.put("refresh.leader.backoff.ms", "100");
         for (int each = 0; each < more.length; each += 2) settings.put(more[each], more[each + 1]);
         return Consumer.createJavaConsumerConnector(new ConsumerConfig(settings));

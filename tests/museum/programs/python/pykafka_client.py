@@ -57,10 +57,10 @@ def read(topic, count):
 def member(topic, name):
     settings = {"auto_offset_reset": OffsetType.EARLIEST, "auto_commit_enable": False, "auto_start": True}
     if KIND == "balanced":
-        settings |= {"zookeeper_connect": ZOOKEEPER, "zookeeper_connection_timeout_ms": 3000}
+        settings |= {"zookeeper_connect": ZOOKEEPER, "zookeeper_connection_timeout_ms": 8000}
     else:
         settings |= {"managed": True, "heartbeat_interval_ms": 500}
-    settings |= {"rebalance_backoff_ms": 500, "rebalance_max_retries": 20, "consumer_timeout_ms": 200}
+    settings |= {"rebalance_backoff_ms": 500, "rebalance_max_retries": 120, "consumer_timeout_ms": 200}
     return topic_of(topic).get_balanced_consumer(name.encode(), **settings)
 
 
