@@ -1,7 +1,7 @@
 // node-rdkafka, which is librdkafka.
 "use strict";
 const kafka = require("node-rdkafka");
-const { bootstrap, tell, within, serve } = require("./steps.js");
+const { bootstrap, within, serve } = require("./steps.js");
 
 const asked = (run) =>
   within((resolve, reject) => run((problem, found) => (problem ? reject(problem) : resolve(found))));
@@ -78,25 +78,11 @@ async function administer(act) {
   admin.disconnect();
 }
 
-async function follow(topic, name) {
-  const consumer = await member(name);
-  process.on("SIGTERM", () => consumer.disconnect(() => process.exit(0)));
-  consumer.subscribe([topic]);
-  consumer.consume((problem, message) => {
-    if (problem) return;
-    tell(message.partition, message.offset, message.value);
-    consumer.commitMessageSync(message);
-  });
-  await new Promise(() => {});
-}
-
 serve({
   produce,
   read: (topic, count) => from(topic, { 0: 0, 1: 0 }, count),
   group,
-  seek: async (topic, offset) => (await from(topic, { 0: Number(offset) }, 1)).slice(0, 1),
   offsets,
   create: (topic) => administer((admin, done) => admin.createTopic({ topic, num_partitions: 3, replication_factor: 1 }, done)),
   delete: (topic) => administer((admin, done) => admin.deleteTopic(topic, done)),
-  follow,
 });
