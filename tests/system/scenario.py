@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.local.broker_process import BrokerDied, wait_until
@@ -50,7 +51,18 @@ class Scenario:
         name = name or f"system-{next(_numbers)}"
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
         wanted = NewTopic(name, partitions, replication, config={"min.insync.replicas": "2"} | (config or {}))
-        admin.create_topics([wanted], request_timeout=30, operation_timeout=30)[name].result(60)
+
+        def created() -> bool:
+            """A broker may not have heard yet who the controller is, which librdkafka takes for the outcome."""
+            try:
+                admin.create_topics([wanted], request_timeout=30, operation_timeout=30)[name].result(60)
+            except KafkaException as failure:
+                if failure.args[0].code() != KafkaError.NOT_CONTROLLER:
+                    raise
+                return False
+            return True
+
+        wait_until(created, f"topic {name}, which the controller creates", 30)
         self.wait_replicated(name)
         return name
 

@@ -48,7 +48,6 @@ SCENARIOS: Final = (*(TO_OFFSET, SHIFT_BY, TO_DATETIME, BY_DURATION, TO_EARLIEST
 OPTIONS: Final = (
     *(
         BOOTSTRAP_SERVER,
-        ZOOKEEPER,
         GROUP,
         TOPIC,
         ALL_TOPICS,
@@ -63,6 +62,8 @@ OPTIONS: Final = (
     *ACTIONS,
     *SCENARIOS,
 )
+OLD_OPTIONS: Final = (ZOOKEEPER,)
+"""Options of 1.1 that 2.0 took away; they are understood and in no table."""
 _AVAILABLE_WITH: Final = {
     MEMBERS: (DESCRIBE,),
     VERBOSE: (DESCRIBE,),

@@ -19,6 +19,7 @@ from kafkalite.legacy.consumer_groups.options import (
     LIST,
     MEMBERS,
     OFFSETS,
+    OLD_OPTIONS,
     OPTIONS,
     RESET_OFFSETS,
     STATE,
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     try:
-        options = Options(TOOL, OPTIONS, arguments)
+        options = Options(TOOL, (*OPTIONS, *OLD_OPTIONS), arguments)
         check_available(options)
     except UsageError as problem:
         raise _uncaught(problem) from None

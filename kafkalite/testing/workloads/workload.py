@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import confluent_kafka
+from confluent_kafka.admin import AdminClient
 
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster_facts import ClusterFacts
@@ -46,6 +47,7 @@ WRITERS: Final[dict[str, tuple[type[Writer], bool]]] = {
     "kafkalite-idempotent": (KafkaliteWriter, True),
 }
 """The kinds of writer, and which of them are idempotent."""
+_ASK_AGAIN_S: Final = 0.2
 
 _runs = itertools.count(1)
 
@@ -233,6 +235,20 @@ def _acknowledged_ends(events: Iterable[Event], topic: str, partitions: int) -> 
     return ends
 
 
+def _partitions_at_each_broker(servers: str, topic: str) -> str:
+    """What each broker's metadata has of a topic, for the report of a failure."""
+    told = []
+    for server in servers.split(","):
+        try:
+            metadata = AdminClient({"bootstrap.servers": server, "log_level": 0}).list_topics(topic, timeout=5)
+        except confluent_kafka.KafkaException as problem:
+            told.append(f"{server}: {problem}")
+            continue
+        partitions = {number: each.leader for number, each in sorted(metadata.topics[topic].partitions.items())}
+        told.append(f"{server}: leaders of {topic} {partitions}")
+    return "; ".join(told)
+
+
 def _watermarks(servers: str, topic: str, ends: Sequence[int], timeout_s: float) -> list[tuple[int, int]]:
     """Start and end of each partition, as soon as the end is where it should be or the time is over."""
     client = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "watermarks", "log_level": 0})
@@ -244,9 +260,11 @@ def _watermarks(servers: str, topic: str, ends: Sequence[int], timeout_s: float)
             while True:
                 try:
                     marks = client.get_watermark_offsets(wanted, timeout=5, cached=False)
-                except confluent_kafka.KafkaException:
+                except confluent_kafka.KafkaException as problem:
                     if time.monotonic() > deadline:
+                        problem.add_note(_partitions_at_each_broker(servers, topic))
                         raise
+                    time.sleep(_ASK_AGAIN_S)
                     continue
                 if marks[1] >= end or time.monotonic() > deadline:
                     found.append(marks)

@@ -158,7 +158,7 @@ def test_a_cut_batch_is_left_out_and_garbage_is_told():
     one = build_batch([NewRecord(b"k", b"v", 5)])
     assert [header.position for header in iter_batches(one + one + one[:-1])] == [0, len(one)]
     broken = bytearray(one)
-    broken[16] = 1
+    broken[16] = 3
     with pytest.raises(KafkaError) as refused:
         list(iter_batches(one + broken))
     assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
