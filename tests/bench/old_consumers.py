@@ -101,7 +101,9 @@ class OldConsumer:
         _, code, _, size = struct.unpack_from(">ihqi", answer, position)
         if code or not size:
             raise RuntimeError(f"an old consumer got {size} bytes and the error {code}")
-        self._offset = self._known[self._offset] = self._known.get(self._offset) or _behind(answer, position + 18)
+        behind = self._known.get(self._offset) or _behind(answer, position + 18)
+        self._known[self._offset] = behind
+        self._offset = behind
         if self._offset >= self._end:
             self.socket.close()
             return False
