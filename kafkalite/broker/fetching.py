@@ -164,9 +164,8 @@ class PartitionReader:
         epoch, end_offset = partition.log.end_offset_for_epoch(item.last_fetched_epoch)
         if end_offset < 0:
             if partition.log.latest_epoch is None and item.last_fetched_epoch == partition.leader_epoch:
-                return (
-                    False  # what it has it got from us, before messages of an older format ended the history of epochs
-                )
+                # What it has it got from us, before messages of an older format ended the history of epochs.
+                return False
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch >= item.last_fetched_epoch and end_offset >= item.fetch_offset:
             return False

@@ -11,17 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 from zk import paths
+from zk.consumer_groups import AT_ONCE
 from zk.store import NodeExistsError, NoNodeError, Store, StoreError
 from zk.znodes import ConsumerOffset, MalformedZnodeError
 
 logger = logging.getLogger(__name__)
-
-AT_ONCE: Final = 64
 
 _AnswerT = TypeVar("_AnswerT")
 
