@@ -19,6 +19,7 @@ from typing import Final
 
 import confluent_kafka
 
+from kafkalite.local.cluster import LocalCluster
 from tests.bench.cells import Target, cell, check_end_offset, new_topic
 from tests.bench.clusters import cpu_s
 
@@ -31,7 +32,7 @@ FETCH_BYTES: Final = 1 << 20
 PROBE_EVERY_S: Final = 0.005
 
 _ENTRY: Final = struct.Struct(">qi")
-_filled: dict[tuple[int, int, str], tuple[str, int]] = {}
+_filled: dict[tuple[LocalCluster, int, str], tuple[str, int]] = {}
 
 
 def apache() -> None:
@@ -47,7 +48,7 @@ def apache() -> None:
 
 def filled(target: Target, size: int, codec: str) -> tuple[str, int]:
     """(a topic, its records), made once for a broker."""
-    key = id(target.cluster), size, codec
+    key = target.cluster, size, codec
     if key not in _filled:
         topic, count = new_topic(target), REWRITTEN_BYTES // (size + 34)
         settings = {
