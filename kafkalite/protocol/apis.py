@@ -38,6 +38,11 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
     DESCRIBE_ACLS = 29
     CREATE_ACLS = 30
     DELETE_ACLS = 31
@@ -126,6 +131,11 @@ APIS: dict[int, Api] = _table(
     Api(ApiKey.DELETE_RECORDS, 0, 2, 2),
     Api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, 4, kept_from=2),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, 3, (5, 3)),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, 3),
+    Api(ApiKey.END_TXN, 0, 4, 3),
+    Api(ApiKey.WRITE_TXN_MARKERS, 0, 1, 1, kept_from=1),
+    Api(ApiKey.TXN_OFFSET_COMMIT, 0, 4, 3),
     Api(ApiKey.DESCRIBE_ACLS, 0, 3, 2, kept_from=1),
     Api(ApiKey.CREATE_ACLS, 0, 3, 2, kept_from=1),
     Api(ApiKey.DELETE_ACLS, 0, 3, 2, kept_from=1),

@@ -350,4 +350,25 @@ DescribeDelegationTokenResponse 0-0
    principal_name string 0-0
  throttle_time_ms int32 0-0
 """,
+    "write_txn_markers_request": """
+WriteTxnMarkersRequest 0-0
+ markers []WritableTxnMarker 0-0
+  producer_id int64 0-0
+  producer_epoch int16 0-0
+  transaction_result bool 0-0
+  topics []WritableTxnMarkerTopic 0-0
+   name string 0-0
+   partition_indexes []int32 0-0
+  coordinator_epoch int32 0-0
+""",
+    "write_txn_markers_response": """
+WriteTxnMarkersResponse 0-0
+ markers []WritableTxnMarkerResult 0-0
+  producer_id int64 0-0
+  topics []WritableTxnMarkerTopicResult 0-0
+   name string 0-0
+   partitions []WritableTxnMarkerPartitionResult 0-0
+    partition_index int32 0-0
+    error_code int16 0-0
+""",
 }

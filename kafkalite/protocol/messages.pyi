@@ -1921,6 +1921,328 @@ class offset_for_leader_epoch_response:
     ROOT: TypeAlias = OffsetForLeaderEpochResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
+class add_partitions_to_txn_request:
+    class AddPartitionsToTxnTopic(Message):
+        name: str
+        partitions: list[int]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[int] = ...,
+        ) -> None: ...
+
+    class AddPartitionsToTxnTransaction(Message):
+        transactional_id: str
+        producer_id: int
+        producer_epoch: int
+        verify_only: bool
+        topics: list[add_partitions_to_txn_request.AddPartitionsToTxnTopic]
+        def __init__(
+            self,
+            *,
+            transactional_id: str = ...,
+            producer_id: int = ...,
+            producer_epoch: int = ...,
+            verify_only: bool = ...,
+            topics: list[add_partitions_to_txn_request.AddPartitionsToTxnTopic] = ...,
+        ) -> None: ...
+
+    class AddPartitionsToTxnRequest(Request[add_partitions_to_txn_response.AddPartitionsToTxnResponse]):
+        transactions: list[add_partitions_to_txn_request.AddPartitionsToTxnTransaction]
+        v3_and_below_transactional_id: str
+        v3_and_below_producer_id: int
+        v3_and_below_producer_epoch: int
+        v3_and_below_topics: list[add_partitions_to_txn_request.AddPartitionsToTxnTopic]
+        def __init__(
+            self,
+            *,
+            transactions: list[add_partitions_to_txn_request.AddPartitionsToTxnTransaction] = ...,
+            v3_and_below_transactional_id: str = ...,
+            v3_and_below_producer_id: int = ...,
+            v3_and_below_producer_epoch: int = ...,
+            v3_and_below_topics: list[add_partitions_to_txn_request.AddPartitionsToTxnTopic] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AddPartitionsToTxnRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class add_partitions_to_txn_response:
+    class AddPartitionsToTxnPartitionResult(Message):
+        partition_index: int
+        partition_error_code: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            partition_error_code: int = ...,
+        ) -> None: ...
+
+    class AddPartitionsToTxnTopicResult(Message):
+        name: str
+        results_by_partition: list[add_partitions_to_txn_response.AddPartitionsToTxnPartitionResult]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            results_by_partition: list[add_partitions_to_txn_response.AddPartitionsToTxnPartitionResult] = ...,
+        ) -> None: ...
+
+    class AddPartitionsToTxnResult(Message):
+        transactional_id: str
+        topic_results: list[add_partitions_to_txn_response.AddPartitionsToTxnTopicResult]
+        def __init__(
+            self,
+            *,
+            transactional_id: str = ...,
+            topic_results: list[add_partitions_to_txn_response.AddPartitionsToTxnTopicResult] = ...,
+        ) -> None: ...
+
+    class AddPartitionsToTxnResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        results_by_transaction: list[add_partitions_to_txn_response.AddPartitionsToTxnResult]
+        results_by_topic_v3_and_below: list[add_partitions_to_txn_response.AddPartitionsToTxnTopicResult]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+            results_by_transaction: list[add_partitions_to_txn_response.AddPartitionsToTxnResult] = ...,
+            results_by_topic_v3_and_below: list[add_partitions_to_txn_response.AddPartitionsToTxnTopicResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AddPartitionsToTxnResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class add_offsets_to_txn_request:
+    class AddOffsetsToTxnRequest(Request[add_offsets_to_txn_response.AddOffsetsToTxnResponse]):
+        transactional_id: str
+        producer_id: int
+        producer_epoch: int
+        group_id: str
+        def __init__(
+            self,
+            *,
+            transactional_id: str = ...,
+            producer_id: int = ...,
+            producer_epoch: int = ...,
+            group_id: str = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AddOffsetsToTxnRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class add_offsets_to_txn_response:
+    class AddOffsetsToTxnResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = AddOffsetsToTxnResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class end_txn_request:
+    class EndTxnRequest(Request[end_txn_response.EndTxnResponse]):
+        transactional_id: str
+        producer_id: int
+        producer_epoch: int
+        committed: bool
+        def __init__(
+            self,
+            *,
+            transactional_id: str = ...,
+            producer_id: int = ...,
+            producer_epoch: int = ...,
+            committed: bool = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = EndTxnRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class end_txn_response:
+    class EndTxnResponse(Message):
+        throttle_time_ms: int
+        error_code: int
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = EndTxnResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class write_txn_markers_request:
+    class WritableTxnMarkerTopic(Message):
+        name: str
+        partition_indexes: list[int]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partition_indexes: list[int] = ...,
+        ) -> None: ...
+
+    class WritableTxnMarker(Message):
+        producer_id: int
+        producer_epoch: int
+        transaction_result: bool
+        topics: list[write_txn_markers_request.WritableTxnMarkerTopic]
+        coordinator_epoch: int
+        def __init__(
+            self,
+            *,
+            producer_id: int = ...,
+            producer_epoch: int = ...,
+            transaction_result: bool = ...,
+            topics: list[write_txn_markers_request.WritableTxnMarkerTopic] = ...,
+            coordinator_epoch: int = ...,
+        ) -> None: ...
+
+    class WriteTxnMarkersRequest(Request[write_txn_markers_response.WriteTxnMarkersResponse]):
+        markers: list[write_txn_markers_request.WritableTxnMarker]
+        def __init__(
+            self,
+            *,
+            markers: list[write_txn_markers_request.WritableTxnMarker] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = WriteTxnMarkersRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class write_txn_markers_response:
+    class WritableTxnMarkerPartitionResult(Message):
+        partition_index: int
+        error_code: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class WritableTxnMarkerTopicResult(Message):
+        name: str
+        partitions: list[write_txn_markers_response.WritableTxnMarkerPartitionResult]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[write_txn_markers_response.WritableTxnMarkerPartitionResult] = ...,
+        ) -> None: ...
+
+    class WritableTxnMarkerResult(Message):
+        producer_id: int
+        topics: list[write_txn_markers_response.WritableTxnMarkerTopicResult]
+        def __init__(
+            self,
+            *,
+            producer_id: int = ...,
+            topics: list[write_txn_markers_response.WritableTxnMarkerTopicResult] = ...,
+        ) -> None: ...
+
+    class WriteTxnMarkersResponse(Message):
+        markers: list[write_txn_markers_response.WritableTxnMarkerResult]
+        def __init__(
+            self,
+            *,
+            markers: list[write_txn_markers_response.WritableTxnMarkerResult] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = WriteTxnMarkersResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class txn_offset_commit_request:
+    class TxnOffsetCommitRequestPartition(Message):
+        partition_index: int
+        committed_offset: int
+        committed_leader_epoch: int
+        committed_metadata: str | None
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            committed_offset: int = ...,
+            committed_leader_epoch: int = ...,
+            committed_metadata: str | None = ...,
+        ) -> None: ...
+
+    class TxnOffsetCommitRequestTopic(Message):
+        name: str
+        partitions: list[txn_offset_commit_request.TxnOffsetCommitRequestPartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[txn_offset_commit_request.TxnOffsetCommitRequestPartition] = ...,
+        ) -> None: ...
+
+    class TxnOffsetCommitRequest(Request[txn_offset_commit_response.TxnOffsetCommitResponse]):
+        transactional_id: str
+        group_id: str
+        producer_id: int
+        producer_epoch: int
+        generation_id: int
+        member_id: str
+        group_instance_id: str | None
+        topics: list[txn_offset_commit_request.TxnOffsetCommitRequestTopic]
+        def __init__(
+            self,
+            *,
+            transactional_id: str = ...,
+            group_id: str = ...,
+            producer_id: int = ...,
+            producer_epoch: int = ...,
+            generation_id: int = ...,
+            member_id: str = ...,
+            group_instance_id: str | None = ...,
+            topics: list[txn_offset_commit_request.TxnOffsetCommitRequestTopic] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = TxnOffsetCommitRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class txn_offset_commit_response:
+    class TxnOffsetCommitResponsePartition(Message):
+        partition_index: int
+        error_code: int
+        def __init__(
+            self,
+            *,
+            partition_index: int = ...,
+            error_code: int = ...,
+        ) -> None: ...
+
+    class TxnOffsetCommitResponseTopic(Message):
+        name: str
+        partitions: list[txn_offset_commit_response.TxnOffsetCommitResponsePartition]
+        def __init__(
+            self,
+            *,
+            name: str = ...,
+            partitions: list[txn_offset_commit_response.TxnOffsetCommitResponsePartition] = ...,
+        ) -> None: ...
+
+    class TxnOffsetCommitResponse(Message):
+        throttle_time_ms: int
+        topics: list[txn_offset_commit_response.TxnOffsetCommitResponseTopic]
+        def __init__(
+            self,
+            *,
+            throttle_time_ms: int = ...,
+            topics: list[txn_offset_commit_response.TxnOffsetCommitResponseTopic] = ...,
+        ) -> None: ...
+
+    ROOT: TypeAlias = TxnOffsetCommitResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
 class describe_acls_request:
     class DescribeAclsRequest(Request[describe_acls_response.DescribeAclsResponse]):
         resource_type_filter: int

@@ -510,6 +510,111 @@ OffsetForLeaderEpochResponse 2-4
    leader_epoch int32 2-4 default=-1
    end_offset int64 2-4 default=-1
 """,
+    "add_partitions_to_txn_request": """
+AddPartitionsToTxnRequest 0-5
+ transactions []AddPartitionsToTxnTransaction 4-5
+  transactional_id string 4-5
+  producer_id int64 4-5
+  producer_epoch int16 4-5
+  verify_only bool 4-5
+  topics []AddPartitionsToTxnTopic 4-5
+   name string 4-5
+   partitions []int32 4-5
+ v3_and_below_transactional_id string 0-3
+ v3_and_below_producer_id int64 0-3
+ v3_and_below_producer_epoch int16 0-3
+ v3_and_below_topics []AddPartitionsToTxnTopic 0-3
+  name string 0-3
+  partitions []int32 0-3
+""",
+    "add_partitions_to_txn_response": """
+AddPartitionsToTxnResponse 0-5
+ throttle_time_ms int32 0-5
+ error_code int16 4-5
+ results_by_transaction []AddPartitionsToTxnResult 4-5
+  transactional_id string 4-5
+  topic_results []AddPartitionsToTxnTopicResult 4-5
+   name string 4-5
+   results_by_partition []AddPartitionsToTxnPartitionResult 4-5
+    partition_index int32 4-5
+    partition_error_code int16 4-5
+ results_by_topic_v3_and_below []AddPartitionsToTxnTopicResult 0-3
+  name string 0-3
+  results_by_partition []AddPartitionsToTxnPartitionResult 0-3
+   partition_index int32 0-3
+   partition_error_code int16 0-3
+""",
+    "add_offsets_to_txn_request": """
+AddOffsetsToTxnRequest 0-4
+ transactional_id string 0-4
+ producer_id int64 0-4
+ producer_epoch int16 0-4
+ group_id string 0-4
+""",
+    "add_offsets_to_txn_response": """
+AddOffsetsToTxnResponse 0-4
+ throttle_time_ms int32 0-4
+ error_code int16 0-4
+""",
+    "end_txn_request": """
+EndTxnRequest 0-4
+ transactional_id string 0-4
+ producer_id int64 0-4
+ producer_epoch int16 0-4
+ committed bool 0-4
+""",
+    "end_txn_response": """
+EndTxnResponse 0-4
+ throttle_time_ms int32 0-4
+ error_code int16 0-4
+""",
+    "write_txn_markers_request": """
+WriteTxnMarkersRequest 1-1
+ markers []WritableTxnMarker 1-1
+  producer_id int64 1-1
+  producer_epoch int16 1-1
+  transaction_result bool 1-1
+  topics []WritableTxnMarkerTopic 1-1
+   name string 1-1
+   partition_indexes []int32 1-1
+  coordinator_epoch int32 1-1
+""",
+    "write_txn_markers_response": """
+WriteTxnMarkersResponse 1-1
+ markers []WritableTxnMarkerResult 1-1
+  producer_id int64 1-1
+  topics []WritableTxnMarkerTopicResult 1-1
+   name string 1-1
+   partitions []WritableTxnMarkerPartitionResult 1-1
+    partition_index int32 1-1
+    error_code int16 1-1
+""",
+    "txn_offset_commit_request": """
+TxnOffsetCommitRequest 0-4
+ transactional_id string 0-4
+ group_id string 0-4
+ producer_id int64 0-4
+ producer_epoch int16 0-4
+ generation_id int32 3-4 default=-1
+ member_id string 3-4
+ group_instance_id string? 3-4
+ topics []TxnOffsetCommitRequestTopic 0-4
+  name string 0-4
+  partitions []TxnOffsetCommitRequestPartition 0-4
+   partition_index int32 0-4
+   committed_offset int64 0-4
+   committed_leader_epoch int32 2-4 default=-1
+   committed_metadata string? 0-4
+""",
+    "txn_offset_commit_response": """
+TxnOffsetCommitResponse 0-4
+ throttle_time_ms int32 0-4
+ topics []TxnOffsetCommitResponseTopic 0-4
+  name string 0-4
+  partitions []TxnOffsetCommitResponsePartition 0-4
+   partition_index int32 0-4
+   error_code int16 0-4
+""",
     "describe_acls_request": """
 DescribeAclsRequest 1-3
  resource_type_filter int8 1-3
