@@ -178,8 +178,20 @@ class Ensemble:
                 raise EnsembleError(f"no quorum within {timeout_s:g} s; roles are {roles}")
             await asyncio.sleep(_POLL_S)
 
+    async def wait_serving(self, timeout_s: float = 30.0) -> dict[int, str]:
+        """Until every member serves; their roles. Raises EnsembleError."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            roles = await self.roles()
+            serving = {number: role for number, role in roles.items() if role is not None}
+            if len(serving) == len(roles):
+                return serving
+            if asyncio.get_running_loop().time() > deadline:
+                raise EnsembleError(f"not every server serves within {timeout_s:g} s; roles are {roles}")
+            await asyncio.sleep(_POLL_S)
+
     async def roles(self) -> dict[int, str | None]:
-        """By member: `leader`, `follower`, `standalone`, or None for one that does not serve."""
+        """By member: `leader`, `follower`, `standalone`, or None for one that does not serve or does not say so in a second."""
         running = [member for member in self.members if member.running and not member.paused]
         roles = await asyncio.gather(*(server_role(HOST, member.ports.client) for member in running))
         found = dict(zip((member.number for member in running), roles, strict=True))

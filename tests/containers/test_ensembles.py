@@ -33,7 +33,7 @@ def kill_and_return(ensemble: ZooKeeperEnsemble, victims: list[int]) -> None:
     ports = [member.port for member in ensemble.members]
     for number in victims:
         ensemble.kill(number)
-    assert ensemble.wait_quorum() not in victims
+    assert ensemble.wait_quorum(RETURN_S) not in victims
     with session(ensemble.connect) as client:
         assert client.get("/kept")[0] == b"x"
         client.create("/written-meanwhile", b"y")
@@ -48,7 +48,7 @@ def kill_and_return(ensemble: ZooKeeperEnsemble, victims: list[int]) -> None:
 
 def test_one_server_keeps_data_and_port_over_a_kill(image: str) -> None:
     with ZooKeeperEnsemble(1, image=image) as ensemble:
-        assert ensemble.roles() == {1: "standalone"} and ensemble.leader() == 1
+        assert ensemble.wait_serving() == {1: "standalone"} and ensemble.leader() == 1
         with session(ensemble.connect) as client:
             client.create("/kept", b"x")
         ensemble.kill(1)
@@ -64,26 +64,26 @@ def test_one_server_keeps_data_and_port_over_a_kill(image: str) -> None:
 
 def test_three_servers_survive_the_leader(image: str) -> None:
     with ZooKeeperEnsemble(3, image=image) as ensemble:
-        assert sorted(str(role) for role in ensemble.roles().values()) == ["follower", "follower", "leader"]
-        leader = ensemble.wait_quorum()
+        assert sorted(ensemble.wait_serving().values()) == ["follower", "follower", "leader"]
+        leader = ensemble.wait_quorum(RETURN_S)
         kill_and_return(ensemble, [leader])
 
 
 def test_three_servers_without_a_majority_serve_nobody(image: str) -> None:
     with ZooKeeperEnsemble(3, image=image) as ensemble:
-        followers = [number for number, role in ensemble.roles().items() if role == "follower"]
+        followers = [number for number, role in ensemble.wait_serving().items() if role == "follower"]
         for number in followers:
             ensemble.pause(number)
-        wait_until(lambda: ensemble.leader() is None, "end of the quorum", 30)
+        wait_until(lambda: ensemble.leader() is None, "end of the quorum", RETURN_S)
         for number in followers:
             ensemble.unpause(number)
-        ensemble.wait_quorum()
+        ensemble.wait_quorum(RETURN_S)
 
 
 def test_five_servers_survive_two(image: str) -> None:
     with ZooKeeperEnsemble(5, image=image) as ensemble:
-        leader = ensemble.wait_quorum()
-        follower = next(number for number, role in ensemble.roles().items() if role == "follower")
+        leader = ensemble.wait_quorum(RETURN_S)
+        follower = next(number for number, role in ensemble.wait_serving().items() if role == "follower")
         kill_and_return(ensemble, [leader, follower])
 
 

@@ -59,7 +59,7 @@ def lose_zookeeper_leader(scenario: Scenario, leader: int, topic: str) -> None:
     """The brokers go on with what they know, and with their sessions when there is a quorum again."""
     ensemble = scenario.cluster.ensemble
     assert ensemble is not None
-    victim = ensemble.leader()
+    victim = ensemble.wait_quorum()
     ensemble.kill(victim)
     assert ensemble.wait_quorum() != victim
     ensemble.restart(victim)

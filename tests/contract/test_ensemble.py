@@ -61,7 +61,7 @@ def test_one_server_keeps_data_and_port_over_a_kill(tmp_path):
         (port,) = free_ports(1)
         async with running(tmp_path, client_ports=[port]) as ensemble:
             assert ensemble.connect == f"127.0.0.1:{port}"
-            assert await ensemble.roles() == {1: "standalone"}
+            assert await ensemble.wait_serving() == {1: "standalone"}
             assert await four_letter_word("127.0.0.1", port, "ruok") == "imok"
             async with session(ensemble.connect) as store:
                 await store.create("/kept", b"x")
@@ -79,7 +79,7 @@ def test_one_server_keeps_data_and_port_over_a_kill(tmp_path):
 def test_three_servers_survive_the_leader(three):
     async def scenario():
         leader = await three.wait_quorum(10)
-        roles = await three.roles()
+        roles = await three.wait_serving()
         assert sorted(role for role in roles.values() if role) == ["follower", "follower", "leader"]
         assert roles[leader] == "leader" == roles[await three.leader()]
         async with session(three.connect, timeout_s=8) as store:
@@ -92,7 +92,7 @@ def test_three_servers_survive_the_leader(three):
             await store.write("/e", b"after")
             assert store.session_id == session_id and SessionState.EXPIRED not in states
             await three.start_member(leader)
-            assert (await three.roles())[leader] == "follower"
+            assert (await three.wait_serving())[leader] == "follower"
 
     asyncio.run(scenario())
 

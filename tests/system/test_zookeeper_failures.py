@@ -34,7 +34,7 @@ def ensemble(scenario: Scenario) -> Ensemble:
 def test_death_of_one_server(scenario: Scenario, ensemble: Ensemble, role: str) -> None:
     """Clients do not notice; sessions move to the other servers, and the cluster goes on deciding."""
     workload = scenario.start_workload(scenario.create_topic(6))
-    roles = asyncio.run(ensemble.roles())
+    roles = asyncio.run(ensemble.wait_serving())
     victim = next(number for number, found in roles.items() if found == role)
     with scenario.measured(workload, f"death of ZooKeeper's {role}", SESSION_S):
         asyncio.run(ensemble.kill(victim))
@@ -50,7 +50,7 @@ def test_loss_and_return_of_the_quorum(scenario: Scenario, ensemble: Ensemble) -
     """Existing leaders serve on for several session timeouts; with the quorum elections come back."""
     workload = scenario.start_workload(scenario.create_topic(6))
     leaders = scenario.facts.leaders(workload.topic)
-    victims = [number for number, role in asyncio.run(ensemble.roles()).items() if role == "follower"]
+    victims = [number for number, role in asyncio.run(ensemble.wait_serving()).items() if role == "follower"]
     with scenario.measured(workload, "quorum lost", SESSION_S):
         for victim in victims:
             asyncio.run(ensemble.kill(victim))
@@ -78,7 +78,7 @@ def test_death_of_a_leader_while_the_quorum_is_lost(scenario: Scenario, ensemble
     workload = scenario.start_workload(scenario.create_topic(6))
     victim = scenario.facts.leaders(workload.topic)[0]
     epoch = scenario.facts.broker_epoch(victim)
-    followers = [number for number, role in asyncio.run(ensemble.roles()).items() if role == "follower"]
+    followers = [number for number, role in asyncio.run(ensemble.wait_serving()).items() if role == "follower"]
     for number in followers:
         asyncio.run(ensemble.kill(number))
     scenario.cluster.kill(victim)

@@ -121,7 +121,7 @@ class ZooKeeperEnsemble:
         return self.members[number - 1]
 
     def roles(self) -> dict[int, str | None]:
-        """By member: `leader`, `follower`, `standalone`, or None for one that does not serve."""
+        """By member: `leader`, `follower`, `standalone`, or None for one that does not serve or does not say so in a second."""
 
         async def ask_all() -> list[str | None]:
             return await asyncio.gather(*(server_role(member.host, member.port) for member in self.members))
@@ -142,10 +142,15 @@ class ZooKeeperEnsemble:
                 return leader
             self._check(deadline_s, f"no quorum within {timeout_s:g} s; roles are {roles}")
 
-    def wait_serving(self, timeout_s: float = 30) -> None:
-        """Until every server serves. Raises EnsembleError with the last lines of the log of one that does not."""
+    def wait_serving(self, timeout_s: float = 30) -> dict[int, str]:
+        """Until every server serves; their roles. Raises EnsembleError with the last lines of the log of one that does not."""
         deadline_s = time.monotonic() + timeout_s
-        while silent := [number for number, role in self.roles().items() if role not in _SERVING]:
+        while True:
+            roles = self.roles()
+            serving = {number: role for number, role in roles.items() if role in _SERVING}
+            if len(serving) == self._size:
+                return serving
+            silent = sorted(roles.keys() - serving.keys())
             member = self.member(silent[0])
             if not member.running:
                 raise EnsembleError(f"{member.server_name} ended with {member.exit_status}:\n{member.log_tail()}")
