@@ -17,8 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from kafkalite.local.broker_process import BrokerDied, wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.cluster_facts import ClusterFacts
-from kafkalite.testing.history.events import write_history
+from kafkalite.testing.history.files import write_history
 from kafkalite.testing.history.judge import Verdict
+from kafkalite.testing.history.report import explain
 from kafkalite.testing.workloads.workload import Workload, longest_gap
 
 SESSION_S = 2.0
@@ -122,8 +123,8 @@ class Scenario:
         verdict = workload.finish(path)
         problems = workload.problems
         assert not problems, f"{len(problems)} problems, first {problems[:5]}; history in {path}"
-        assert not verdict.violations, f"{verdict}\nhistory in {path}"
-        idle = [rule for rule, judged in verdict.judged.items() if not judged]
+        assert not verdict.violations, f"{explain(workload.recorder.events, verdict)}\nhistory in {path}"
+        idle = verdict.idle()
         assert not idle, f"nothing was held to {idle}: {verdict}"
         print(verdict)
         return verdict

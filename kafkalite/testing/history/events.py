@@ -1,27 +1,22 @@
-"""What clients did and saw while a cluster was tormented: events, and the files that keep them.
+"""What clients did and saw while a cluster was tormented: the events of a history, from which `judge` decides.
 
-A history is a list of events in the order in which they were recorded; `kafkalite.testing.history.judge` decides whether it is one
-that the promises of the cluster allow. A file of it is a row of msgpack values: the header `["kafkalite-history", 1]`,
-then one array `[name of the event's class, field, ...]` per event. `read_history` gives the events of such a file, also
-when its end was cut off by the death of the writer.
-
-A record is known by who sent it and a number that counts the records of that producer in that partition from 0;
+A history is a list of events in the order in which they were recorded. An operation is invoked, and then ends as acknowledged, failed (it
+certainly had no effect) or unknown (nobody answered: it may have had its effect, once or more often, also later); one that never ends is
+unknown too. A record is known by who sent it and a number that counts the records of that producer in that partition from 0;
 `Value.to_bytes` puts both into the record. Moments are nanoseconds of one monotonic clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
-import msgpack  # type: ignore[import-untyped]
-
-FORMAT: Final = "kafkalite-history"
-VERSION: Final = 1
 UNKNOWN_OFFSET: Final = -1
 """Of an acknowledgement without an offset: the broker knew the record as one it had, but not where."""
+NO_OFFSET: Final = -1
+"""Of a group that has committed nothing in a partition."""
+UNKNOWN_GENERATION: Final = -1
+"""Of a member whose client does not tell."""
 
 
 class Value(NamedTuple):
@@ -102,6 +97,16 @@ class SendUnknown:
 
 
 @dataclass(frozen=True, slots=True)
+class ReaderStarted:
+    """What a reader is; one without this event is in no group and reads uncommitted records. `group` may be empty."""
+
+    at_ns: int
+    reader: str
+    group: str
+    read_committed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RecordRead:
     """`reader` names one position that only moves forward: a consumer that was assigned the partition once."""
 
@@ -140,7 +145,7 @@ class LeaderSeen:
 
 @dataclass(frozen=True, slots=True)
 class HighWatermarkSeen:
-    """`observer` names one connection; the leader answered as leader in `leader_epoch`."""
+    """`observer` names one connection; the leader answered as leader in `leader_epoch`. A last stable offset of -1 was not told."""
 
     at_ns: int
     observer: str
@@ -148,6 +153,7 @@ class HighWatermarkSeen:
     partition: int
     leader_epoch: int
     high_watermark: int
+    last_stable_offset: int = -1
 
 
 class ReplicaBatch(NamedTuple):
@@ -171,50 +177,225 @@ class ReplicaLog:
     batches: tuple[ReplicaBatch, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentChecked:
+    """A file of a replica was read back by itself (`storage.inspection`); `faults` is what is wrong with it."""
+
+    at_ns: int
+    broker: int
+    topic: str
+    partition: int
+    file: str
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """A line for the reader of a violation: what a broker or ZooKeeper said about its state. No rule looks at it."""
+
+    at_ns: int
+    source: str
+    text: str
+
+
+# groups
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAssigned:
+    """A member was given a partition. `generation` may be UNKNOWN_GENERATION."""
+
+    at_ns: int
+    group: str
+    member: str
+    generation: int
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInvoked:
+    """`number` counts a member's commits; one of several partitions is several events with one number."""
+
+    at_ns: int
+    group: str
+    member: str
+    number: int
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAcknowledged:
+    """`generation` is that in which it was sent, UNKNOWN_GENERATION when the member may have changed it meanwhile."""
+
+    at_ns: int
+    group: str
+    member: str
+    number: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFailed:
+    """The coordinator refused it: nothing was committed."""
+
+    at_ns: int
+    group: str
+    member: str
+    number: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetched:
+    """What OffsetFetch said, NO_OFFSET for nothing; asked after `asked_ns`, answered before `at_ns`. Several may ask at the same time."""
+
+    at_ns: int
+    asked_ns: int
+    observer: str
+    group: str
+    topic: str
+    partition: int
+    offset: int
+
+
+# transactions
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionBegun:
+    """`transaction` counts the producer's transactions; a producer is one life of a client with one transactional id."""
+
+    at_ns: int
+    producer: str
+    transaction: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSend:
+    """The record is part of the transaction; its SendInvoked follows."""
+
+    at_ns: int
+    producer: str
+    transaction: int
+    topic: str
+    partition: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionOffset:
+    """The transaction commits this offset of a group."""
+
+    at_ns: int
+    producer: str
+    transaction: int
+    group: str
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEndInvoked:
+    at_ns: int
+    producer: str
+    transaction: int
+    commits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionCommitted:
+    at_ns: int
+    producer: str
+    transaction: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionAborted:
+    """Certainly: EndTxn was answered, or its producer was fenced before it had asked for a commit."""
+
+    at_ns: int
+    producer: str
+    transaction: int
+
+
+# the cluster
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerElected:
+    """`zxid` is the order in which ZooKeeper took things; a broker claimed the seat and this controller epoch."""
+
+    at_ns: int
+    zxid: int
+    broker: int
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerWrote:
+    """Somebody wrote what only controllers write, in a controller epoch; `broker` is -1 when nobody knows who."""
+
+    at_ns: int
+    zxid: int
+    broker: int
+    controller_epoch: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Once everything was healed, `what` was asked for: how long it took and may have taken. `error` is empty when it went well."""
+
+    at_ns: int
+    what: str
+    took_ms: int
+    bound_ms: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSeen:
+    """How many of `resource` (files, tasks, waiting requests, watches) a process has; first its baseline, then what it came back to."""
+
+    at_ns: int
+    process: str
+    resource: str
+    is_baseline: bool
+    count: int
+    slack: int
+
+
 Event: TypeAlias = (
     ProducerStarted
     | SendInvoked
     | SendAcknowledged
     | SendFailed
     | SendUnknown
+    | ReaderStarted
     | RecordRead
     | Drained
     | LeaderSeen
     | HighWatermarkSeen
     | ReplicaLog
+    | SegmentChecked
+    | StateChanged
+    | PartitionAssigned
+    | CommitInvoked
+    | CommitAcknowledged
+    | CommitFailed
+    | OffsetFetched
+    | TransactionBegun
+    | TransactionSend
+    | TransactionOffset
+    | TransactionEndInvoked
+    | TransactionCommitted
+    | TransactionAborted
+    | ControllerElected
+    | ControllerWrote
+    | Served
+    | ResourceSeen
 )
-_KINDS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in Event.__args__}
-_FIELDS: Final = {name: tuple(field.name for field in fields(kind)) for name, kind in _KINDS.items()}
-
-
-def write_history(path: Path, events: Iterable[Event]) -> None:
-    """Write a history's file, over one that is there."""
-    packer = msgpack.Packer()
-    with path.open("wb") as file:
-        file.write(packer.pack([FORMAT, VERSION]))
-        for event in events:
-            name = type(event).__name__
-            file.write(packer.pack([name, *(getattr(event, field) for field in _FIELDS[name])]))
-
-
-def read_history(path: Path) -> list[Event]:
-    """The events of a file; an unfinished last one is left out. Raises ValueError when it is no history."""
-    with path.open("rb") as file:
-        rows = iter(msgpack.Unpacker(file, use_list=False))
-        try:
-            header = next(rows, None)
-            if header != (FORMAT, VERSION):
-                raise ValueError(f"{path} is no history: it begins with {header!r}")
-            return [_event(row, path) for row in rows]
-        except (msgpack.UnpackException, TypeError) as problem:
-            raise ValueError(f"{path} is no history: {problem}") from problem
-
-
-def _event(row: Sequence[Any], path: Path) -> Event:
-    kind = _KINDS.get(row[0])
-    if kind is None:
-        raise ValueError(f"{path} holds an event {row[0]!r} that is not known")
-    if kind is ReplicaLog:
-        row = (*row[:-1], tuple(ReplicaBatch(*batch) for batch in row[-1]))
-    event: Event = kind(*row[1:])
-    return event

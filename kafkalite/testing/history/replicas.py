@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kafkalite.errors import KafkaError
 from kafkalite.protocol.records import crc_of, iter_batches
 from kafkalite.testing.history.events import ReplicaBatch
-from kafkalite.testing.history.judge import replica_findings
+from kafkalite.testing.history.rules.replication import replica_findings
 from kafkalite.types import TopicPartition
 
 _DIGEST_BYTES: Final = 16

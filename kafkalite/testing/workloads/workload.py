@@ -20,8 +20,10 @@ from confluent_kafka.admin import AdminClient
 
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster_facts import ClusterFacts
-from kafkalite.testing.history.events import Drained, Event, ReplicaLog, SendAcknowledged, write_history
-from kafkalite.testing.history.judge import ACKS_ALL, Verdict, judge
+from kafkalite.testing.history.events import Drained, Event, ReplicaLog, SendAcknowledged
+from kafkalite.testing.history.facts import ACKS_ALL
+from kafkalite.testing.history.files import write_history
+from kafkalite.testing.history.judge import Verdict, judge
 from kafkalite.testing.history.replicas import compare_replicas, partition_directories, read_replica
 from kafkalite.testing.workloads.clients import (
     ConfluentReader,

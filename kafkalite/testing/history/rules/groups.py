@@ -1,0 +1,131 @@
+"""C11 and C12: what groups committed, what they were told of it, and who had which partition.
+
+The members of these histories only read forward, from what was committed; so offsets never go back. A commit of a transaction counts from
+the moment when its end was asked for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from operator import attrgetter, itemgetter
+from typing import Final
+
+from kafkalite.testing.history.events import NO_OFFSET, UNKNOWN_GENERATION, OffsetFetched
+from kafkalite.testing.history.facts import Commit, Facts, GroupFacts, GroupPartition, Outcome
+from kafkalite.testing.history.rules.findings import Findings
+from kafkalite.types import TopicPartition
+
+_NEVER: Final = -1
+
+
+def offsets_are_those_committed(facts: Facts) -> Iterator[tuple[object, str | None]]:
+    """C11: OffsetFetch tells the last commit that was acknowledged, or one whose fate is open, and never less than it had told."""
+    transactional = _commits_of_transactions(facts)
+    for subject in dict.fromkeys([*facts.groups, *transactional]):
+        group = facts.groups.get(subject, GroupFacts())
+        commits = group.commits + transactional.get(subject, [])
+        for finding in _told_what_was_committed(group.fetches, commits):
+            yield subject, finding
+        for finding in _told_in_order(group.fetches):
+            yield subject, finding
+        for finding in _committed_in_order(commits):
+            yield subject, finding
+
+
+def _commits_of_transactions(facts: Facts) -> dict[GroupPartition, list[Commit]]:
+    found: dict[GroupPartition, list[Commit]] = defaultdict(list)
+    for transaction in facts.transactions.values():
+        for each in transaction.offsets:
+            subject = GroupPartition(each.group, TopicPartition(each.topic, each.partition))
+            # one that nobody asked to commit has no effect, unless its end is not known
+            invoked_ns = each.at_ns if transaction.end_invoked_ns is None else transaction.end_invoked_ns
+            commit = Commit(str(transaction), each.offset, invoked_ns, transaction.outcome, transaction.ended_ns)
+            found[subject].append(commit)
+    return found
+
+
+def _told_what_was_committed(fetches: list[OffsetFetched], commits: list[Commit]) -> Findings:
+    by_offset: dict[int, list[Commit]] = defaultdict(list)
+    acknowledged: list[Commit] = []
+    for commit in commits:
+        if commit.outcome is not Outcome.FAILED:
+            by_offset[commit.offset].append(commit)
+        if commit.outcome is Outcome.OK:
+            acknowledged.append(commit)
+    acknowledged.sort(key=lambda commit: commit.ended_ns or 0)
+    ended_ns = [commit.ended_ns or 0 for commit in acknowledged]
+    latest: list[Commit] = []
+    for commit in acknowledged:
+        latest.append(max(commit, latest[-1], key=attrgetter("invoked_ns")) if latest else commit)
+    for told in fetches:
+        earlier = bisect_right(ended_ns, told.asked_ns)
+        last = latest[earlier - 1] if earlier else None
+        if told.offset == NO_OFFSET:
+            yield (
+                None if last is None else f"{told.observer} was told of no offset after {last.offset} was acknowledged"
+            )
+            continue
+        known = [commit for commit in by_offset[told.offset] if commit.invoked_ns <= told.at_ns]
+        if not known:
+            yield f"{told.observer} was told of {told.offset}, which nobody had committed"
+        elif last is not None and all(_is_replaced(commit, last) for commit in known):
+            yield f"{told.observer} was told of {told.offset} after {last.offset} was acknowledged"
+        else:
+            yield None
+
+
+def _is_replaced(commit: Commit, last: Commit) -> bool:
+    """Had it ended before the other began? Of unknown fate it may come later."""
+    return commit.outcome is Outcome.OK and commit.ended_ns is not None and commit.ended_ns <= last.invoked_ns
+
+
+def _told_in_order(fetches: list[OffsetFetched]) -> Findings:
+    told: list[tuple[int, int]] = []
+    for each in sorted(fetches, key=attrgetter("at_ns")):
+        earlier = bisect_right(told, each.asked_ns, key=itemgetter(0))
+        before = told[earlier - 1][1] if earlier else NO_OFFSET
+        yield (
+            None if each.offset >= before else f"{each.observer} was told of {each.offset} after {before} had been told"
+        )
+        told.append((each.at_ns, max(each.offset, told[-1][1] if told else NO_OFFSET)))
+
+
+def _committed_in_order(commits: list[Commit]) -> Findings:
+    floor, holder = _NEVER, ""
+    for _, is_end, commit in _moments(commits):
+        if is_end:
+            floor, holder = max((commit.offset, commit.member), (floor, holder))
+        else:
+            text = f"{commit.member} committed {commit.offset} after {holder} had committed {floor}"
+            yield None if commit.offset >= floor else text
+
+
+def _moments(commits: list[Commit]) -> list[tuple[int, bool, Commit]]:
+    """Beginnings and ends of acknowledged commits, in their order."""
+    moments = []
+    for commit in commits:
+        if commit.outcome is Outcome.OK and commit.ended_ns is not None:
+            moments += [(commit.invoked_ns, False, commit), (commit.ended_ns, True, commit)]
+    return sorted(moments, key=itemgetter(0, 1))
+
+
+def partitions_have_one_owner(facts: Facts) -> Iterator[tuple[object, str | None]]:
+    """C12: in a generation a partition has one member, and once a generation has committed, earlier ones do not."""
+    for subject, group in facts.groups.items():
+        owners: dict[int, str] = {}
+        for assigned in group.assigned:
+            if assigned.generation != UNKNOWN_GENERATION:
+                owner = owners.setdefault(assigned.generation, assigned.member)
+                both = f"{owner} and {assigned.member} have it in generation {assigned.generation}"
+                yield subject, None if owner == assigned.member else both
+        newest, who = UNKNOWN_GENERATION, ""
+        for _, is_end, commit in _moments(group.commits):
+            if commit.generation == UNKNOWN_GENERATION:
+                continue
+            if is_end:
+                newest, who = max((commit.generation, commit.member), (newest, who))
+                continue
+            late = f"{commit.member} committed in generation {commit.generation}, after {who} had in {newest}"
+            yield subject, None if commit.generation >= newest else late
