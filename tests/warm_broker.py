@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -31,6 +31,7 @@ _IMPORTED: Final = ("kafkalite.cli.main", "kafkalite.cli.broker", "kafkalite.bro
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _POLL_S: Final = 0.01
+_NOTHING_MORE: Final[Mapping[str, str]] = {}
 _LARGEST: Final = 1 << 20
 """A request: command line, folder and environment."""
 
@@ -80,8 +81,8 @@ class _Nursery:
         self._socket = ours
         self._lock = threading.Lock()
 
-    def start(self, arguments: Sequence[str], output: BinaryIO) -> WarmProcess:
-        request = json.dumps([list(arguments), os.getcwd(), dict(os.environ)]).encode()
+    def start(self, arguments: Sequence[str], output: BinaryIO, environment: Mapping[str, str]) -> WarmProcess:
+        request = json.dumps([list(arguments), os.getcwd(), os.environ | environment]).encode()
         with self._lock:
             # The child loses its parent, and is ours then; nobody else's.
             _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -108,10 +109,12 @@ def use_warm_brokers() -> None:
         return
     cold, own = broker_process.start_process, [sys.executable, *broker_process.BROKER_COMMAND[1:]]
 
-    def start(command: Sequence[str], output: BinaryIO) -> subprocess.Popen[bytes] | WarmProcess:
+    def start(
+        command: Sequence[str], output: BinaryIO, environment: Mapping[str, str] = _NOTHING_MORE
+    ) -> subprocess.Popen[bytes] | WarmProcess:
         if list(command[:-1]) != own:
-            return cold(command, output)
-        return _nursery().start(command[3:], output)
+            return cold(command, output, environment)
+        return _nursery().start(command[3:], output, environment)
 
     broker_process.start_process = start
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,7 +44,9 @@ from zk.watches import ChildrenChanged, ChildWatch
 from zk.znodes import BrokerRegistration, LogDirEvent
 
 if TYPE_CHECKING:
+    from kafkalite.broker.fault_control import FaultControl
     from kafkalite.broker.observation.pages import Observation
+    from kafkalite.broker.served_api import ServedApi
 
 logger = logging.getLogger("kafkalite.broker")
 
@@ -67,7 +69,7 @@ class Serving(NamedTuple):
 class Broker:
     """See the module. The session's store must be started already; `fatal(reason)` is called when the broker cannot go on.
 
-    `run_pass` makes the passes of the log cleaner, by default in the event loop's executor.
+    `run_pass` makes the passes of the log cleaner, by default in the event loop's executor. `fault_control` has faults on purpose.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Broker:
         rng: random.Random,
         fatal: Callable[[str], None],
         run_pass: RunPass | None = None,
+        fault_control: FaultControl | None = None,
     ) -> None:
         live = LiveConfig(config)
         self.store: Store = session.store
@@ -111,6 +114,7 @@ class Broker:
             dynamic_configs=DynamicConfigs(self.store, live),
         )
         self._observation: Observation | None = None
+        self._fault_control = fault_control
         self.serving: Serving | None = None
         """What clients are served with; None until the broker is running."""
 
@@ -136,7 +140,7 @@ class Broker:
         await early.logs.open(await early.dynamic_configs.all_topics())
         early.logs.claim(self.broker_id, self.cluster_id)
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
-        dispatcher = Dispatcher(parts, SERVED)
+        dispatcher = Dispatcher(parts, await self._served())
         server = Server(early.live_config, dispatcher)
         looks = partial(self._config_changes_seen, parts.config_changes)
         serving = Serving(parts, dispatcher, server, ChildWatch(early.session, paths.CONFIG_CHANGES, looks))
@@ -166,6 +170,13 @@ class Broker:
 
             self._observation = Observation(self)
             await self._observation.start(self.config.kafkalite_http_listener)
+
+    async def _served(self) -> Sequence[ServedApi[BrokerParts]]:
+        """What clients are served, with the faults before it that tests ask for."""
+        if self._fault_control is None:
+            return SERVED
+        await self._fault_control.start()
+        return self._fault_control.faults.around(SERVED, self.metadata.topic_name)
 
     async def _resolve_broker_id(self) -> BrokerId:
         if self.config.broker_id >= 0:
@@ -269,6 +280,8 @@ class Broker:
         await parts.logs.close()
         if self._observation is not None:
             await self._observation.close()
+        if self._fault_control is not None:
+            self._fault_control.close()
         await self.store.close()
 
     @property

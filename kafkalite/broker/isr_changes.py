@@ -13,6 +13,7 @@ from collections.abc import Callable
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.errors import ErrorCode
+from kafkalite.failpoints import reach
 from kafkalite.lifecycle import Jobs
 from kafkalite.protocol import messages
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
@@ -105,6 +106,7 @@ class AlterPartitionSender(_IsrChanges):
         self._task: asyncio.Task[None] | None = None
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
+        reach("isr.changing")
         self._waiting[change.topic_partition] = (partition, change)
         if self._task is None or self._task.done():
             self._task = self._jobs.retry(self._run, "alter partition")
@@ -185,6 +187,7 @@ class ZooKeeperIsrWriter(_IsrChanges):
         self._propagation: asyncio.Task[None] | None = None
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
+        reach("isr.changing")
         self._jobs.spawn(self._write(partition, change), f"writing the ISR of {change.topic_partition}")
         if self._propagation is None:
             self._propagation = self._jobs.retry(self._propagate, "isr change notifications")

@@ -12,11 +12,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import random
 import signal
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -31,19 +33,23 @@ from kafkalite.storage.disk import OsDisk
 from zk.kazoo_store import KazooStore
 from zk.session import Session
 
+if TYPE_CHECKING:
+    from kafkalite.broker.fault_control import FaultControl
+
 logger = logging.getLogger("kafkalite.broker.process")
 
 _PROGRESS_S = 1.0
 
 
 def run(config: BrokerConfig, log_level: str = "INFO") -> int:
-    """Run a broker until it is told to stop; the exit code."""
+    """Run a broker until it is told to stop; the exit code. ConfigError for faults in the environment that the settings do not allow."""
+    fault_control = _fault_control(config)
     log = BrokerLog(sys.stderr)
     logging.basicConfig(level=log_level, handlers=[log])
-    return uvloop.run(_serve(config, log))
+    return uvloop.run(_serve(config, log, fault_control))
 
 
-async def _serve(config: BrokerConfig, log: BrokerLog) -> int:
+async def _serve(config: BrokerConfig, log: BrokerLog, fault_control: FaultControl | None) -> int:
     loop = asyncio.get_running_loop()
     _tell_left_out(loop, log)
     for warning in config.warnings():
@@ -59,7 +65,8 @@ async def _serve(config: BrokerConfig, log: BrokerLog) -> int:
     store = KazooStore(
         config.zookeeper_connect, config.zookeeper_session_timeout_ms / 1000, config.zookeeper_max_in_flight_requests
     )
-    broker = Broker(config, Session(store), OsDisk(), SystemClock(), random.Random(), fatal, in_process)
+    session, rng = Session(store), random.Random()
+    broker = Broker(config, session, OsDisk(), SystemClock(), rng, fatal, in_process, fault_control)
     loop.set_exception_handler(broker.errors.handle)
     timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
     starting = loop.create_task(_start(broker, store, timeout_ms / 1000))
@@ -95,6 +102,15 @@ async def _serve(config: BrokerConfig, log: BrokerLog) -> int:
         await store.close()
         print(f"kafkalite broker: {reasons[0]}", file=sys.stderr, flush=True)
     return 1 if reasons else 0
+
+
+def _fault_control(config: BrokerConfig) -> FaultControl | None:
+    """Only if the environment names faults: see `fault_control`."""
+    if not any(name.startswith("KAFKALITE_FA") for name in os.environ):
+        return None
+    from kafkalite.broker.fault_control import FaultControl, is_wanted
+
+    return FaultControl(os.environ) if is_wanted(config, os.environ) else None
 
 
 async def _start(broker: Broker, store: KazooStore, timeout_s: float) -> None:

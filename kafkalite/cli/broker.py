@@ -31,7 +31,7 @@ def broker(config: Path | None, overrides: tuple[str, ...], log_level: str) -> N
     from kafkalite.config.properties import parse_overrides
 
     try:
-        settings = load_broker_config(config, parse_overrides(overrides))
+        status = run(load_broker_config(config, parse_overrides(overrides)), log_level)
     except ConfigError as problem:
         fail(str(problem))
-    raise SystemExit(run(settings, log_level))
+    raise SystemExit(status)

@@ -412,6 +412,12 @@ class BrokerSettings:
         30_000, "Time in which a request that has begun arrives, beside what its length takes at 32 KiB/s.", at_least(1)
     )
 
+    # Faults on purpose: a setting of our own
+    kafkalite_fault_injection_enable: bool = _boolean(
+        False,
+        "May the environment arm failpoints and faults of requests? For tests only: who can reach them can end the broker.",
+    )
+
     # Protocol
     inter_broker_protocol_version: str = _text(
         "3.9-IV0",

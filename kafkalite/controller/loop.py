@@ -23,6 +23,7 @@ from kafkalite.controller.topic_znodes import random_topic_id
 from kafkalite.controller.watches import event_of_watch
 from kafkalite.controller.wire import outgoing
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
+from kafkalite.failpoints import reach
 from kafkalite.histogram import Histogram
 from kafkalite.lifecycle import report
 from zk.controller_seat import FencedWriter, Seat, vacate
@@ -235,8 +236,10 @@ class Tenure:
 
     async def _write(self, operations: Sequence[Operation]) -> list[Result]:
         """Many writes travel as few multis; a group that fails as a whole is written again, each for itself."""
+        reach("controller.writing")
         groups = [operations[at : at + WRITES_TOGETHER] for at in range(0, len(operations), WRITES_TOGETHER)]
         written = await asyncio.gather(*(self._write_group(group) for group in groups))
+        reach("controller.written")
         return [result for results in written for result in results]
 
     async def _write_group(self, group: Sequence[Operation]) -> list[Result]:

@@ -43,6 +43,7 @@ from kafkalite.coordinators.contract import (
 from kafkalite.coordinators.placement import partition_for
 from kafkalite.coordinators.timers import TimerQueue
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ensure
+from kafkalite.failpoints import reach
 from kafkalite.lifecycle import RETRIES, report
 from kafkalite.protocol.records import TRANSACTIONAL, NewRecord, build_batch, iter_batches, read_marker
 
@@ -369,7 +370,9 @@ class CoordinatorRuntime(Generic[MachineT]):
         try:
             if shard.closed:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            reach("coordinator.appending")
             first_offset = shard.log.append(_batch(append, now.wall_ms, self.rules.codec))
+            reach("coordinator.appended")
         except KafkaError as problem:
             self._continue(shard, append, cause, problem.code)
             return
@@ -392,6 +395,7 @@ class CoordinatorRuntime(Generic[MachineT]):
             return
         ensure(shard.in_flight and shard.in_flight[0] is entry, "appends were committed out of order")
         shard.in_flight.popleft()
+        reach("coordinator.committed")
         append = entry.append
         producer_id = append.transaction.producer_id if append.transaction else -1
         try:

@@ -23,6 +23,7 @@ STUCK_AFTER_S: Final = 40.0
 """A broker that stops and says nothing new for so long is given up: more than it waits for followers that do not catch up."""
 
 _LOOK_S: Final = 0.2
+_NOTHING_MORE: Final[Mapping[str, str]] = {}
 
 
 class BrokerDied(Exception):
@@ -38,13 +39,19 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> No
         time.sleep(POLL_S)
 
 
-def start_process(command: Sequence[str], output: BinaryIO) -> subprocess.Popen[bytes]:
-    """A child that ends with the thread that starts it, and is not interrupted with it: it is for the parent to stop its brokers then."""
+def start_process(
+    command: Sequence[str], output: BinaryIO, environment: Mapping[str, str] = _NOTHING_MORE
+) -> subprocess.Popen[bytes]:
+    """A child, with these variables besides ours, that ends with the thread that starts it.
+
+    It is not interrupted with it: it is for the parent to stop its brokers then.
+    """
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
+        env=os.environ | environment,
         start_new_session=True,
         preexec_fn=end_with_parent(),
     )
@@ -71,7 +78,10 @@ class BrokerProcess:
         self._reserved = ReservedPort() if port is None else None
         self.host: Final = HOST
         self.port: Final = port or (self._reserved.number if self._reserved else 0)
-        self._command = command
+        self.command = command
+        """Runs it from its next start on."""
+        self.environment: dict[str, str] = {}
+        """Variables that the process has besides ours, from its next start on."""
         self.log_path = directory / f"broker-{broker_id}.log"
         self.properties_path = directory / f"broker-{broker_id}.properties"
         self.properties = {
@@ -126,7 +136,7 @@ class BrokerProcess:
         self.properties_path.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()))
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
-            self._process = start_process([*self._command, str(self.properties_path)], log)
+            self._process = start_process([*self.command, str(self.properties_path)], log, self.environment)
 
     def started(self) -> bool:
         """Has it said that it serves? Raises BrokerDied, with its last log lines, when it has ended."""

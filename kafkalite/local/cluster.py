@@ -31,6 +31,7 @@ from typing import Final
 
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess
 from kafkalite.local.contract import LIVE_CLUSTERS, AskedThroughZooKeeper, Node, broker_settings, nodes, rack_of
+from kafkalite.local.faults import ADDRESS_VARIABLE, SETTINGS, Faults
 from kafkalite.local.ports import ReservedPort
 from kafkalite.local.readiness import find_controller, until_ready
 from kafkalite.local.switchboard import Switchboard
@@ -56,7 +57,7 @@ class LocalCluster(AskedThroughZooKeeper):
     numbers of servers or ports that cannot be. With `http` every broker has metrics and a status page, see `BrokerProcess.http_url`.
 
     `racks` are given out to the brokers in turn, or by broker id. `partitionable` puts proxies between the servers, so that
-    `partition` can cut them from each other (on Linux).
+    `partition` can cut them from each other (on Linux). With `faults` the brokers fail when they are told to: see `Faults`.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class LocalCluster(AskedThroughZooKeeper):
         http: bool = False,
         racks: Mapping[int, str] | Sequence[str] | None = None,
         partitionable: bool = False,
+        faults: bool = False,
     ) -> None:
         check_size(zookeepers)
         if base_port is not None and brokers > ZOOKEEPER_PORT_OFFSET:
@@ -91,6 +93,7 @@ class LocalCluster(AskedThroughZooKeeper):
         self._http = http
         self._racks = racks
         self._partitionable = partitionable
+        self._fault_addresses: dict[int, str] | None = {} if faults else None
         self._switchboard: Switchboard | None = None
         self._brokers_connect = ""
         self._side_ports: list[ReservedPort] = []
@@ -286,6 +289,14 @@ class LocalCluster(AskedThroughZooKeeper):
         if self._switchboard is not None:
             self._switchboard.mend()
 
+    @property
+    def faults(self) -> Faults:
+        """Faults of requests, and failpoints. RuntimeError for a cluster without `faults`."""
+        addresses = self._fault_addresses
+        if addresses is None:
+            raise RuntimeError("the brokers of this cluster have no faults on purpose; make it with faults=True")
+        return Faults(lambda: {broker: addresses[broker] for broker in self._process_ids()})
+
     def log_directories(self) -> dict[int, list[Path]]:
         """For each broker the directories with its partitions."""
         return {broker.id: [broker.log_dir] for broker in self.brokers.values()}
@@ -331,5 +342,9 @@ class LocalCluster(AskedThroughZooKeeper):
             http_port=self._choose_http_port(place),
         )
         broker.properties |= self._listeners(broker_id, broker.port)
+        if self._fault_addresses is not None:
+            self._fault_addresses[broker_id] = f"{HOST}:{self._reserve_port()}"
+            broker.environment[ADDRESS_VARIABLE] = self._fault_addresses[broker_id]
+            broker.properties |= SETTINGS
         self.brokers[broker_id] = broker
         return broker

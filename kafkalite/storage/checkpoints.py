@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kafkalite.failpoints import reach
 from kafkalite.storage.disk import Disk
 from kafkalite.types import TopicPartition
 
@@ -43,6 +44,7 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Replace a checkpoint file, durably. Raises OSError."""
+    reach("checkpoint.replacing")
     lines = (f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
     disk.replace(path, _text(len(offsets), lines))
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kafkalite.errors import KafkaError, ensure
+from kafkalite.failpoints import reach
 from kafkalite.protocol.legacy_records import first_offset
 from kafkalite.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP, BatchHeader, header_at
 from kafkalite.storage.disk import Disk
@@ -145,6 +146,7 @@ class Segment:
 
         Raises OSError; then there may be some of the files, all empty.
         """
+        reach("log.rolling")
         segment = cls(
             files,
             directory,

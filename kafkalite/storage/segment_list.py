@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kafkalite.errors import ensure
+from kafkalite.failpoints import reach
 from kafkalite.storage.segment import Segment
 
 _PLACES_KEPT: Final = 64
@@ -91,6 +92,7 @@ class SegmentList:
 
     def truncate_to(self, offset: int) -> int:
         """Remove the batch that holds `offset` and all behind it, with their files; returns where the segments end now. Raises OSError."""
+        reach("log.truncating")
         kept = self._number_of(offset) + 1
         gone = self._segments[kept:]
         self.replace_all(self._segments[:kept])

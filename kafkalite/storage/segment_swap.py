@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from kafkalite.failpoints import reach
 from kafkalite.storage.cleaning import CleanedSegment
 from kafkalite.storage.log_files import CLEANED, LOG, SEGMENT_SUFFIXES, SWAP, TRANSACTION_INDEX, offset_name
 from kafkalite.storage.open_files import OpenFiles
@@ -22,11 +23,13 @@ def swap_in(
     files: OpenFiles, directory: str, old: Sequence[Segment], cleaned: CleanedSegment, now_ms: int
 ) -> tuple[Segment, list[str]]:
     """(the new segment, the files of the old ones, which are to be removed later). Raises OSError."""
+    reach("cleaner.swapping")
     base = os.path.join(directory, offset_name(cleaned.base_offset, ""))
     kinds = [kind for kind in SEGMENT_SUFFIXES if kind != TRANSACTION_INDEX or cleaned.sizes.transaction_index]
     for kind in sorted(kinds, key=lambda each: each == LOG):
         files.disk.rename(base + kind + CLEANED, base + kind + SWAP)
     doomed = [path for segment in reversed(old) for path in segment.mark_deleted()]
+    reach("cleaner.half_swapped")
     for kind in sorted(kinds, key=lambda each: each != LOG):
         files.disk.rename(base + kind + SWAP, base + kind)
     segment = Segment(

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from kafkalite.local.cluster import LocalCluster
     from kafkalite.local.contract import Cluster
+    from kafkalite.local.faults import Fault, Faults
     from kafkalite.testing.containers import KafkaliteCluster, KafkaliteContainer, ZooKeeperEnsemble
 
-__all__ = ["Cluster", "KafkaliteCluster", "KafkaliteContainer", "LocalCluster", "ZooKeeperEnsemble"]
+__all__ = ["Cluster", "Fault", "Faults", "KafkaliteCluster", "KafkaliteContainer", "LocalCluster", "ZooKeeperEnsemble"]
 
 _HOMES: Final = {
     "Cluster": "kafkalite.local.contract",
+    "Fault": "kafkalite.local.faults",
+    "Faults": "kafkalite.local.faults",
     "KafkaliteCluster": "kafkalite.testing.containers",
     "KafkaliteContainer": "kafkalite.testing.containers",
     "LocalCluster": "kafkalite.local.cluster",

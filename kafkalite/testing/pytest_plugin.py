@@ -28,6 +28,7 @@ import pytest
 if TYPE_CHECKING:
     from kafkalite.client import NewTopic, SyncAdmin, SyncConsumer, SyncProducer
     from kafkalite.local.contract import Cluster, ShowsLogs
+    from kafkalite.local.faults import Faults
 
 
 class Setting(NamedTuple):
@@ -165,6 +166,17 @@ def kafkalite_cluster(pytestconfig: pytest.Config, kafkalite_properties: Mapping
         cluster.close()
 
 
+@pytest.fixture
+def kafkalite_faults(kafkalite_cluster: Cluster) -> Iterator[Faults]:
+    """Faults of the cluster's requests, in local mode: fail, delay or drop the n-th; they end with the test."""
+    from kafkalite.local.cluster import LocalCluster
+
+    if not isinstance(kafkalite_cluster, LocalCluster):
+        raise pytest.fail.Exception("kafkalite_faults: brokers in containers have none; use local mode", pytrace=False)
+    yield kafkalite_cluster.faults
+    kafkalite_cluster.faults.clear()
+
+
 @pytest.fixture(scope="session")
 def kafkalite_admin(kafkalite_cluster: Cluster) -> Iterator[SyncAdmin]:
     """An admin client of the cluster."""
@@ -266,7 +278,7 @@ def _start(wanted: Chosen, properties: Mapping[str, str]) -> Cluster:
     else:
         from kafkalite.local.cluster import LocalCluster
 
-        cluster = LocalCluster(brokers=wanted.brokers, zookeepers=wanted.zookeepers, properties=properties)
+        cluster = LocalCluster(brokers=wanted.brokers, zookeepers=wanted.zookeepers, properties=properties, faults=True)
     cluster.start()
     return cluster
 

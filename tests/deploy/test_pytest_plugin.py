@@ -49,6 +49,11 @@ PROJECT = """
         (broker,) = kafkalite_cluster.broker_ids
         assert kafkalite_admin.describe_configs("broker", str(broker))["message.max.bytes"].value == "123456"
 
+    def test_a_request_fails(kafkalite_faults, kafkalite_topic, kafkalite_producer):
+        refused = kafkalite_faults.fail("PRODUCE", "NOT_LEADER_OR_FOLLOWER", topic=kafkalite_topic)
+        assert kafkalite_producer.send_and_wait(kafkalite_topic, b"again").offset == 0
+        assert refused.hits == 1
+
     def test_a_broker_may_be_restarted(kafkalite_cluster, kafkalite_topic, kafkalite_producer):
         kafkalite_producer.send_and_wait(kafkalite_topic, b"before")
         kafkalite_cluster.restart(1)
@@ -69,7 +74,7 @@ PROJECT = """
 def test_a_project_with_all_fixtures(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(PROJECT)
     result = pytester.runpytest_subprocess("-p", "no:randomly")
-    result.assert_outcomes(passed=9, failed=2, errors=1)
+    result.assert_outcomes(passed=10, failed=2, errors=1)
     result.stdout.fnmatch_lines(["kafkalite_topic: *partition*"])
     with_logs, without_logs = result.stdout.str().split("_ test_fails_without_the_cluster _")
     assert "broker 1 at 127.0.0.1:" in with_logs

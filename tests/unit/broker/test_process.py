@@ -30,7 +30,7 @@ class FakeBroker:
     broker_id = 7
     left_to_stop = "nothing"
 
-    def __init__(self, config: Any, session: Any, disk: Any, clock: Any, rng: Any, fatal: Any, run_pass: Any) -> None:
+    def __init__(self, config: Any, session: Any, disk: Any, clock: Any, rng: Any, fatal: Any, *_: Any) -> None:
         self.errors = UnexpectedErrors(fatal)
 
     async def start(self) -> None:
