@@ -1,9 +1,9 @@
 """What a coordinator's machine is: it decides, without I/O, and its durable state is what its log says.
 
-A machine has one partition of an internal topic to itself. Asked something, it returns a `Decision`: answers, records to append, and
-timers. It changes durable state in `apply(record)` only, which the runtime calls for each record once that is committed, in the order
-of the log; loading the partition calls the same `apply` for every record from the log's start. So a machine that took over knows what
-the one before had acknowledged.
+A machine has one partition of an internal topic to itself. Asked something, it returns a `Decision`: answers, records to append, timers,
+and what is to be sent to others. It changes durable state in `apply(record)` only, which the runtime calls for each record once that is
+committed, in the order of the log; loading the partition calls the same `apply` for every record from the log's start. So a machine that
+took over knows what the one before had acknowledged.
 
 A machine may keep what need not outlive it (who waits, whose timer runs) outside the log, and change that while it decides.
 
@@ -79,12 +79,13 @@ class Append:
 
 @dataclass(slots=True)
 class Decision:
-    """What is to happen, made at `now`. Machines fill it; the runtime carries it out in this order: answers, timers, appends."""
+    """What is to happen, made at `now`. Machines fill it; the runtime carries it out in this order: answers, timers, appends, sends."""
 
     now: Now
     answers: list[tuple[Ticket, Any]] = field(default_factory=list)
     timers: list[tuple[TimerKey, int | None]] = field(default_factory=list)
     appends: list[Append] = field(default_factory=list)
+    sends: list[Any] = field(default_factory=list)
 
     def answer(self, ticket: Ticket, reply: Any) -> None:
         self.answers.append((ticket, reply))
@@ -105,6 +106,10 @@ class Decision:
         transaction: Transaction | None = None,
     ) -> None:
         self.appends.append(Append(records, then, base_sequence, transaction))
+
+    def send(self, message: Any) -> None:
+        """Have the host of the machine deliver this; what comes of it comes back as a request."""
+        self.sends.append(message)
 
 
 class Machine(Protocol):

@@ -7,8 +7,9 @@ in flexible versions (KIP-482): lengths and counts are unsigned varints of lengt
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
-_I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+_I8, _I16, _I32, _I64 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 
 
 class FieldWriter:
@@ -16,6 +17,9 @@ class FieldWriter:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+
+    def i8(self, number: int) -> None:
+        self._parts.append(_I8.pack(number))
 
     def i16(self, number: int) -> None:
         self._parts.append(_I16.pack(number))
@@ -25,6 +29,10 @@ class FieldWriter:
 
     def i64(self, number: int) -> None:
         self._parts.append(_I64.pack(number))
+
+    def i32s(self, numbers: Sequence[int]) -> None:
+        """An array."""
+        self._parts.append(struct.pack(f">i{len(numbers)}i", len(numbers), *numbers))
 
     def string(self, text: str | None) -> None:
         if text is None:
@@ -61,6 +69,9 @@ class FieldReader:
         self._position = end
         return self._data[start:end]
 
+    def i8(self) -> int:
+        return int.from_bytes(self._take(1), "big", signed=True)
+
     def i16(self) -> int:
         return int.from_bytes(self._take(2), "big", signed=True)
 
@@ -69,6 +80,11 @@ class FieldReader:
 
     def i64(self) -> int:
         return int.from_bytes(self._take(8), "big", signed=True)
+
+    def i32s(self) -> tuple[int, ...]:
+        """An array; null is read as empty."""
+        count = self.count()
+        return struct.unpack(f">{count}i", self._take(4 * count))
 
     def _unsigned_varint(self) -> int:
         number = shift = 0

@@ -137,11 +137,15 @@ class Shard(Generic[MachineT]):
         self.in_flight: deque[_InFlight] = deque()
 
 
+def _nobody_delivers(partition: int, message: Any) -> None:
+    raise InvariantBroken(f"partition {partition}: a machine sends {message!r}, and nobody delivers it")
+
+
 class CoordinatorRuntime(Generic[MachineT]):
     """See the module.
 
     `new_machine(partition)` makes an empty machine; `partition_count()` says how many partitions the topic has; `spawn(coroutine, name)`
-    runs a task under supervision; `fatal(reason)` stops the broker.
+    runs a task under supervision; `fatal(reason)` stops the broker; `send(partition, message)` delivers what a machine sends.
     """
 
     def __init__(
@@ -153,10 +157,11 @@ class CoordinatorRuntime(Generic[MachineT]):
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None], str], Any],
         fatal: Callable[[str], None],
+        send: Callable[[int, Any], None] = _nobody_delivers,
     ) -> None:
         self.topic, self.rules = topic, rules
         self._new_machine, self.partition_count, self._clock = new_machine, partition_count, clock
-        self._spawn, self._fatal = spawn, fatal
+        self._spawn, self._fatal, self._send = spawn, fatal, send
         self.shards: dict[int, Shard[MachineT]] = {}
         self._newest_epochs: dict[int, int] = {}
         self._loading = asyncio.Lock()
@@ -184,6 +189,11 @@ class CoordinatorRuntime(Generic[MachineT]):
 
     def loaded_machines(self) -> Iterator[MachineT]:
         return (shard.machine for shard in self.shards.values() if shard.loaded)
+
+    def coordinator_epoch(self, partition: int) -> int | None:
+        """The leader epoch in which the partition's machine serves, None while it does not."""
+        shard = self.shards.get(partition)
+        return shard.leader_epoch if shard is not None and shard.loaded else None
 
     @property
     def is_loading(self) -> bool:
@@ -364,6 +374,8 @@ class CoordinatorRuntime(Generic[MachineT]):
                 shard.timers.set(key, due_ms)
         for append in decision.appends:
             self._append(shard, append, cause, decision.now)
+        for message in decision.sends:
+            self._send(shard.partition, message)
         self._set_alarm(shard)
 
     def _append(self, shard: Shard[MachineT], append: Append, cause: _OpenTicket | None, now: Now) -> None:

@@ -1,13 +1,11 @@
-"""A group machine driven by hand: its timers, its log, and members that speak to it, in virtual milliseconds."""
+"""A group machine driven by hand, and members that speak to it, in virtual milliseconds."""
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
-from kafkalite.coordinators.contract import Append, Decision, LogRecord, Now, Ticket
 from kafkalite.coordinators.group.group import Group
 from kafkalite.coordinators.group.machine import GroupMachine
 from kafkalite.coordinators.group.offset_record import CommittedOffset
@@ -22,47 +20,31 @@ from kafkalite.coordinators.group.requests import (
     Sync,
 )
 from kafkalite.coordinators.group.settings import GroupSettings
-from kafkalite.coordinators.timers import TimerQueue
 from kafkalite.errors import ErrorCode
+from tests.unit.coordinators.machine_scene import Call, MachineScene
 
-WALL_MS = 1_700_000_000_000
 QUICK = GroupSettings(initial_rebalance_delay_ms=0)
 GROUP = "g"
 
 
-class Call(Ticket):
-    """One request; `reply` is None while it is parked."""
-
-    def __init__(self) -> None:
-        self.reply: Any = None
-
-
 @dataclass
-class Scene:
-    """Appends are committed at once, unless `holding`: then `commit`, `refuse` and `time_out` say what becomes of the oldest."""
+class Scene(MachineScene[GroupMachine]):
+    """See `MachineScene`."""
 
     settings: GroupSettings = QUICK
-    holding: bool = False
-    now_ms: int = 0
-    log: list[LogRecord] = field(default_factory=list)
-    held: deque[tuple[Append, int]] = field(default_factory=deque)
+    first_id: int = 1
 
     def __post_init__(self) -> None:
-        self.machine = GroupMachine(self.settings)
-        self.timers: TimerQueue[Any] = TimerQueue()
-        self._ids = count(1)
-        self._end_offset = 0
-        self._carry_out(self.machine.loaded(self.now()))
+        self._ids = count(self.first_id)
+        super().__post_init__()
 
-    def now(self) -> Now:
-        return Now(self.now_ms, WALL_MS + self.now_ms)
+    def new_machine(self) -> GroupMachine:
+        return GroupMachine(self.settings)
+
+    def successor(self, **arguments: Any) -> Self:
+        return type(self)(settings=self.settings, first_id=1000, **arguments)
 
     # Asking
-
-    def ask(self, request: Any) -> Call:
-        call = Call()
-        self._carry_out(self.machine.decide(request, call, self.now()))
-        return call
 
     def group(self, group_id: str = GROUP) -> Group:
         return self.machine.groups[group_id]
@@ -152,77 +134,3 @@ class Scene:
             for each in ids
         }
         return {member_id: call.reply.assignment for member_id, call in syncs.items()}
-
-    # Time
-
-    def advance(self, ms: int) -> None:
-        """Let time pass; timers ring at their own moments."""
-        end_ms = self.now_ms + ms
-        while (next_ms := self.timers.next_ms()) is not None and next_ms <= end_ms:
-            self.now_ms = max(self.now_ms, next_ms)
-            for key in self.timers.pop_due(self.now_ms):
-                self._carry_out(self.machine.on_timer(key, self.now()))
-        self.now_ms = end_ms
-
-    # The log
-
-    def commit(self) -> None:
-        """The oldest held append is committed."""
-        append, first = self.held.popleft()
-        self._apply(append, first)
-        self._continue(append, ErrorCode.NONE)
-
-    def refuse(self, code: ErrorCode) -> None:
-        """The oldest held append was never written."""
-        append, _ = self.held.popleft()
-        self._continue(append, code)
-
-    def time_out(self) -> Append:
-        """The oldest held append takes too long, but stays in flight: `commit_late` ends it."""
-        append, _ = self.held[0]
-        self._continue(append, ErrorCode.REQUEST_TIMED_OUT)
-        return append
-
-    def commit_late(self) -> None:
-        append, first = self.held.popleft()
-        self._apply(append, first)
-
-    def fail_over(self) -> Scene:
-        """Another broker's coordinator, which knows what the log says."""
-        successor = Scene(self.settings, now_ms=self.now_ms)
-        successor.machine = GroupMachine(self.settings)
-        for record in self.log:
-            successor.machine.apply(record)
-        successor.log = list(self.log)
-        successor._end_offset = self._end_offset
-        successor._ids = count(1000)
-        successor.timers = TimerQueue()
-        successor._carry_out(successor.machine.loaded(successor.now()))
-        return successor
-
-    def _carry_out(self, decision: Decision) -> None:
-        for ticket, reply in decision.answers:
-            assert isinstance(ticket, Call) and ticket.reply is None, "answered twice"
-            ticket.reply = reply
-        for key, due_ms in decision.timers:
-            if due_ms is None:
-                self.timers.cancel(key)
-            else:
-                self.timers.set(key, due_ms)
-        for append in decision.appends:
-            first = self._end_offset
-            self._end_offset += len(append.records)
-            self.held.append((append, first))
-            if not self.holding:
-                self.commit()
-
-    def _apply(self, append: Append, first: int) -> None:
-        for offset, record in enumerate(append.records, first):
-            kept = LogRecord(offset, record.key, record.value)
-            self.log.append(kept)
-            self.machine.apply(kept)
-
-    def _continue(self, append: Append, code: ErrorCode) -> None:
-        decision = Decision(self.now())
-        append.then(code, decision)
-        self._carry_out(decision)

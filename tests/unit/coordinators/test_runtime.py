@@ -82,6 +82,9 @@ class Words:
         decision = Decision(now)
         if request == "wait":
             pass
+        elif request.startswith("tell "):
+            decision.send(request)
+            decision.answer(ticket, None)
         elif request == "later":
             self.later.append(ticket)
             decision.set_timer(("later",), 1000)
@@ -123,6 +126,7 @@ class LoopClock:
 class Host:
     runtime: CoordinatorRuntime[Words]
     fatal: list[str]
+    sent: list[tuple[int, Any]]
 
     async def serve(self, partition: int = 0, epoch: int = 0) -> FakeLog:
         log = FakeLog()
@@ -136,6 +140,7 @@ class Host:
 
 def host(partitions: int = 1, **rules: int) -> Host:
     fatal: list[str] = []
+    sent: list[tuple[int, Any]] = []
 
     def spawn(coroutine: Any, name: str) -> Any:
         return asyncio.get_running_loop().create_task(coroutine, name=name)
@@ -148,8 +153,9 @@ def host(partitions: int = 1, **rules: int) -> Host:
         LoopClock(),
         spawn,
         fatal.append,
+        lambda partition, message: sent.append((partition, message)),
     )
-    return Host(runtime, fatal)
+    return Host(runtime, fatal, sent)
 
 
 def code_of(call: Callable[[], Any]) -> ErrorCode:
@@ -164,6 +170,21 @@ def test_records_are_applied_and_answered() -> None:
         log = await here.serve()
         assert here.say("one two") == (ErrorCode.NONE, ["one", "two"])
         assert len(log.batches) == 1
+
+    virtual_time.run(scenario())
+
+
+def test_what_a_machine_sends_is_delivered_with_its_partition_and_epoch() -> None:
+    async def scenario() -> None:
+        here = host()
+        assert here.runtime.coordinator_epoch(0) is None
+        await here.serve(epoch=4)
+        here.say("tell them")
+        assert here.sent == [(0, "tell them")] and here.runtime.coordinator_epoch(0) == 4
+        here.runtime.elected(0, 6, FakeLog())
+        assert here.runtime.coordinator_epoch(0) == 6, "led all along"
+        here.runtime.resigned(0, 7)
+        assert here.runtime.coordinator_epoch(0) is None
 
     virtual_time.run(scenario())
 

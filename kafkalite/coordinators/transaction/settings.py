@@ -1,0 +1,28 @@
+"""The settings that transactions depend on, under the names of Kafka's broker keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkalite.config.broker import BrokerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """Durations in ms."""
+
+    max_timeout_ms: int = 900_000
+    id_expiration_ms: int = 604_800_000
+    abort_timed_out_interval_ms: int = 10_000
+    remove_expired_interval_ms: int = 3_600_000
+
+    @classmethod
+    def from_config(cls, config: BrokerConfig) -> TransactionSettings:
+        return cls(
+            max_timeout_ms=config.transaction_max_timeout_ms,
+            id_expiration_ms=config.transactional_id_expiration_ms,
+            abort_timed_out_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            remove_expired_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+        )

@@ -1,0 +1,198 @@
+"""What follows from a request in each state: the next stored state, or the error that says why there is none.
+
+The errors and their order are those of Kafka's TransactionCoordinator and TransactionMetadata (3.9). An epoch of 32766 counts as used up,
+so that there is always one more to fence its owner with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+from kafkalite.coordinators.transaction.requests import (
+    NO_PRODUCER_EPOCH,
+    AddPartitions,
+    EndTransaction,
+    InitProducerId,
+    ProducerIdAndEpoch,
+)
+from kafkalite.coordinators.transaction.transaction import Transaction
+from kafkalite.coordinators.transaction.transaction_record import (
+    NO_PARTITIONS,
+    Partitions,
+    StoredTransaction,
+    TransactionState,
+)
+from kafkalite.errors import ErrorCode, ensure
+
+_EPOCH_MAX: Final = 32_767
+_PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+_AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+_COMPLETED: Final = {
+    TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
+    TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,
+}
+
+
+def is_exhausted(producer_epoch: int) -> bool:
+    return producer_epoch >= _EPOCH_MAX - 1
+
+
+class Initialized(NamedTuple):
+    """The next stored state; `last` is what the producer may come back with when it did not hear of it."""
+
+    stored: StoredTransaction
+    last: ProducerIdAndEpoch
+
+
+class First(Enum):
+    """What has to be done before a producer can be initialized."""
+
+    GET_PRODUCER_ID = "the caller is to come back with a fresh producer id"
+    FENCE = "the ongoing transaction is to be aborted"
+
+
+def initialized(transaction: Transaction, request: InitProducerId, now_ms: int) -> Initialized | First | ErrorCode:
+    """InitProducerId: the producer's id and epoch."""
+    stored, expected = transaction.stored, request.expected
+    if transaction.pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if expected is not None and not _may_go_on(transaction, expected):
+        return ErrorCode.PRODUCER_FENCED
+    if stored.state in _PREPARED:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if stored.state is TransactionState.ONGOING:
+        return First.FENCE
+    if is_exhausted(stored.producer_epoch) and (expected is None or expected.producer_epoch == stored.producer_epoch):
+        if request.fresh_producer_id < 0:
+            return First.GET_PRODUCER_ID
+        producer = ProducerIdAndEpoch(request.fresh_producer_id, 0)
+        last_epoch = stored.producer_epoch if expected is not None else NO_PRODUCER_EPOCH
+    else:
+        bumped = _bumped(transaction, expected)
+        if isinstance(bumped, ErrorCode):
+            return bumped
+        epoch, last_epoch = bumped
+        producer = ProducerIdAndEpoch(stored.producer_id, epoch)
+    following = StoredTransaction(*producer, request.timeout_ms, last_update_ms=now_ms)
+    return Initialized(following, ProducerIdAndEpoch(stored.producer_id, last_epoch))
+
+
+def _may_go_on(transaction: Transaction, expected: ProducerIdAndEpoch) -> bool:
+    """Is it this producer, or one whose answer got lost when its epochs were used up?"""
+    return (
+        transaction.is_new
+        or expected.producer_id == transaction.stored.producer_id
+        or (expected.producer_id == transaction.last_producer_id and is_exhausted(expected.producer_epoch))
+    )
+
+
+def _bumped(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> tuple[int, int] | ErrorCode:
+    """The next epoch, and the one that its owner may come back with."""
+    current = transaction.stored.producer_epoch
+    if expected is not None and not transaction.is_new and expected.producer_epoch != current:
+        if expected.producer_epoch == transaction.last_producer_epoch:  # repeated: the answer got lost
+            return current, transaction.last_producer_epoch
+        return ErrorCode.PRODUCER_FENCED
+    ensure(not is_exhausted(current), "there is no epoch left to hand out")
+    return current + 1, NO_PRODUCER_EPOCH if expected is None else current
+
+
+def _refusal(transaction: Transaction | None, producer_id: int, producer_epoch: int) -> ErrorCode | None:
+    """Is the producer another one than the transaction's?"""
+    if transaction is None or transaction.stored.producer_id != producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return ErrorCode.PRODUCER_FENCED if transaction.stored.producer_epoch != producer_epoch else None
+
+
+def with_partitions(
+    transaction: Transaction | None, request: AddPartitions, now_ms: int
+) -> StoredTransaction | ErrorCode:
+    """AddPartitionsToTxn, AddOffsetsToTxn: the transaction with more partitions, or NONE when it has them all."""
+    refusal = _refusal(transaction, request.producer_id, request.producer_epoch)
+    if refusal is not None or transaction is None:
+        return refusal or ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    stored = transaction.stored
+    if transaction.pending is not None or stored.state in _PREPARED:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    is_ongoing = stored.state is TransactionState.ONGOING
+    known = stored.partitions if is_ongoing else NO_PARTITIONS
+    none: frozenset[int] = frozenset()
+    if is_ongoing and all(added <= known.get(topic, none) for topic, added in request.partitions.items()):
+        return ErrorCode.NONE
+    partitions = {**known, **{topic: known.get(topic, none) | added for topic, added in request.partitions.items()}}
+    return replace(
+        stored,
+        state=TransactionState.ONGOING,
+        partitions=partitions,
+        last_update_ms=now_ms,
+        start_ms=stored.start_ms if is_ongoing else now_ms,
+    )
+
+
+def verified(
+    transaction: Transaction | None, producer_id: int, producer_epoch: int, partitions: Partitions
+) -> Partitions | ErrorCode:
+    """AddPartitionsToTxn that only asks (KIP-890): the partitions that are in the transaction; the others are TRANSACTION_ABORTABLE."""
+    refusal = _refusal(transaction, producer_id, producer_epoch)
+    if refusal is not None or transaction is None:
+        return refusal or ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    stored = transaction.stored
+    if stored.state in _PREPARED:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    known = stored.partitions if stored.state is TransactionState.ONGOING else NO_PARTITIONS
+    return {topic: asked & known.get(topic, frozenset()) for topic, asked in partitions.items()}
+
+
+def ended(transaction: Transaction | None, request: EndTransaction, now_ms: int) -> StoredTransaction | ErrorCode:
+    """EndTxn: the transaction prepared to commit or abort; NONE when it has ended so."""
+    refusal = _refusal(transaction, request.producer_id, request.producer_epoch)
+    if refusal is not None or transaction is None:
+        return refusal or ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if transaction.pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    stored = transaction.stored
+    prepared = TransactionState.PREPARE_COMMIT if request.commit else TransactionState.PREPARE_ABORT
+    if stored.state is TransactionState.ONGOING:
+        return replace(stored, state=prepared, last_update_ms=now_ms)
+    if stored.state is prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return ErrorCode.NONE if stored.state is _COMPLETED[prepared] else ErrorCode.INVALID_TXN_STATE
+
+
+def fenced(transaction: Transaction, now_ms: int) -> StoredTransaction:
+    """The ongoing transaction is aborted in a new epoch, so that its producer can do nothing any more (KIP-588)."""
+    stored = transaction.stored
+    ensure(stored.state is TransactionState.ONGOING and transaction.pending is None, "only what is ongoing is fenced")
+    return replace(
+        stored,
+        producer_epoch=min(stored.producer_epoch + 1, _EPOCH_MAX),
+        state=TransactionState.PREPARE_ABORT,
+        last_update_ms=now_ms,
+    )
+
+
+def completed(transaction: Transaction, now_ms: int) -> StoredTransaction:
+    """All markers are written."""
+    stored = transaction.stored
+    return replace(stored, state=_COMPLETED[stored.state], partitions=NO_PARTITIONS, last_update_ms=now_ms)
+
+
+def is_timed_out(transaction: Transaction, now_ms: int) -> bool:
+    stored = transaction.stored
+    return (
+        stored.state is TransactionState.ONGOING
+        and transaction.pending is None
+        and stored.start_ms + stored.timeout_ms < now_ms
+    )
+
+
+def is_expired(transaction: Transaction, expiration_ms: int, now_ms: int) -> bool:
+    """Was the id not used for `expiration_ms` (transactional.id.expiration.ms)?"""
+    stored = transaction.stored
+    return stored.state in _AT_REST and transaction.pending is None and stored.last_update_ms <= now_ms - expiration_ms
+
+
+def is_prepared(transaction: Transaction) -> bool:
+    return transaction.stored.state in _PREPARED
