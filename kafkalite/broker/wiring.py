@@ -29,6 +29,7 @@ from kafkalite.broker.replica_selection import selector
 from kafkalite.broker.replicas import Replicas
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
+from kafkalite.broker.transaction_markers import MarkerWriter
 from kafkalite.broker.zookeeper_offsets import ZooKeeperOffsets
 from kafkalite.clock import Clock
 from kafkalite.controller.channels import tcp_channels
@@ -99,6 +100,7 @@ class BrokerParts:
     fetchers: ReplicaFetchers
     log_dir_moves: LogDirMoves
     coordinators: Coordinators
+    marker_writer: MarkerWriter
     zookeeper_offsets: ZooKeeperOffsets
     fetch_sessions: FetchSessionCache
     partition_reader: PartitionReader
@@ -203,6 +205,9 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         fetchers=fetchers,
         log_dir_moves=LogDirMoves(replicas, logs, jobs, live),
         coordinators=coordinators,
+        marker_writer=MarkerWriter(
+            replicas, clock, lambda: live.current.request_timeout_ms, coordinators.groups.transaction_ended
+        ),
         zookeeper_offsets=ZooKeeperOffsets(store),
         fetch_sessions=FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,

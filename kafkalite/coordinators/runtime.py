@@ -130,6 +130,8 @@ class Shard(Generic[MachineT]):
     def __init__(self, partition: int, leader_epoch: int, log: InternalLog, machine: MachineT) -> None:
         self.partition, self.leader_epoch, self.log, self.machine = partition, leader_epoch, log, machine
         self.loaded = self.closed = False
+        self.replayed_to = log.start_offset
+        """The machine has all below this offset from reading the log."""
         self.timers: TimerQueue[TimerKey] = TimerQueue()
         self.alarm: asyncio.TimerHandle | None = None
         self.alarm_ms: int | None = None
@@ -226,10 +228,10 @@ class CoordinatorRuntime(Generic[MachineT]):
                 ticket = _OpenTicket(lambda reply: reply, shard.waiting)
                 self._guarded(shard, partial(shard.machine.decide, request, ticket, self.now()))
 
-    def transaction_ended(self, partition: int, producer_id: int, committed: bool) -> None:
-        """A marker is committed in the partition; a shard that is loading reads it itself."""
+    def transaction_ended(self, partition: int, offset: int, producer_id: int, committed: bool) -> None:
+        """The marker at `offset` of the partition is committed; a shard that is loading reads it itself."""
         shard = self.shards.get(partition)
-        if shard is not None and shard.loaded:
+        if shard is not None and shard.loaded and offset >= shard.replayed_to:
             shard.machine.apply_marker(producer_id, committed)
 
     # Roles
@@ -282,11 +284,15 @@ class CoordinatorRuntime(Generic[MachineT]):
         failures = 0
         while True:
             try:
-                async with self._loading:
-                    count = await self._replay(shard)
-                await self._wait_committed(shard)
-                if shard.closed:
-                    return
+                shard.replayed_to, count = shard.log.start_offset, 0
+                is_behind = True
+                while is_behind:  # markers may come while what was read is being committed
+                    async with self._loading:
+                        count += await self._replay(shard)
+                    await self._wait_committed(shard)
+                    if shard.closed:
+                        return
+                    is_behind = shard.replayed_to < shard.log.end_offset
                 decision = shard.machine.loaded(self.now())
                 break
             except InvariantBroken:
@@ -310,7 +316,7 @@ class CoordinatorRuntime(Generic[MachineT]):
     async def _replay(self, shard: Shard[MachineT]) -> int:
         """Apply everything in the log, the part included that is not committed yet; the number of records."""
         log, machine = shard.log, shard.machine
-        offset, count, paused_at = log.start_offset, 0, 0
+        offset, count, paused_at = shard.replayed_to, 0, 0
         while not shard.closed and offset < log.end_offset:
             data = log.read(offset, self.rules.load_buffer_bytes)
             chunk_start = offset
@@ -331,7 +337,8 @@ class CoordinatorRuntime(Generic[MachineT]):
                                 return count
                 offset = header.next_offset
             if offset == chunk_start:
-                break  # what was at the end has been compacted away
+                offset = log.end_offset  # what was at the end has been compacted away
+        shard.replayed_to = offset
         return count
 
     async def _wait_committed(self, shard: Shard[MachineT]) -> None:

@@ -42,6 +42,7 @@ from kafkalite.broker.handlers import (
     transactions,
     update_features,
     user_scram_credentials,
+    write_txn_markers,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ SERVED: Final[tuple[ServedApi[BrokerParts], ...]] = (
     *describe_producers.APIS,
     *cluster.APIS,
     *transactions.APIS,
+    *write_txn_markers.APIS,
     *sasl.APIS,
     *consumer_groups.APIS,
     *envelope.APIS,

@@ -9,7 +9,7 @@ from kafkalite.broker.action_queue import ActionQueue
 from kafkalite.broker.partition import Partition
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
-from kafkalite.storage.append_checks import AppendResult, ClientCheck
+from kafkalite.storage.append_checks import AppendOrigin, AppendResult, ClientCheck
 from kafkalite.storage.log_read import LogRead
 from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import BrokerId, Buffer, TopicPartition
@@ -62,7 +62,8 @@ class FakeLog:
         *,
         leader_epoch: int,
         now_ms: int,
-        request_version: int,
+        request_version: int = 9,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
         check: ClientCheck = None,
     ) -> AppendResult:
         first = self.log_end_offset

@@ -21,6 +21,7 @@ from kafkalite.broker.quotas import ClientQuotas
 from kafkalite.broker.rates import ReplicationRate
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.traffic import Traffic
+from kafkalite.broker.transaction_markers import MarkerWriter
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
 from kafkalite.errors import ErrorCode, KafkaError
@@ -170,6 +171,14 @@ class MemoryParts:
         )
         self.topic_creation = MemoryTopicCreation(self.metadata)
         self.groups = MemoryGroups()
+        self.offsets_ended: list[tuple[int, int, int, bool]] = []
+        """What the groups' coordinator was told of markers: partition, offset, producer id, committed."""
+        self.marker_writer = MarkerWriter(
+            self.replicas,  # type: ignore[arg-type]
+            self.clock,
+            lambda: self.config.request_timeout_ms,
+            lambda *told: self.offsets_ended.append(told),
+        )
         self.controller: Any = None
         """What the test makes, where it is asked."""
 

@@ -121,6 +121,8 @@ def rows() -> list[Row]:
     configs = m.describe_configs_request.DescribeConfigsResource
     group = m.offset_fetch_request.OffsetFetchRequestGroup
     topic = m.offset_fetch_request.OffsetFetchRequestTopics
+    markers = m.write_txn_markers_request
+    ended = [markers.WritableTxnMarkerTopic(name="t", partition_indexes=INDEXES)]
     alter, incremental = m.alter_configs_request, m.incremental_alter_configs_request
     quota = m.alter_client_quotas_request
     scram = m.describe_user_scram_credentials_request
@@ -159,6 +161,13 @@ def rows() -> list[Row]:
                 topic_data=[m.produce_request.TopicProduceData(name="t", partition_data=produced)],
             ),
             lambda r: codes_of(r.responses[0].partition_responses) == {0, ErrorCode.NOT_LEADER_OR_FOLLOWER},
+        ),
+        Row(
+            1,
+            markers.WriteTxnMarkersRequest(
+                markers=[markers.WritableTxnMarker(producer_id=1, producer_epoch=0, topics=ended)]
+            ),
+            lambda r: of(r.markers[0].topics, UNKNOWN),
         ),
         Row(
             5,

@@ -307,8 +307,26 @@ def test_transactions_are_ended_by_their_markers() -> None:
         log.append(build_marker(commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=0))
         here.runtime.elected(0, 0, log)
         await virtual_time.settle()
-        here.runtime.transaction_ended(0, 8, False)
-        assert here.runtime.machine_for("k").ended == [(7, True), (8, False)]
+        here.runtime.transaction_ended(0, 2, 8, False)
+        here.runtime.transaction_ended(0, 1, 7, True)
+        assert here.runtime.machine_for("k").ended == [(7, True), (8, False)], "a marker that was loaded counts once"
+
+    virtual_time.run(scenario())
+
+
+def test_a_marker_that_comes_while_the_end_is_being_committed_is_loaded() -> None:
+    async def scenario() -> None:
+        here = host(append_timeout_ms=5000)
+        log = FakeLog()
+        log.lagging = True
+        log.append(build_batch([NewRecord(b"a", b"")], attributes=0x10, producer_id=7, producer_epoch=0))
+        here.runtime.elected(0, 0, log)
+        await asyncio.sleep(1)
+        log.append(build_marker(commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=0))
+        log.when_committed(2, lambda code: here.runtime.transaction_ended(0, 1, 7, True))
+        log.commit(2)
+        await virtual_time.settle()
+        assert here.runtime.machine_for("k").ended == [(7, True)]
 
     virtual_time.run(scenario())
 

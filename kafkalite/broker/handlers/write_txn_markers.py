@@ -1,0 +1,122 @@
+"""WriteTxnMarkers (27): a transaction's coordinator tells the leaders of partitions how it ended; operators end one that hangs (KIP-664).
+
+- 1 flexible. Answered when the markers are committed, REQUEST_TIMED_OUT after request.timeout.ms. Markers of one producer id share an
+  answer, in which a partition's last outcome stands.
+- UNKNOWN_TOPIC_OR_PARTITION for partitions without a replica here, UNSUPPORTED_FOR_MESSAGE_FORMAT where older formats are stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
+from kafkalite.broker.transaction_markers import TransactionMarker
+from kafkalite.errors import ErrorCode
+from kafkalite.portions import Work
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.transaction_markers import MarkerWriter
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def marker_writer(self) -> MarkerWriter: ...
+
+
+async def write_txn_markers(
+    parts: Parts, request: messages.write_txn_markers_request.WriteTxnMarkersRequest, context: RequestContext
+) -> messages.write_txn_markers_response.WriteTxnMarkersResponse:
+    """The outcome for each partition of each producer id."""
+    markers = await context.portions.finish(_asked(request))
+    outcomes = await parts.marker_writer.write(markers, context.portions)
+    return await context.portions.finish(_told(markers, outcomes))
+
+
+def _asked(request: messages.write_txn_markers_request.WriteTxnMarkersRequest) -> Work[list[TransactionMarker]]:
+    markers = []
+    for each in request.markers:
+        partitions: dict[TopicPartition, None] = {}
+        for topic in each.topics:
+            for index in topic.partition_indexes:
+                yield
+                partitions[TopicPartition(topic.name, index)] = None
+        markers.append(
+            TransactionMarker(
+                each.producer_id,
+                each.producer_epoch,
+                each.coordinator_epoch,
+                each.transaction_result,
+                tuple(partitions),
+            )
+        )
+        yield
+    return markers
+
+
+def _told(
+    markers: list[TransactionMarker], outcomes: list[dict[TopicPartition, ErrorCode]]
+) -> Work[messages.write_txn_markers_response.WriteTxnMarkersResponse]:
+    m = messages.write_txn_markers_response
+    by_producer: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    for marker, codes in zip(markers, outcomes, strict=True):
+        yield
+        topics = by_producer.setdefault(marker.producer_id, {})
+        for (topic, index), code in codes.items():
+            yield
+            topics.setdefault(topic, {})[index] = code
+    results = []
+    for producer_id, topics in by_producer.items():
+        result = m.WritableTxnMarkerResult(producer_id=producer_id)
+        results.append(result)
+        for name, partitions in topics.items():
+            topic_result = m.WritableTxnMarkerTopicResult(name=name)
+            result.topics.append(topic_result)
+            for index, code in partitions.items():
+                yield
+                topic_result.partitions.append(
+                    m.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                )
+    return m.WriteTxnMarkersResponse(markers=results)
+
+
+def _failed(
+    request: messages.write_txn_markers_request.WriteTxnMarkersRequest, code: ErrorCode, message: str | None
+) -> messages.write_txn_markers_response.WriteTxnMarkersResponse:
+    m = messages.write_txn_markers_response
+    return m.WriteTxnMarkersResponse(
+        markers=[
+            m.WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    m.WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            m.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.WRITE_TXN_MARKERS,
+        0,
+        1,
+        write_txn_markers,
+        Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        failure=_failed,
+    ),
+)
