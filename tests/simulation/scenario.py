@@ -7,34 +7,40 @@ the group ends, the group has read every record, every broker stops without leav
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalite.client import Admin, Consumer, NewTopic, Producer, RebalanceListener, TopicPartition
-from kafkalite.protocol.records import iter_batches
 from kafkalite.testing.history.events import (
+    NO_OFFSET,
+    UNKNOWN_GENERATION,
+    CommitAcknowledged,
+    CommitInvoked,
     Drained,
     Event,
+    OffsetFetched,
+    PartitionAssigned,
     ProducerStarted,
     RecordRead,
-    ReplicaBatch,
-    ReplicaLog,
     SendAcknowledged,
     SendInvoked,
     SendUnknown,
     Value,
 )
 from kafkalite.testing.history.judge import Verdict, judge
+from kafkalite.testing.history.recorder import Recorder
+from kafkalite.testing.history.report import explain
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Process, Simulation
+from kafkalite.testing.simulation.witness import Witness
 
 TOPIC = "flights"
 GROUP = "readers"
 PARTITIONS = [TopicPartition(TOPIC, number) for number in range(3)]
 RECORDS = 120
 _PRODUCER = "producer"
+_AUDIT_S = 1.0
 
 
 @dataclass
@@ -55,16 +61,26 @@ class Outcome:
 class _Reader(RebalanceListener):
     """Gives each assignment of a member a name: within one its positions only move forward."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, recorder: Recorder) -> None:
         self._name = name
+        self._recorder = recorder
         self._assignments = 0
+        self.consumer: Consumer | None = None
 
     @property
     def position(self) -> str:
         return f"{self._name}/{self._assignments}"
 
+    @property
+    def generation(self) -> int:
+        assert self.consumer is not None and self.consumer._group is not None
+        return self.consumer._group.membership.generation
+
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         self._assignments += 1
+        for each in assigned:
+            now_ns = self._recorder.now_ns()
+            self._recorder.add(PartitionAssigned(now_ns, GROUP, self._name, self.generation, *each))
 
 
 class Life:
@@ -73,9 +89,12 @@ class Life:
     def __init__(self, seed: int) -> None:
         self.simulation = Simulation(seed)
         self.cluster = SimulatedCluster(self.simulation)
-        self.outcome = Outcome(self.simulation)
+        self.recorder = Recorder(lambda: int(self.simulation.time.now_s * 1e9))
+        self.outcome = Outcome(self.simulation, self.recorder.events)
+        self.witness = Witness(self.cluster, self.recorder, PARTITIONS)
         self.committed: dict[TopicPartition, int] = {}
         self.read_by_group: dict[TopicPartition, set[int]] = {each: set() for each in PARTITIONS}
+        self.commits = 0
         self.faults_are_over = False
 
     def run(self) -> Outcome:
@@ -94,11 +113,11 @@ class Life:
         return self.simulation.process(name), options
 
     def _note(self, event: Event) -> None:
-        self.outcome.history.append(event)
+        self.recorder.add(event)
 
     @property
     def _now_ns(self) -> int:
-        return int(self.simulation.time.now_s * 1e9)
+        return self.recorder.now_ns()
 
     # the story
 
@@ -106,10 +125,13 @@ class Life:
         cluster = self.cluster
         await cluster.start()
         await self._create_topic()
+        self.witness.note_resources(is_baseline=True)
         done = asyncio.Event()
         consumers = [self._consume(f"consumer-{number}", done) for number in range(2)]
         reading = asyncio.gather(*consumers)
         producing = asyncio.ensure_future(self._produce())
+        watching = asyncio.ensure_future(self.witness.watch())
+        auditing = asyncio.ensure_future(self._audit(done))
         await self._torment()
         self.faults_are_over = True
         await producing
@@ -118,9 +140,13 @@ class Life:
         await cluster.until(lambda: self.committed == ends, f"the group has committed {ends}")
         done.set()
         await reading
+        await auditing
         await self._check_offsets(ends)
-        self._note_replicas()
+        watching.cancel()
+        self.witness.note_resources(is_baseline=False)
+        self.witness.note_replicas()
         await cluster.stop()
+        self.witness.note_segments()
         self._judge(ends)
 
     async def _create_topic(self) -> None:
@@ -171,8 +197,8 @@ class Life:
         stopping = False
 
         async def consume() -> None:
-            reader = _Reader(name)
-            consumer = Consumer(
+            reader = _Reader(name, self.recorder)
+            reader.consumer = consumer = Consumer(
                 group_id=GROUP,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
@@ -189,7 +215,7 @@ class Life:
                             self._note_read(reader.position, record)
                             self.read_by_group[partition].add(record.offset)
                     if found:
-                        await self._commit(consumer)
+                        await self._commit(consumer, name, reader)
 
         async def stop() -> None:
             nonlocal stopping
@@ -198,13 +224,20 @@ class Life:
 
         await asyncio.gather(self._in(process, consume()), stop())
 
-    async def _commit(self, consumer: Consumer) -> None:
+    async def _commit(self, consumer: Consumer, name: str, reader: _Reader) -> None:
         offsets = {each: found.offset for each, found in consumer.consumed_offsets().items()}
+        self.commits += 1
+        number, generation = self.commits, reader.generation
+        for partition, offset in offsets.items():
+            self._note(CommitInvoked(self._now_ns, GROUP, name, number, *partition, offset))
         try:
-            await consumer.commit()
+            await consumer.commit(offsets)
         except Exception as problem:
             self.simulation.trace.add(GROUP, f"a commit failed: {problem!r}")
         else:
+            if offsets:
+                known = generation if generation == reader.generation else UNKNOWN_GENERATION
+                self._note(CommitAcknowledged(self._now_ns, GROUP, name, number, known))
             self.committed |= offsets
 
     def _note_read(self, reader: str, record: Any) -> None:
@@ -312,25 +345,32 @@ class Life:
 
         assert await self._in(process, look()) == ends
 
-    def _note_replicas(self) -> None:
-        for broker_id in self.cluster.brokers:
-            for partition in PARTITIONS:
-                data = self.cluster.log_bytes(broker_id, partition)
-                batches = tuple(
-                    ReplicaBatch(
-                        batch.base_offset,
-                        batch.partition_leader_epoch,
-                        batch.crc,
-                        batch.size,
-                        hashlib.blake2b(data[batch.position : batch.end], digest_size=8).digest(),
-                    )
-                    for batch in iter_batches(data)
-                )
-                self._note(ReplicaLog(self._now_ns, broker_id, *partition, batches))
+    async def _audit(self, done: asyncio.Event) -> None:
+        """Ask every now and then what the group has committed."""
+        process, options = self._client("watcher")
+
+        async def ask() -> None:
+            async with Admin(**options) as admin:
+                while not done.is_set():
+                    asked_ns = self._now_ns
+                    try:
+                        found = await admin.list_group_offsets(GROUP, PARTITIONS)
+                    except Exception as problem:
+                        self.simulation.trace.add("watcher", f"was not told: {problem!r}")
+                    else:
+                        for partition in PARTITIONS:
+                            told = found.get(partition)
+                            offset = NO_OFFSET if told is None else told.offset
+                            self._note(OffsetFetched(self._now_ns, asked_ns, "watcher", GROUP, *partition, offset))
+                    await asyncio.sleep(_AUDIT_S)
+
+        await self._in(process, ask())
 
     def _judge(self, ends: dict[TopicPartition, int]) -> None:
         verdict = self.outcome.verdict = judge(self.outcome.history)
-        assert not verdict.violations, "\n".join(map(str, verdict.violations))
+        if verdict.violations:
+            self.witness.note_trace()
+            raise AssertionError(explain(self.outcome.history, verdict))
         assert {each: set(range(end)) for each, end in ends.items()} == self.read_by_group
 
     async def _in(self, process: Process, coroutine: Any) -> Any:

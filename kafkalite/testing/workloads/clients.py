@@ -21,7 +21,6 @@ from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.producer.producer import Producer
 from kafkalite.client.records import RecordMetadata
 from kafkalite.testing.history.events import (
-    Event,
     ProducerStarted,
     RecordRead,
     SendAcknowledged,
@@ -30,6 +29,7 @@ from kafkalite.testing.history.events import (
     SendUnknown,
     Value,
 )
+from kafkalite.testing.history.recorder import Recorder
 from kafkalite.types import TopicPartition
 
 DELIVERY_TIMEOUT_MS: Final = 60_000
@@ -43,19 +43,6 @@ _METADATA_REFRESH_MS: Final = 1_000
 """librdkafka's default is 5 minutes; it asks nobody else as long as a broker answers that it cannot replicate."""
 
 _NEVER_APPENDED: Final = frozenset({"MSG_SIZE_TOO_LARGE", "_QUEUE_FULL", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
-
-
-class Recorder:
-    """The history under construction; every thread appends to it."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def now_ns(self) -> int:
-        return time.monotonic_ns()
-
-    def add(self, event: Event) -> None:
-        self.events.append(event)
 
 
 @dataclass(frozen=True)

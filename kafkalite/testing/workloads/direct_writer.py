@@ -23,7 +23,7 @@ from kafkalite.testing.history.events import (
     SendUnknown,
     Value,
 )
-from kafkalite.testing.workloads.clients import Recorder
+from kafkalite.testing.history.recorder import Recorder
 
 _PRODUCE_VERSION: Final = 8
 _IN_FLIGHT: Final = 8

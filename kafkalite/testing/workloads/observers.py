@@ -18,7 +18,7 @@ from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.testing.history.events import HighWatermarkSeen, LeaderSeen
-from kafkalite.testing.workloads.clients import Recorder
+from kafkalite.testing.history.recorder import Recorder
 from zk import paths
 from zk.znodes.topics import PartitionState
 

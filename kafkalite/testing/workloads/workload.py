@@ -24,6 +24,7 @@ from kafkalite.testing.history.events import Drained, Event, ReplicaLog, SendAck
 from kafkalite.testing.history.facts import ACKS_ALL
 from kafkalite.testing.history.files import write_history
 from kafkalite.testing.history.judge import Verdict, judge
+from kafkalite.testing.history.recorder import Recorder
 from kafkalite.testing.history.replicas import compare_replicas, partition_directories, read_replica
 from kafkalite.testing.workloads.clients import (
     ConfluentReader,
@@ -31,7 +32,6 @@ from kafkalite.testing.workloads.clients import (
     KafkaliteReader,
     KafkaliteWriter,
     Reader,
-    Recorder,
     Writer,
     WriterOptions,
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kafkalite.testing.history.events import Event, SendAcknowledged, SendInvoked
-from kafkalite.testing.workloads.clients import Recorder, Writer, WriterOptions
+from kafkalite.testing.history.recorder import Recorder
+from kafkalite.testing.workloads.clients import Writer, WriterOptions
 from kafkalite.testing.workloads.workload import longest_gap
 from kafkalite.types import TopicPartition
 

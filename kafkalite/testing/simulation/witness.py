@@ -1,0 +1,181 @@
+"""What a simulation sees of its cluster for the judge, beside what clients record: leaders, controllers, high watermarks, disks, resources.
+
+Every transaction of ZooKeeper is seen in its order, and brokers' own knowledge is looked at a few times a second, which costs less than
+asking for it. Files are read back by `storage.inspection`, as `kafkalite log verify` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from kafkalite.protocol.records import iter_batches
+from kafkalite.storage.inspection import files_below, first_damage
+from kafkalite.testing.history.events import (
+    ControllerElected,
+    ControllerWrote,
+    HighWatermarkSeen,
+    LeaderSeen,
+    ReplicaBatch,
+    ReplicaLog,
+    ResourceSeen,
+    SegmentChecked,
+    StateChanged,
+)
+from kafkalite.testing.history.recorder import Recorder
+from kafkalite.testing.simulation.cluster import LOG_DIR, SimulatedBroker, SimulatedCluster
+from kafkalite.types import NO_BROKER, TopicPartition
+from zk import paths
+from zk.store import Operation, Result, StoreError, Write
+from zk.znodes import MalformedZnodeError, PartitionState
+from zk.znodes.controller import ControllerEpoch
+
+_LOOK_S: Final = 0.1
+_DIGEST_BYTES: Final = 8
+_SLACK: Final = {"tasks": 10, "connections": 10, "waiting requests": 0}
+"""How many more than at the beginning there may be: fetchers and links depend on who leads and who controls."""
+
+
+class Witness:
+    """Sees what happens to `partitions` from its making on; `watch` looks into brokers until it is cancelled."""
+
+    def __init__(self, cluster: SimulatedCluster, recorder: Recorder, partitions: Iterable[TopicPartition]) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._partitions = list(partitions)
+        self._transactions = 0
+        self._known: dict[tuple[str, TopicPartition], tuple[int, int, int]] = {}
+        self._next_observer = cluster.zookeeper.on_transaction
+        cluster.zookeeper.on_transaction = self._transaction_seen
+
+    async def watch(self) -> None:
+        """On the director's loop."""
+        while True:
+            self.look()
+            await asyncio.sleep(_LOOK_S)
+
+    def look(self) -> None:
+        """Who leads, and up to where, as each broker knows it now; what has not changed is not recorded again."""
+        for broker in self._cluster.running():
+            if broker.app is None or broker.app.serving is None:
+                continue
+            observer = f"{broker.name}/{broker.lives}"
+            partitions = broker.app.serving.parts.replicas.partitions
+            for name in self._partitions:
+                partition = partitions.get(name)
+                if partition is None or not partition.is_leader:
+                    continue
+                seen = partition.leader_epoch, partition.leader, partition.high_watermark
+                if self._known.get((observer, name)) != seen:
+                    self._known[observer, name] = seen
+                    now_ns, (epoch, leader, mark) = self._recorder.now_ns(), seen
+                    self._recorder.add(LeaderSeen(now_ns, observer, *name, epoch, leader))
+                    self._recorder.add(HighWatermarkSeen(now_ns, observer, *name, epoch, mark))
+
+    # ZooKeeper
+
+    def _transaction_seen(self, session_id: int, operations: Sequence[Operation], results: list[Result]) -> None:
+        if self._next_observer is not None:
+            self._next_observer(session_id, operations, results)
+        self._transactions += 1
+        if any(isinstance(result, StoreError) for result in results):
+            return
+        broker = next(
+            (
+                each.broker_id
+                for each in self._cluster.brokers.values()
+                if each.store is not None and each.store.session_id == session_id
+            ),
+            NO_BROKER,
+        )
+        for operation in operations:
+            if broker != NO_BROKER and (path := getattr(operation, "path", "")):
+                self._written(broker, path, operation)
+
+    def _written(self, broker: int, path: str, operation: Operation) -> None:
+        data = getattr(operation, "data", None)
+        now_ns = self._recorder.now_ns()
+        try:
+            if path == paths.CONTROLLER_EPOCH and isinstance(operation, Write):
+                epoch = ControllerEpoch.decode(operation.data).epoch
+                self._recorder.add(ControllerElected(now_ns, self._transactions, broker, epoch))
+            elif data and path.startswith(f"{paths.TOPICS}/") and path.endswith("/state"):
+                self._state_written(broker, path, PartitionState.decode(data), now_ns)
+        except MalformedZnodeError:
+            pass  # a fault that somebody made on purpose
+
+    def _state_written(self, broker: int, path: str, state: PartitionState, now_ns: int) -> None:
+        topic, _, partition, _ = path.removeprefix(f"{paths.TOPICS}/").split("/")
+        name = TopicPartition(topic, int(partition))
+        self._recorder.add(ControllerWrote(now_ns, self._transactions, broker, state.controller_epoch, path))
+        if name in self._partitions:
+            self._recorder.add(LeaderSeen(now_ns, "ZooKeeper", *name, state.leader_epoch, state.leader))
+
+    # resources
+
+    def note_resources(self, *, is_baseline: bool) -> None:
+        """What each running broker has: tasks, connections, watches, requests that wait."""
+        for broker in self._cluster.running():
+            for resource, count in _resources(broker).items():
+                seen = ResourceSeen(
+                    self._recorder.now_ns(), broker.name, resource, is_baseline, count, _SLACK[resource]
+                )
+                self._recorder.add(seen)
+
+    # the end
+
+    def note_replicas(self) -> None:
+        """All batches of the partitions as they lie on each broker's disk."""
+        for broker_id in self._cluster.brokers:
+            for name in self._partitions:
+                data = self._cluster.log_bytes(broker_id, name)
+                batches = tuple(
+                    ReplicaBatch(
+                        batch.base_offset,
+                        batch.partition_leader_epoch,
+                        batch.crc,
+                        batch.size,
+                        hashlib.blake2b(data[batch.position : batch.end], digest_size=_DIGEST_BYTES).digest(),
+                    )
+                    for batch in iter_batches(data)
+                )
+                self._recorder.add(ReplicaLog(self._recorder.now_ns(), broker_id, *name, batches))
+
+    def note_segments(self) -> None:
+        """Read every file of the partitions back, as it lies on each broker's disk."""
+        with tempfile.TemporaryDirectory(prefix="kafkalite-inspected-") as folder:
+            for broker_id, broker in self._cluster.brokers.items():
+                for name in self._partitions:
+                    self._note_segments_of(broker_id, broker, name, Path(folder) / str(broker_id) / str(name))
+
+    def _note_segments_of(self, broker_id: int, broker: SimulatedBroker, name: TopicPartition, copy: Path) -> None:
+        directory = f"{LOG_DIR}/{name}"
+        if not broker.disk.exists(directory):
+            return
+        copy.mkdir(parents=True)
+        for entry in broker.disk.list(directory):
+            (copy / entry.name).write_bytes(broker.disk.read(f"{directory}/{entry.name}"))
+        for path in files_below(copy):
+            damage = first_damage(path)
+            faults = () if damage is None else (f"at byte {damage.position}: {damage.reason}",)
+            self._recorder.add(SegmentChecked(self._recorder.now_ns(), broker_id, *name, path.name, faults))
+
+    def note_trace(self) -> None:
+        """The lines of the simulation's trace, for whoever reads of a violation."""
+        for line in self._cluster.simulation.trace.lines:
+            self._recorder.add(StateChanged(int(line.at_s * 1e9), line.source, line.text))
+
+
+def _resources(broker: SimulatedBroker) -> dict[str, int]:
+    if broker.process is None or broker.app is None or broker.app.serving is None:
+        return {}
+    serving = broker.app.serving
+    return {
+        "tasks": len(broker.process.tasks()),
+        "connections": len(serving.server.connections),
+        "waiting requests": sum(len(each._ack_waits) for each in serving.parts.replicas.partitions.values()),
+    }
