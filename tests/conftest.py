@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+from collections.abc import Generator
 from pathlib import Path
 from typing import NoReturn
 
@@ -60,12 +62,31 @@ _LONGEST_FIRST = (
     "containers/test_examples.py",
     "system/test_old_leaders.py",
     "system/test_groups.py",
+    "system",
+    "containers",
+    "peers/test_drop_in.py",
+    "peers/test_legacy_clients.py",
+    "peers/test_legacy_admin.py",
+    "peers/test_failover.py",
+    "deploy/test_runbook.py",
     "peers",
     "deploy",
     "wire",
     "contract",
+    "simulation",
 )
 """Files and folders that take long: workers that share a run begin with them, so that none is left with one at the end."""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected lives as long as this process: the garbage collector need not walk through all of it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 _MARKED_FOLDERS = ("containers", "spark", "system")
