@@ -31,13 +31,14 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
 
 _NOTHING = CommittedOffset(-1, -1, "", -1)
 _FETCHED_MAX: Final = 200_000
 """Partitions that one OffsetFetch may name: four bytes name what takes some 250 to answer."""
-_BATCH_OFFSETS: Final = 1000
+BATCH_OFFSETS: Final = 1000
 """So many take some 10 ms to be stored, and are less than max.message.bytes."""
 
 _CheckedCommit: TypeAlias = (
@@ -64,7 +65,15 @@ class Parts(zookeeper_offsets.Parts, Protocol):
     def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
 
 
-def _exists(parts: Parts, topic: str, partition: int) -> bool:
+class Metadata(Protocol):
+    """Who knows which partitions there are."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+
+def exists(parts: Metadata, topic: str, partition: int) -> bool:
+    """Does the cluster have this partition?"""
     known = parts.metadata.topics.get(topic)
     return known is not None and partition in known.partitions
 
@@ -78,7 +87,7 @@ def offset_commit(
     """The outcome for each partition."""
     if not context.api_version:
         return asyncio.ensure_future(zookeeper_offsets.commit_to_zookeeper(parts, request, context))
-    if _is_much(request.topics):
+    if is_much(request.topics):
         return asyncio.ensure_future(_commit_much(parts, request, context))
     response, undecided, offsets = in_one_go(_checked_commit(parts, request))
     if not offsets:
@@ -102,9 +111,9 @@ async def _commit_much(
     response, undecided, offsets = await context.portions.finish(_checked_commit(parts, request))
     outcomes: list[list[ErrorCode] | asyncio.Future[list[ErrorCode]]] = []
     pace = context.portions.pace()
-    for first in range(0, len(offsets), _BATCH_OFFSETS):
-        await pace.unit(_BATCH_OFFSETS)
-        portion = offsets[first : first + _BATCH_OFFSETS]
+    for first in range(0, len(offsets), BATCH_OFFSETS):
+        await pace.unit(BATCH_OFFSETS)
+        portion = offsets[first : first + BATCH_OFFSETS]
         try:
             outcomes.append(parts.groups.submit(request.group_id, _commit(request, portion), list))
         except KafkaError as problem:
@@ -117,8 +126,9 @@ async def _commit_much(
     return response
 
 
-def _is_much(topics: Sequence[_Partitioned]) -> bool:
-    return len(topics) > _BATCH_OFFSETS or sum(len(topic.partitions) for topic in topics) > _BATCH_OFFSETS
+def is_much(topics: Sequence[_Partitioned]) -> bool:
+    """Are these more partitions than go into one batch?"""
+    return len(topics) > BATCH_OFFSETS or sum(len(topic.partitions) for topic in topics) > BATCH_OFFSETS
 
 
 def _commit(
@@ -145,7 +155,7 @@ def _checked_commit(parts: Parts, request: messages.offset_commit_request.Offset
             yield
             answer = m.OffsetCommitResponsePartition(partition_index=each.partition_index)
             answers.append(answer)
-            if not _exists(parts, topic.name, each.partition_index):
+            if not exists(parts, topic.name, each.partition_index):
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             undecided.append(answer)
@@ -262,7 +272,7 @@ def offset_delete(
     """The outcome for each partition."""
     m = messages.offset_delete_response
     require_group_id(request.group_id)
-    if _is_much(request.topics):
+    if is_much(request.topics):
         return asyncio.ensure_future(_delete_much(parts, request, context))
     response, undecided, partitions = in_one_go(_checked_deletion(parts, request))
 
@@ -282,15 +292,15 @@ async def _delete_much(
     """One batch after the other; what refuses the group refuses the request."""
     response, undecided, partitions = await context.portions.finish(_checked_deletion(parts, request))
     pace = context.portions.pace()
-    for first in range(0, len(partitions), _BATCH_OFFSETS):
-        await pace.unit(_BATCH_OFFSETS)
-        portion = partitions[first : first + _BATCH_OFFSETS]
+    for first in range(0, len(partitions), BATCH_OFFSETS):
+        await pace.unit(BATCH_OFFSETS)
+        portion = partitions[first : first + BATCH_OFFSETS]
         wanted = DeleteOffsets(request.group_id, portion)
         outcome = parts.groups.submit(request.group_id, wanted, _unshaped)
         reply = await outcome if isinstance(outcome, asyncio.Future) else outcome
         if reply.error:
             return messages.offset_delete_response.OffsetDeleteResponse(error_code=reply.error)
-        for answer, code in zip(undecided[first : first + _BATCH_OFFSETS], reply.partition_errors, strict=True):
+        for answer, code in zip(undecided[first : first + BATCH_OFFSETS], reply.partition_errors, strict=True):
             answer.error_code = code
     return response
 
@@ -312,7 +322,7 @@ def _checked_deletion(
             yield
             answer = m.OffsetDeleteResponsePartition(partition_index=each.partition_index)
             answers.append(answer)
-            if not _exists(parts, topic.name, each.partition_index):
+            if not exists(parts, topic.name, each.partition_index):
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             undecided.append(answer)

@@ -1,4 +1,8 @@
-"""OffsetCommit: who may commit, and how offsets come into the log as one batch for each request."""
+"""OffsetCommit and TxnOffsetCommit: who may commit, and how offsets come into the log as one batch for each request.
+
+A transactional commit is fenced by member and generation where it gives them (KIP-447); a rebalance that is under way does not refuse it,
+for it ends what was consumed before.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,9 @@ def commit(group: Group, request: CommitOffsets, ticket: Ticket, decision: Decis
     if refusal:
         decision.answer(ticket, [refusal] * len(request.offsets))
         return
+    transaction = request.transaction
     member = group.members.get(request.member_id)
-    if member is not None:
+    if member is not None and transaction is None:
         restart_session(group, member, decision)
     limit = group.settings.offset_metadata_max_bytes
     codes = [
@@ -37,15 +42,21 @@ def commit(group: Group, request: CommitOffsets, ticket: Ticket, decision: Decis
     partitions = [TopicPartition(each.topic, each.partition) for each in accepted]
 
     def then(code: ErrorCode, later: Decision) -> None:
-        group.offsets.end(partitions)
+        if transaction is None:
+            group.offsets.end(partitions)
+        elif code is not ErrorCode.REQUEST_TIMED_OUT:
+            group.offsets.end_transactional(transaction.producer_id, partitions)
         outcome = offset_store_error(code)
         later.answer(ticket, [before or outcome for before in codes])
 
-    group.offsets.begin(partitions)
+    if transaction is None:
+        group.offsets.begin(partitions)
+    else:
+        group.offsets.begin_transactional(transaction.producer_id, partitions)
     wall_ms = decision.now.wall_ms
     expiry = NO_EXPIRY if request.retention_ms == -1 else wall_ms + request.retention_ms
     records = [_record(group, each, wall_ms, expiry) for each in accepted]
-    decision.append(records, then, base_sequence=_OFFSET_BATCH_SEQUENCE)
+    decision.append(records, then, base_sequence=_OFFSET_BATCH_SEQUENCE, transaction=transaction)
 
 
 def _refusal(group: Group, request: CommitOffsets) -> ErrorCode:
@@ -54,12 +65,14 @@ def _refusal(group: Group, request: CommitOffsets) -> ErrorCode:
     if request.generation < 0 and group.state is GroupState.EMPTY:
         return ErrorCode.NONE  # a consumer that assigns itself, or an administrator
     if request.generation < 0 and request.member_id == NO_MEMBER_ID and request.instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if request.transaction else ErrorCode.UNKNOWN_MEMBER_ID
     code = group.check_member(request.member_id, request.instance_id)
     if code:
         return code
     if request.generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
+    if request.transaction:
+        return ErrorCode.NONE
     # The member knows of the new generation but not yet what it owns in it, so the offsets are of the old one.
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.COMPLETING else ErrorCode.NONE
 

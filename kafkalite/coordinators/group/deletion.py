@@ -195,5 +195,7 @@ def expired_offsets(group: Group, wall_ms: int) -> list[TopicPartition]:
     return [
         topic_partition
         for topic_partition, committed in group.offsets.items()
-        if topic_partition.topic not in spared and has_expired(committed) and not group.offsets.is_busy(topic_partition)
+        if topic_partition.topic not in spared
+        and has_expired(committed)
+        and not group.offsets.is_unstable(topic_partition)
     ]

@@ -52,6 +52,7 @@ from kafkalite.coordinators.group.requests import (
 from kafkalite.coordinators.group.settings import GroupSettings
 from kafkalite.coordinators.group.syncing import heartbeat, sync
 from kafkalite.errors import ErrorCode
+from kafkalite.types import TopicPartition
 
 logger = logging.getLogger("kafkalite.coordinators.group")
 
@@ -65,6 +66,8 @@ class GroupMachine:
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
         self.groups: dict[str, Group] = {}
+        self._groups_of: dict[int, dict[str, None]] = {}
+        """The groups to which each producer commits offsets in a transaction that has not ended."""
 
     # Deciding
 
@@ -111,10 +114,12 @@ class GroupMachine:
     def _commit(self, request: CommitOffsets, ticket: Ticket, decision: Decision) -> None:
         group = self.groups.get(request.group_id)
         if group is None:
-            if request.generation >= 0:
+            if request.generation >= 0 and request.transaction is None:
                 decision.answer(ticket, [ErrorCode.ILLEGAL_GENERATION] * len(request.offsets))
                 return
             group = self._create(request.group_id)
+        if request.transaction is not None:
+            self._groups_of.setdefault(request.transaction.producer_id, {})[group.group_id] = None
         commit(group, request, ticket, decision)
         self._forget_if_unused(group)
 
@@ -177,7 +182,10 @@ class GroupMachine:
             return
         if group is None:
             group = self._create(group_id)
-        group.offsets.apply(topic, partition, offset_record.decode_value(record.value), record.producer_id)
+        if record.producer_id >= 0:
+            self._groups_of.setdefault(record.producer_id, {})[group_id] = None
+        committed = offset_record.decode_value(record.value)
+        group.offsets.apply(topic, partition, committed, record.producer_id, record.offset)
 
     def _apply_group(self, record: LogRecord) -> None:
         group_id = group_record.decode_key(record.key)
@@ -193,9 +201,11 @@ class GroupMachine:
 
     def apply_marker(self, producer_id: int, committed: bool) -> None:
         """See `contract.Machine.apply_marker`."""
-        for group in tuple(self.groups.values()):
-            group.offsets.end_transaction(producer_id, committed)
-            self._forget_if_unused(group)
+        for group_id in self._groups_of.pop(producer_id, ()):
+            group = self.groups.get(group_id)
+            if group is not None:
+                group.offsets.end_transaction(producer_id, committed)
+                self._forget_if_unused(group)
 
     def loaded(self, now: Now) -> Decision:
         """Groups go on as their records say; every member has its session timeout to show up."""
@@ -236,9 +246,9 @@ class GroupMachine:
         return _NO_OFFSETS if group is None or group.state is GroupState.DEAD else group.offsets.topics
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """Does a transaction that has not ended hold an offset of the partition?"""
+        """May the offset change without anybody committing anew?"""
         group = self.groups.get(group_id)
-        return group is not None and group.offsets.is_unstable(topic, partition)
+        return group is not None and group.offsets.is_unstable(TopicPartition(topic, partition))
 
 
 _DECISIONS: Final[dict[type, Callable[[GroupMachine, Any, Ticket, Decision], None]]] = {

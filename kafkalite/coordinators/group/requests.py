@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from kafkalite.coordinators.contract import Transaction
 from kafkalite.coordinators.group.group_record import NO_TIMESTAMP
 from kafkalite.coordinators.group.offset_record import NO_LEADER_EPOCH
 from kafkalite.errors import ErrorCode
@@ -114,7 +115,10 @@ class OffsetToCommit(NamedTuple):
 
 
 class CommitOffsets(NamedTuple):
-    """Answered with an ErrorCode for each offset, in order. `retention_ms` is -1 unless an old client gives one."""
+    """Answered with an ErrorCode for each offset, in order. `retention_ms` is -1 unless an old client gives one.
+
+    With a `transaction` the offsets are pending until that ends.
+    """
 
     group_id: str
     generation: int
@@ -122,6 +126,7 @@ class CommitOffsets(NamedTuple):
     instance_id: str | None
     offsets: Sequence[OffsetToCommit]
     retention_ms: int = -1
+    transaction: Transaction | None = None
 
 
 class DeleteOffsets(NamedTuple):

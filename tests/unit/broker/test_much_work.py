@@ -115,6 +115,8 @@ def rows() -> list[Row]:
     commits = [
         m.offset_commit_request.OffsetCommitRequestPartition(partition_index=i, committed_offset=7) for i in INDEXES
     ]
+    transactional = m.txn_offset_commit_request
+    pending = [transactional.TxnOffsetCommitRequestPartition(partition_index=i, committed_offset=7) for i in INDEXES]
     produced = [m.produce_request.PartitionProduceData(index=i, records=b"abc") for i in INDEXES]
     deletions = [m.offset_delete_request.OffsetDeleteRequestPartition(partition_index=i) for i in INDEXES]
     cut = [m.delete_records_request.DeleteRecordsPartition(partition_index=i, offset=-1) for i in INDEXES[1:]]
@@ -189,6 +191,17 @@ def rows() -> list[Row]:
                 group_id="g",
                 generation_id_or_member_epoch=-1,
                 topics=[m.offset_commit_request.OffsetCommitRequestTopic(name="t", partitions=commits)],
+            ),
+            lambda r: of(r.topics, 0),
+        ),
+        Row(
+            4,
+            transactional.TxnOffsetCommitRequest(
+                group_id="g",
+                generation_id=-1,
+                producer_id=1,
+                producer_epoch=0,
+                topics=[transactional.TxnOffsetCommitRequestTopic(name="t", partitions=pending)],
             ),
             lambda r: of(r.topics, 0),
         ),
@@ -368,6 +381,51 @@ def test_offsets_that_are_named_often_are_told_once() -> None:
         (group,) = (await site.serve(m.OffsetFetchRequest(groups=groups), 8)).groups
         found = [(each.partition_index, each.committed_offset) for each in partitions_of(group.topics)]
         assert found == [(0, 7), (1, -1)]
+
+    play(scenario)
+
+
+def test_offsets_of_a_transaction_are_told_as_unstable() -> None:
+    async def scenario(site: Site) -> None:
+        site.commit([OffsetToCommit("t", 0, 7), OffsetToCommit("t", 1, 8)])
+        m, c = messages.offset_fetch_request, messages.txn_offset_commit_request
+        partitions = [
+            c.TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=70) for index in (0, -1)
+        ]
+        topics = [c.TxnOffsetCommitRequestTopic(name="t", partitions=partitions)]
+        commit = c.TxnOffsetCommitRequest(
+            transactional_id="x", group_id="g", generation_id=-1, producer_id=5, producer_epoch=0, topics=topics
+        )
+        codes = [each.error_code for each in partitions_of((await site.serve(commit, 3)).topics)]
+        assert codes == [ErrorCode.NONE, UNKNOWN]
+
+        async def fetched(require_stable: bool) -> list[tuple[int, int]]:
+            groups = [m.OffsetFetchRequestGroup(group_id="g", topics=None)]
+            request = m.OffsetFetchRequest(groups=groups, require_stable=require_stable)
+            answers = partitions_of((await site.serve(request, 8)).groups[0].topics)
+            return [(each.committed_offset, each.error_code) for each in answers]
+
+        assert await fetched(False) == [(7, 0), (8, 0)]
+        assert await fetched(True) == [(-1, ErrorCode.UNSTABLE_OFFSET_COMMIT), (8, 0)]
+        site.parts.groups.transaction_ended(0, site.log.end_offset, 5, True)
+        assert await fetched(True) == [(70, 0), (8, 0)]
+
+    play(scenario)
+
+
+def test_to_old_producers_a_coordinator_that_loads_is_not_there() -> None:
+    async def scenario(site: Site) -> None:
+        site.parts.groups.shards[0].loaded = False
+        c = messages.txn_offset_commit_request
+        topics = [
+            c.TxnOffsetCommitRequestTopic(name="t", partitions=[c.TxnOffsetCommitRequestPartition(partition_index=0)])
+        ]
+        request = c.TxnOffsetCommitRequest(transactional_id="x", group_id="g", topics=topics)
+        for version, code in (
+            (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        ):
+            assert codes_of(partitions_of((await site.serve(request, version)).topics)) == {code}
 
     play(scenario)
 

@@ -111,8 +111,9 @@ class MachineScene(Generic[MachineT]):
         self.sent += decision.sends
 
     def _apply(self, append: Append, first: int) -> None:
+        producer_id = append.transaction.producer_id if append.transaction else -1
         for offset, record in enumerate(append.records, first):
-            kept = LogRecord(offset, record.key, record.value)
+            kept = LogRecord(offset, record.key, record.value, producer_id)
             self.log.append(kept)
             self.machine.apply(kept)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from kafkalite.coordinators.contract import Transaction
 from kafkalite.coordinators.group.requests import (
     CommitOffsets,
     DeleteGroup,
@@ -14,7 +17,7 @@ from kafkalite.coordinators.group.requests import (
 from kafkalite.coordinators.group.settings import GroupSettings
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
-from tests.unit.coordinators.scene import GROUP, Scene
+from tests.unit.coordinators.scene import GROUP, Call, Scene
 from tests.unit.coordinators.test_membership import balanced
 
 
@@ -201,22 +204,123 @@ def test_offsets_of_deleted_partitions_go_in_all_groups() -> None:
 # Transactions
 
 
+PRODUCER = 9
+
+
+def commit_in_transaction(
+    scene: Scene, offset: int, partition: int = 0, producer_id: int = PRODUCER, **who: Any
+) -> Call:
+    """Offset of topic t; `who` may have member_id, generation, instance_id."""
+    return scene.ask(
+        CommitOffsets(
+            GROUP,
+            who.get("generation", -1),
+            who.get("member_id", ""),
+            who.get("instance_id"),
+            [OffsetToCommit("t", partition, offset)],
+            transaction=Transaction(producer_id, 3),
+        )
+    )
+
+
 def test_an_offset_of_a_transaction_counts_when_that_is_committed() -> None:
-    from kafkalite.coordinators.contract import LogRecord
-    from kafkalite.coordinators.group.offset_record import CommittedOffset, encode_key, encode_value
-
     scene = Scene()
-
-    def pending(partition: int, offset: int) -> LogRecord:
-        value = encode_value(CommittedOffset(offset, -1, "", 0), 3)
-        return LogRecord(0, encode_key(GROUP, "t", partition), value, producer_id=9)
-
-    scene.machine.apply(pending(0, 5))
-    scene.machine.apply(pending(1, 6))
+    for partition, offset in ((0, 5), (1, 6)):
+        assert commit_in_transaction(scene, offset, partition).reply == [ErrorCode.NONE]
     assert scene.offset("t", 0) is None and scene.machine.is_unstable(GROUP, "t", 0)
     scene.commit_offsets(("t", 1, 60))
-    scene.machine.apply_marker(9, True)
+    scene.machine.apply_marker(PRODUCER, True)
     assert (scene.offset("t", 0), scene.offset("t", 1)) == (5, 60), "what comes later in the log wins"
-    scene.machine.apply(pending(0, 50))
-    scene.machine.apply_marker(9, False)
+    commit_in_transaction(scene, 50)
+    scene.machine.apply_marker(PRODUCER, False)
     assert scene.offset("t", 0) == 5 and not scene.machine.is_unstable(GROUP, "t", 0)
+
+
+def test_of_two_transactions_the_later_commit_in_the_log_wins() -> None:
+    scene = Scene()
+    commit_in_transaction(scene, 5, producer_id=1)
+    commit_in_transaction(scene, 6, producer_id=2)
+    scene.machine.apply_marker(2, True)
+    assert scene.machine.is_unstable(GROUP, "t", 0), "the first transaction has not ended"
+    scene.machine.apply_marker(1, True)
+    assert scene.offset("t", 0) == 6 and not scene.machine.is_unstable(GROUP, "t", 0)
+
+
+def test_an_offset_is_unstable_from_the_moment_it_is_appended() -> None:
+    """Or else whoever takes over the partition would go on from the old one while the new one is being committed (KIP-447)."""
+    scene = Scene(holding=True)
+    commit_in_transaction(scene, 5)
+    assert scene.machine.is_unstable(GROUP, "t", 0)
+    scene.commit()
+    assert scene.machine.is_unstable(GROUP, "t", 0)
+    scene.machine.apply_marker(PRODUCER, True)
+    assert scene.offset("t", 0) == 5
+    commit_in_transaction(scene, 6)
+    scene.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert not scene.machine.is_unstable(GROUP, "t", 0), "it will never be in the log"
+    scene.commit_offsets(("t", 0, 7))
+    assert scene.machine.is_unstable(GROUP, "t", 0), "so is a plain commit on its way"
+    scene.commit()
+    assert scene.offset("t", 0) == 7 and not scene.machine.is_unstable(GROUP, "t", 0)
+
+
+def test_an_append_that_timed_out_may_still_count() -> None:
+    scene = Scene(holding=True)
+    call = commit_in_transaction(scene, 5)
+    scene.time_out()
+    assert call.reply == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and scene.machine.is_unstable(GROUP, "t", 0)
+    scene.machine.apply_marker(PRODUCER, False)
+    assert GROUP not in scene.machine.groups, "nothing is left of it"
+
+
+def test_who_commits_in_a_transaction_is_fenced_by_member_and_generation() -> None:
+    scene, (member,) = balanced(1)
+    for who, code in (
+        ({"member_id": member, "generation": 1}, ErrorCode.NONE),
+        ({"member_id": member, "generation": 0}, ErrorCode.ILLEGAL_GENERATION),
+        ({"member_id": "gone", "generation": 1}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": member, "generation": 1, "instance_id": "other"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({}, ErrorCode.NONE),  # producers before 2.5 tell neither
+    ):
+        assert commit_in_transaction(scene, 5, **who).reply == [code]
+    assert commit_in_transaction(Scene(), 5, member_id="m", generation=4).reply == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_a_rebalance_does_not_refuse_a_transaction() -> None:
+    scene, (member,) = balanced(1)
+    scene.enter()
+    assert commit_in_transaction(scene, 5, member_id=member, generation=1).reply == [ErrorCode.NONE]
+
+
+def test_a_group_with_pending_offsets_does_not_expire() -> None:
+    settings = GroupSettings(
+        initial_rebalance_delay_ms=0, offsets_retention_ms=1000, offsets_retention_check_interval_ms=500
+    )
+    scene = Scene(settings=settings)
+    scene.commit_offsets(("t", 0, 1), ("t", 1, 1))
+    commit_in_transaction(scene, 5)
+    scene.advance(2000)
+    assert (scene.offset("t", 0), scene.offset("t", 1)) == (1, None)
+    scene.machine.apply_marker(PRODUCER, True)
+    assert scene.offset("t", 0) == 5
+
+
+def test_what_is_deleted_does_not_come_back_with_a_transaction() -> None:
+    scene = Scene()
+    commit_in_transaction(scene, 5)
+    scene.ask(DeleteOffsets(GROUP, [TopicPartition("t", 0)]))
+    scene.machine.apply_marker(PRODUCER, True)
+    assert scene.offset("t", 0) is None
+    commit_in_transaction(scene, 5)
+    assert scene.ask(DeleteGroup(GROUP)).reply == ErrorCode.NONE
+    scene.machine.apply_marker(PRODUCER, True)
+    assert GROUP not in scene.machine.groups
+
+
+def test_a_successor_knows_of_pending_offsets() -> None:
+    scene = Scene()
+    commit_in_transaction(scene, 5)
+    successor = scene.fail_over().machine
+    assert successor.is_unstable(GROUP, "t", 0)
+    successor.apply_marker(PRODUCER, True)
+    assert successor.offsets_of(GROUP)["t"][0].offset == 5

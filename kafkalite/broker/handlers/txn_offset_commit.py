@@ -1,0 +1,151 @@
+"""TxnOffsetCommit (28): offsets of a group that count when a producer's transaction is committed (KIP-98).
+
+- 2 leader epoch; 3 flexible, and the member with its generation, by which a consumer that lost its partitions is fenced (KIP-447); 4 can
+  say TRANSACTION_ABORTABLE.
+- Answered when the offsets are in the log. They are pending there until a marker comes (`write_txn_markers`), and OffsetFetch with
+  require_stable says so.
+- To producers before 2.3 a coordinator that is loading is not available, because some of them fail otherwise (as in Kafka).
+- The offsets of a large request are stored in several batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.handlers.group_membership import require_group_id
+from kafkalite.broker.handlers.group_offsets import BATCH_OFFSETS, exists
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
+from kafkalite.coordinators.contract import Transaction
+from kafkalite.coordinators.group.requests import CommitOffsets, OffsetToCommit
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.coordinators.group.machine import GroupMachine
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
+
+_KNOWS_LOADING_FROM: Final = 2
+_Answer: TypeAlias = "messages.txn_offset_commit_response.TxnOffsetCommitResponsePartition"
+_Checked: TypeAlias = (
+    "tuple[messages.txn_offset_commit_response.TxnOffsetCommitResponse, list[_Answer], list[OffsetToCommit]]"
+)
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
+
+
+async def txn_offset_commit(
+    parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest, context: RequestContext
+) -> messages.txn_offset_commit_response.TxnOffsetCommitResponse:
+    """The outcome for each partition."""
+    require_group_id(request.group_id)
+    response, undecided, offsets = await context.portions.finish(_checked(parts, request))
+    transaction = Transaction(request.producer_id, request.producer_epoch)
+    outcomes: list[list[ErrorCode] | asyncio.Future[list[ErrorCode]]] = []
+    pace = context.portions.pace()
+    for portion in _batches(offsets):
+        await pace.unit(len(portion))
+        wanted = CommitOffsets(
+            request.group_id,
+            request.generation_id,
+            request.member_id,
+            request.group_instance_id,
+            portion,
+            transaction=transaction,
+        )
+        try:
+            outcomes.append(parts.groups.submit(request.group_id, wanted, list))
+        except KafkaError as problem:
+            outcomes.append([problem.code] * len(portion))
+    codes: list[ErrorCode] = []
+    for outcome in outcomes:
+        codes += outcome if isinstance(outcome, list) else await outcome
+    for answer, code in zip(undecided, codes, strict=True):
+        answer.error_code = _told(code, context.api_version)
+    return response
+
+
+def _batches(offsets: list[OffsetToCommit]) -> Iterator[list[OffsetToCommit]]:
+    for first in range(0, len(offsets), BATCH_OFFSETS):
+        yield offsets[first : first + BATCH_OFFSETS]
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _KNOWS_LOADING_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+def _checked(parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest) -> Work[_Checked]:
+    """(response, its answers that are not decided yet, what is to be committed for each of them)."""
+    m = messages.txn_offset_commit_response
+    topics, undecided, offsets = [], [], []
+    for topic in request.topics:
+        yield
+        answers = []
+        for each in topic.partitions:
+            yield
+            answer = m.TxnOffsetCommitResponsePartition(partition_index=each.partition_index)
+            answers.append(answer)
+            if not exists(parts, topic.name, each.partition_index):
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            undecided.append(answer)
+            offsets.append(
+                OffsetToCommit(
+                    topic.name,
+                    each.partition_index,
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.committed_metadata or "",
+                )
+            )
+        topics.append(m.TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    return m.TxnOffsetCommitResponse(topics=topics), undecided, offsets
+
+
+def _failed(
+    request: messages.txn_offset_commit_request.TxnOffsetCommitRequest, code: ErrorCode, message: str | None
+) -> messages.txn_offset_commit_response.TxnOffsetCommitResponse:
+    m = messages.txn_offset_commit_response
+    return m.TxnOffsetCommitResponse(
+        topics=[
+            m.TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    m.TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+APIS: Final = (
+    served(
+        ApiKey.TXN_OFFSET_COMMIT,
+        0,
+        4,
+        txn_offset_commit,
+        Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        Permission(Operation.READ, ResourceType.GROUP),
+        Permission(Operation.READ, ResourceType.TOPIC),
+        failure=_failed,
+    ),
+)
