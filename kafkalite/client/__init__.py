@@ -41,17 +41,23 @@ if TYPE_CHECKING:
     from kafkalite.client.consumer.options import ConsumerKeywords as ConsumerKeywords
     from kafkalite.client.consumer.options import ConsumerOptions as ConsumerOptions
     from kafkalite.client.consumer.sync import SyncConsumer as SyncConsumer
+    from kafkalite.client.errors import AbortableTransactionError as AbortableTransactionError
     from kafkalite.client.errors import AdminError as AdminError
     from kafkalite.client.errors import BufferFullError as BufferFullError
     from kafkalite.client.errors import ClientClosedError as ClientClosedError
     from kafkalite.client.errors import ClientError as ClientError
     from kafkalite.client.errors import ClientTimeoutError as ClientTimeoutError
     from kafkalite.client.errors import CommitFailedError as CommitFailedError
+    from kafkalite.client.errors import FatalTransactionError as FatalTransactionError
     from kafkalite.client.errors import LogTruncationError as LogTruncationError
     from kafkalite.client.errors import NoBrokersAvailableError as NoBrokersAvailableError
     from kafkalite.client.errors import NoOffsetForPartitionError as NoOffsetForPartitionError
+    from kafkalite.client.errors import ProducerFencedError as ProducerFencedError
     from kafkalite.client.errors import RecordDeserializationError as RecordDeserializationError
     from kafkalite.client.errors import SerializationError as SerializationError
+    from kafkalite.client.errors import TransactionAbortedError as TransactionAbortedError
+    from kafkalite.client.errors import TransactionError as TransactionError
+    from kafkalite.client.errors import TransactionStateError as TransactionStateError
     from kafkalite.client.group.assignors import Assignor as Assignor
     from kafkalite.client.group.assignors import CooperativeStickyAssignor as CooperativeStickyAssignor
     from kafkalite.client.group.assignors import RangeAssignor as RangeAssignor
@@ -60,6 +66,7 @@ if TYPE_CHECKING:
     from kafkalite.client.group.committable import Committable as Committable
     from kafkalite.client.group.committable import OnCommit as OnCommit
     from kafkalite.client.group.consumer_protocol import Subscription as Subscription
+    from kafkalite.client.group.metadata import GroupMetadata as GroupMetadata
     from kafkalite.client.group.session import RebalanceListener as RebalanceListener
     from kafkalite.client.offsets import OffsetAndMetadata as OffsetAndMetadata
     from kafkalite.client.offsets import OffsetAndTimestamp as OffsetAndTimestamp
@@ -106,12 +113,14 @@ _NAMES_OF = {
     ".consumer.options": "ConsumerKeywords ConsumerOptions",
     ".consumer.sync": "SyncConsumer",
     ".errors": (
-        "AdminError BufferFullError ClientClosedError ClientError ClientTimeoutError CommitFailedError LogTruncationError "
-        "NoBrokersAvailableError NoOffsetForPartitionError RecordDeserializationError SerializationError"
+        "AbortableTransactionError AdminError BufferFullError ClientClosedError ClientError ClientTimeoutError CommitFailedError "
+        "FatalTransactionError LogTruncationError NoBrokersAvailableError NoOffsetForPartitionError ProducerFencedError "
+        "RecordDeserializationError SerializationError TransactionAbortedError TransactionError TransactionStateError"
     ),
     ".group.assignors": "Assignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor",
     ".group.committable": "Committable OnCommit",
     ".group.consumer_protocol": "Subscription",
+    ".group.metadata": "GroupMetadata",
     ".group.session": "RebalanceListener",
     ".offsets": "OffsetAndMetadata OffsetAndTimestamp",
     ".options": "AdminKeywords AdminOptions ConnectionKeywords ConnectionOptions Opener",

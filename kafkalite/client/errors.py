@@ -7,7 +7,7 @@ with the code that Kafka's Java client would use for the same thing, so that `er
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import TopicPartition
@@ -131,6 +131,51 @@ class CommitFailedError(ClientError):
         return False
 
 
+class TransactionStateError(ClientError):
+    """A call that a transactional producer's state does not allow, the program's mistake: `send` outside of a transaction, for example."""
+
+    def __init__(self, asked: str, state: str, hint: str | None = None) -> None:
+        super().__init__(
+            ErrorCode.INVALID_TXN_STATE, f"{asked}: the producer is {state}" + (f"; {hint}" if hint else "")
+        )
+
+
+class TransactionError(ClientError):
+    """The cluster refused something of a transaction; `.code` says what. One of the two classes below says what helps."""
+
+    @classmethod
+    def of(cls, problem: ClientError) -> Self:
+        """The same problem as an error of this class."""
+        if isinstance(problem, cls):
+            return problem
+        error = cls(problem.code, problem.message)
+        error.broker_message, error.__cause__ = problem.broker_message, problem
+        return error
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class AbortableTransactionError(TransactionError):
+    """This transaction failed and cannot be committed any more: `abort_transaction`, and do its work again in another one."""
+
+
+class FatalTransactionError(TransactionError):
+    """The producer can do nothing more but be closed."""
+
+
+class ProducerFencedError(FatalTransactionError):
+    """Another producer with the same `transactional_id` came after this one, or the transaction took longer than its timeout."""
+
+
+class TransactionAbortedError(ClientError):
+    """The fate of a record that was not sent yet when its transaction was aborted."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.INVALID_TXN_STATE, "the transaction was aborted before the record was sent")
+
+
 def error_of(code: int, context: str, message: str | None = None, *, explanation: str | None = None) -> ClientError:
     """The error for a broker's `code`; `context` says what was asked, `message` is the broker's own text, `explanation` ours."""
     try:
@@ -154,4 +199,10 @@ _EXPLANATIONS = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "the topic's name is not valid",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorized for the topic",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not authorized for the cluster",
+    ErrorCode.PRODUCER_FENCED: "another producer with this transactional id came later, or the transaction timed out",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "the producer's epoch is old: its transaction timed out, or another one has its id",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "not authorized for the transactional id",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction_timeout_ms is larger than the broker's transaction.max.timeout.ms",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "the transaction before is still being ended",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "there is no such transactional id",
 }

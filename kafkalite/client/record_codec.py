@@ -62,8 +62,8 @@ class BatchWriter:
 
     __slots__ = ("_builder", "add_record", "record_count", "size_bytes")
 
-    def __init__(self, target_bytes: int) -> None:
-        self._builder: Any = _make_builder(batch_size=target_bytes)
+    def __init__(self, target_bytes: int, *, is_transactional: bool = False) -> None:
+        self._builder: Any = _make_builder(batch_size=target_bytes, is_transactional=int(is_transactional))
         self.add_record: Callable[..., Any] = self._builder.append
         self.record_count = 0
         self.size_bytes = HEADER_SIZE

@@ -128,3 +128,20 @@ def check_choice(choice: SerializerChoice | DeserializerChoice) -> None:
     for each in choice.values() if isinstance(choice, Mapping) else [choice]:
         if isinstance(each, str):
             _format(each)
+
+
+class TopicDeserializers:
+    """Gives the deserializers of keys and values for a topic, None to leave bytes as they are. ValueError for an unknown name."""
+
+    def __init__(self, of_keys: DeserializerChoice, of_values: DeserializerChoice) -> None:
+        self._of_keys, self._of_values = of_keys, of_values
+        self._found: dict[str, tuple[Deserializer | None, Deserializer | None]] = {}
+
+    def __call__(self, topic: str) -> tuple[Deserializer | None, Deserializer | None]:
+        found = self._found.get(topic)
+        if found is None:
+            found = self._found[topic] = (
+                deserializer_for(self._of_keys, topic),
+                deserializer_for(self._of_values, topic),
+            )
+        return found

@@ -20,10 +20,11 @@ from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
 from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of
 from kafkalite.client.group.committable import Committable, OnCommit, committable, tell
+from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.group.session import GroupSession
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
-from kafkalite.client.serializers import Deserializer, deserializer_for
+from kafkalite.client.serializers import TopicDeserializers
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 
@@ -38,10 +39,10 @@ class Consumer:
     @shows(ConsumerOptions)
     def __init__(self, *topics: str, **options: Unpack[ConsumerKeywords]) -> None:
         self.options = chosen = ConsumerOptions(**options)
-        self._deserializers: dict[str, tuple[Deserializer | None, Deserializer | None]] = {}
         self._api_timeout_s = chosen.default_api_timeout_ms / 1000
         self._cluster = ClusterClient(chosen)
-        self._buffer = FetchBuffer(chosen.max_partition_fetch_bytes, chosen.check_crcs, self._decoders_of)
+        decoders_of = TopicDeserializers(chosen.key_deserializer, chosen.value_deserializer)
+        self._buffer = FetchBuffer(chosen.max_partition_fetch_bytes, chosen.check_crcs, decoders_of)
         self._data = asyncio.Event()
         self._fetcher = Fetcher(self._cluster, self._buffer, chosen, self._data.set)
         self._fetching: asyncio.Task[None] | None = None
@@ -309,6 +310,13 @@ class Consumer:
         await self._ensure_connected()
         return await session.committed([TopicPartition(*each) for each in partitions])
 
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group, for `Producer.send_offsets_to_transaction` (KIP-447); ask anew for each transaction.
+
+        CommitFailedError when partitions from which the last records came are another member's by now. ValueError without a group.
+        """
+        return self._session().group_metadata()
+
     # offsets
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -479,16 +487,6 @@ class Consumer:
             if not found:
                 raise
         self._fetcher.wake()
-        return found
-
-    def _decoders_of(self, topic: str) -> tuple[Deserializer | None, Deserializer | None]:
-        found = self._deserializers.get(topic)
-        if found is None:
-            found = (
-                deserializer_for(self.options.key_deserializer, topic),
-                deserializer_for(self.options.value_deserializer, topic),
-            )
-            self._deserializers[topic] = found
         return found
 
     def statistics(self) -> dict[str, int]:

@@ -14,6 +14,7 @@ from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
 from kafkalite.client.group.committable import Committable, OnCommit
+from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 from kafkalite.types import TopicPartition
@@ -98,6 +99,9 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
 
     def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return self._running().call(self._core.committed_offsets(partitions))
+
+    def group_metadata(self) -> GroupMetadata:
+        return self._core.group_metadata()
 
     def lag(self, partition: TopicPartition) -> int | None:
         return self._core.lag(partition)

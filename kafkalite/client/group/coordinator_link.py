@@ -1,4 +1,4 @@
-"""The way to a group's coordinator: finding it, and connections that no other request waits on.
+"""The way to the coordinator of a group or a transactional id: finding it, and connections that no other request waits on.
 
 Brokers answer the requests of a connection one after another, and a JoinGroup may take minutes. So membership, heartbeats with
 commits, and everything else of the client each have a connection of their own.
@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
-from kafkalite.client.errors import ClientClosedError, error_of
+from kafkalite.client.errors import ClientClosedError, ClientError, error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
@@ -21,8 +21,16 @@ if TYPE_CHECKING:
 
 ResponseT = TypeVar("ResponseT", bound="Message")
 
-_GROUP = 0
-"""The key type of groups in FindCoordinator; 1 is for transactions."""
+
+class CoordinatorKind(Enum):
+    """What a coordinator is of, with FindCoordinator's key type (KIP-98)."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+    @property
+    def noun(self) -> str:
+        return "group" if self is CoordinatorKind.GROUP else "transactional id"
 
 
 class Lane(Enum):
@@ -30,13 +38,16 @@ class Lane(Enum):
 
     MEMBERSHIP = "membership"
     OFFSETS = "offsets"
+    TRANSACTIONS = "transactions"
 
 
 class CoordinatorLink:
     """See the module. `forget()` after an answer that says that the coordinator is another broker."""
 
-    def __init__(self, cluster: ClusterClient, group_id: str) -> None:
+    def __init__(self, cluster: ClusterClient, group_id: str, kind: CoordinatorKind = CoordinatorKind.GROUP) -> None:
         self.group_id = group_id
+        self._kind = kind
+        self._of = f"the coordinator of {kind.noun} {group_id}"
         self._cluster = cluster
         self._address: tuple[str, int] | None = None
         self._finding: asyncio.Task[tuple[str, int]] | None = None
@@ -44,11 +55,26 @@ class CoordinatorLink:
         self._opening: dict[Lane, asyncio.Lock] = {lane: asyncio.Lock() for lane in Lane}
         self._closed = False
 
-    async def request(self, message: Request[ResponseT], lane: Lane, timeout_s: float) -> ResponseT:
-        """Send `message` to the coordinator. ConnectionError, TimeoutError, ClientError; all but refusals forget the coordinator."""
+    async def request(
+        self,
+        message: Request[ResponseT],
+        lane: Lane,
+        timeout_s: float,
+        *,
+        oldest_version: int = 0,
+        newest_version: int | None = None,
+    ) -> ResponseT:
+        """Send `message` to the coordinator. ConnectionError, TimeoutError, ClientError; all but refusals forget the coordinator.
+
+        ClientError UNSUPPORTED_VERSION when the coordinator does not speak `oldest_version`.
+        """
         try:
             connection = await self._connection(lane)
-            return await connection.request(message, version_for(connection, message), timeout_s)
+            version = version_for(connection, message, newest_version)
+            if version < oldest_version:
+                what = f"{self._of} does not speak {message.API.name} {oldest_version}"
+                raise ClientError(ErrorCode.UNSUPPORTED_VERSION, what)
+            return await connection.request(message, version, timeout_s)
         except OSError:
             self.forget()
             raise
@@ -75,25 +101,25 @@ class CoordinatorLink:
             connection = self._connections[lane] = await self._cluster.open_separate(*address)
             if self._closed:
                 connection.close()
-                raise ClientClosedError("the consumer")
+                raise ClientClosedError("the client")
             return connection
 
     async def _coordinator(self) -> tuple[str, int]:
         if self._closed:
-            raise ClientClosedError("the consumer")
+            raise ClientClosedError("the client")
         if self._address is None:
             if self._finding is None:
                 self._finding = asyncio.get_running_loop().create_task(self._find())
             await asyncio.shield(self._finding)
         if self._address is None:
-            raise ConnectionError(f"the coordinator of group {self.group_id} has just changed")
+            raise ConnectionError(f"{self._of} has just changed")
         return self._address
 
     async def _find(self) -> tuple[str, int]:
         m = messages.find_coordinator_request
         try:
-            request = m.FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[self.group_id])
-            context = f"finding the coordinator of group {self.group_id}"
+            request = m.FindCoordinatorRequest(key_type=self._kind.value, coordinator_keys=[self.group_id])
+            context = f"finding {self._of}"
             answers = (await self._cluster.request_any(request)).coordinators
             if not answers:
                 raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, context, "the answer names none")

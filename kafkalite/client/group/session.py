@@ -28,6 +28,7 @@ from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
 from kafkalite.client.group.membership import Membership
 from kafkalite.client.group.membership_requests import MembershipSettings
 from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send, Step
+from kafkalite.client.group.metadata import GroupMetadata, metadata_of
 from kafkalite.client.group.offsets import GroupOffsets
 from kafkalite.client.records import OffsetAndMetadata
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
@@ -88,8 +89,7 @@ class GroupSession:
         self._positioning: asyncio.Task[None] | None = None
         self._committing: asyncio.Task[None] | None = None
         self._polls = 0
-        self._tenures_read: Mapping[TopicPartition, int] = {}
-        """The membership's tenures when the program last got records."""
+        self._tenures_read: Mapping[TopicPartition, int] = {}  # when the program last got records
         self._poll_began = asyncio.Event()
         self._boundary_wanted = False
         self._readable = asyncio.Event()
@@ -451,6 +451,11 @@ class GroupSession:
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return await self._offsets.fetch(partitions, self._api_timeout_s)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who commits, for a transaction. CommitFailedError where `commit` would be one."""
+        member = self.membership if self._subscribed else None
+        return metadata_of(self._link.group_id, member, {} if self._in_listener else self._tenures_read)
 
     async def _wait_for_group(self, partitions: Iterable[TopicPartition]) -> bool:
         """A commit met a rebalance. One that needs the program to poll first is not waited for."""

@@ -70,10 +70,18 @@ class Batch:
         "writer",
     )
 
-    def __init__(self, topic_partition: TopicPartition, ordinal: float, target_bytes: int, now_ms: float) -> None:
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        ordinal: float,
+        target_bytes: int,
+        now_ms: float,
+        *,
+        is_transactional: bool = False,
+    ) -> None:
         self.topic_partition = topic_partition
         self.ordinal = ordinal
-        self.writer = BatchWriter(target_bytes)
+        self.writer = BatchWriter(target_bytes, is_transactional=is_transactional)
         self.add_record = self.writer.add_record
         self.size_bytes = HEADER_SIZE
         self.created_ms = now_ms
@@ -137,12 +145,19 @@ class Accumulator:
     """
 
     def __init__(
-        self, *, batch_size: int, linger_ms: float, buffer_memory: int, max_in_flight_per_partition: int = 1
+        self,
+        *,
+        batch_size: int,
+        linger_ms: float,
+        buffer_memory: int,
+        max_in_flight_per_partition: int = 1,
+        is_transactional: bool = False,
     ) -> None:
         self.batch_size = batch_size
         self.linger_ms = linger_ms
         self.buffer_memory = buffer_memory
         self.max_in_flight_per_partition = max_in_flight_per_partition
+        self.is_transactional = is_transactional
         self.used_bytes = 0
         self.unfinished = 0
         self._queues: dict[TopicPartition, PartitionQueue] = {}
@@ -220,7 +235,9 @@ class Accumulator:
         return batch
 
     def _opened(self, queue: PartitionQueue, now_ms: float) -> Batch:
-        batch = Batch(queue.topic_partition, queue.next_ordinal, self.batch_size, now_ms)
+        batch = Batch(
+            queue.topic_partition, queue.next_ordinal, self.batch_size, now_ms, is_transactional=self.is_transactional
+        )
         queue.next_ordinal += 1
         queue.waiting.append(batch)
         self._active[queue.topic_partition] = queue
@@ -328,7 +345,13 @@ class Accumulator:
         second.on_done.append(part_done)
 
     def _part(self, batch: Batch, records: Sequence[ConsumerRecord], ordinal: float, skipped: int) -> Batch:
-        part = Batch(batch.topic_partition, ordinal, batch.size_bytes, batch.created_ms)
+        part = Batch(
+            batch.topic_partition,
+            ordinal,
+            batch.size_bytes,
+            batch.created_ms,
+            is_transactional=self.is_transactional,
+        )
         for number, record in enumerate(records):
             part.size_bytes += part.add_record(
                 number, record.timestamp, record.key, record.value, list(record.headers)

@@ -33,6 +33,8 @@ class ProducerKeywords(ConnectionKeywords, total=False):
     delivery_timeout_ms: int
     retries: int
     allow_auto_create_topics: bool
+    transactional_id: str | None
+    transaction_timeout_ms: int
     clock: Clock | None
 
 
@@ -53,6 +55,9 @@ class ProducerOptions(ConnectionOptions):
     - `request_timeout_ms` bounds one attempt, `delivery_timeout_ms` the whole life of a record, retries included.
     - `max_in_flight_requests_per_connection`: without idempotence one batch of a partition is in flight at a time all the same, so
       that retries keep the order.
+    - `transactional_id` makes the producer transactional: each of its records belongs to a transaction. Of the producers with one id, only
+      the latest goes on; those before are fenced. It needs idempotence. The coordinator aborts a transaction that takes longer than
+      `transaction_timeout_ms`; brokers allow up to `transaction.max.timeout.ms`.
     - `clock` gives the timestamps of records that have none.
     """
 
@@ -72,6 +77,8 @@ class ProducerOptions(ConnectionOptions):
     delivery_timeout_ms: int = 120_000
     retries: int = 2**31 - 1
     allow_auto_create_topics: bool = True
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
@@ -80,6 +87,12 @@ class ProducerOptions(ConnectionOptions):
             raise ValueError(f"acks is {self.acks!r}; it may be 0, 1 or 'all'")
         if self.idempotent and self.required_acks != -1:
             raise ValueError("enable_idempotence needs acks='all'")
+        if self.transactional_id == "":
+            raise ValueError("transactional_id is empty")
+        if self.transactional_id is not None and not self.idempotent:
+            raise ValueError("transactional_id needs enable_idempotence and acks='all'")
+        if self.transaction_timeout_ms < 1:
+            raise ValueError(f"transaction_timeout_ms is {self.transaction_timeout_ms}; it must be at least 1")
         in_flight = self.max_in_flight_requests_per_connection
         if self.idempotent and not 1 <= in_flight <= _IN_FLIGHT_WITH_SEQUENCES:
             raise ValueError("enable_idempotence needs max_in_flight_requests_per_connection between 1 and 5")

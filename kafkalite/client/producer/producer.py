@@ -7,10 +7,12 @@ and for memory (`buffer_memory`). The rest is the sender's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.cluster.view import ClusterView, TopicView
@@ -21,6 +23,8 @@ from kafkalite.client.errors import (
     ClientTimeoutError,
     SerializationError,
 )
+from kafkalite.client.group.committable import Committable, committable
+from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState, PartitionQueue
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, metadata_of
@@ -35,6 +39,11 @@ from kafkalite.clock import SystemClock
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.records import HEADER_SIZE
 from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.producer.transactions import TransactionManager
+
+log = logging.getLogger(__name__)
 
 _BYTES_OR_NONE = (bytes, type(None))
 _NO_HEADERS: list[Header] = []
@@ -76,9 +85,10 @@ class Producer:
             linger_ms=chosen.linger_ms,
             buffer_memory=chosen.buffer_memory,
             max_in_flight_per_partition=chosen.max_in_flight_per_partition,
+            is_transactional=chosen.transactional_id is not None,
         )
         sequences = SequenceNumbers() if chosen.idempotent else None
-        self._sender = Sender(self._cluster, self._accumulator, chosen, sequences, self._progress)
+        self._sender = Sender(self._cluster, self._accumulator, chosen, sequences, self._progress, self.flush)
         self._sending: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._closing = False
@@ -110,6 +120,8 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            await self._abort_quietly(None)
         await self.close(timeout=None if kind is None else 0)
 
     def _check_open(self) -> None:
@@ -132,16 +144,22 @@ class Producer:
 
         `timestamp_ms` (since 1970 UTC) is now by default. `headers` are (name, bytes or None) pairs.
         Raises SerializationError, BufferFullError, ClientTimeoutError (no metadata within `max_block_ms`), ClientError
-        UNKNOWN_TOPIC_OR_PARTITION (still not there after `max_block_ms`) or MESSAGE_TOO_LARGE, ClientClosedError.
+        UNKNOWN_TOPIC_OR_PARTITION (still not there after `max_block_ms`) or MESSAGE_TOO_LARGE, ClientClosedError. With a
+        `transactional_id` also TransactionStateError outside of a transaction, and the error of a transaction that failed; any but
+        SerializationError makes the transaction one that failed.
         """
         if not self.takes_bytes or type(value) not in _BYTES_OR_NONE or type(key) not in _BYTES_OR_NONE:
             key, value = self.serialized(topic, key, value)
         delivery = Delivery()
-        if not self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
-            await self.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
-        elif self.crowded:
-            self.crowded = False
-            await asyncio.sleep(0)  # a busy caller must not keep the sender from running
+        try:
+            if not self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
+                await self.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            elif self.crowded:
+                self.crowded = False
+                await asyncio.sleep(0)  # a busy caller must not keep the sender from running
+        except ClientError as problem:
+            self.send_failed(problem)
+            raise
         return delivery
 
     def try_append(
@@ -162,7 +180,7 @@ class Producer:
         route = self._routes.get(topic)
         if route is None or route.view is not self._cluster.view or self._accumulator.used_bytes >= self._buffer_memory:
             return False
-        if self._sender.fatal is not None:
+        if self._sender.refusal is not None:
             return False
         if partition is None:
             partition = self._partitioner.partition(topic, key, route.topic.all_partitions, route.topic.available)
@@ -201,6 +219,8 @@ class Producer:
             self.crowded = True
         now_ms = asyncio.get_running_loop().time() * 1000
         batch = self._accumulator.append_to_new(queue, timestamp_ms, key, value, headers, now_ms)
+        if self._sender.transactions is not None:
+            self._sender.transactions.admits(queue.topic_partition)
         self._sender.wake()
         return batch
 
@@ -224,8 +244,8 @@ class Producer:
             self._check_open()
             if self._sending is None:
                 await self.connect()
-            if self._sender.fatal is not None:
-                raise self._sender.fatal
+            if self._sender.refusal is not None:
+                raise self._sender.refusal
             known = self._cluster.view.topics.get(topic)
             if known is None or (partition is not None and partition not in known.partitions):
                 await self._topic_view(topic, partition)
@@ -254,9 +274,18 @@ class Producer:
     ) -> Delivery:
         """`send` for a record that is serialized already."""
         delivery = Delivery()
-        if not self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
-            await self.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        try:
+            if not self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
+                await self.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        except ClientError as problem:
+            self.send_failed(problem)
+            raise
         return delivery
+
+    def send_failed(self, problem: Exception) -> None:
+        """A record is in no batch: its transaction, if there is one, cannot be committed any more."""
+        if self._sender.transactions is not None:
+            self._sender.transactions.send_failed(problem)
 
     async def send_and_wait(
         self,
@@ -346,8 +375,81 @@ class Producer:
         finally:
             self._accumulator.end_flush()
 
+    # transactions
+
+    def _transactional(self) -> TransactionManager:
+        self._check_open()
+        if self._sender.transactions is None:
+            raise ValueError("transactions need a transactional_id")
+        return self._sender.transactions
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """Fence earlier producers of the `transactional_id`, and end what they left open; once, before the first transaction.
+
+        A call that takes longer than `timeout` seconds (`max_block_ms`) goes on, and raises ClientTimeoutError; call it again to wait
+        on. So it is with those below. Raises TransactionStateError for a call that comes at the wrong time, FatalTransactionError, and
+        its subclass ProducerFencedError, when the producer cannot go on; ValueError without a `transactional_id`. Source: KIP-98.
+        """
+        manager = self._transactional()
+        if self._sending is None:
+            await self.connect()
+        await manager.initialize(timeout or self._max_block_s)
+
+    async def begin_transaction(self) -> None:
+        """What is sent from now on belongs to one transaction. Errors as `init_transactions`."""
+        self._transactional().begin()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, Committable],
+        group: GroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Let `offsets` (of the next record to read) be committed for the group together with the transaction (KIP-447).
+
+        `group` is what `Consumer.group_metadata()` gives. AbortableTransactionError when the group went on without that member; else
+        errors as `init_transactions`.
+        """
+        manager = self._transactional()
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        await manager.send_offsets(committable(offsets), metadata, timeout or self._max_block_s)
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver what was sent and make it visible, with the offsets, to all who read committed records.
+
+        AbortableTransactionError when something of the transaction failed: `abort_transaction` is next. Else errors as `init_transactions`.
+        """
+        await self._transactional().commit(timeout or self._max_block_s)
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """Let nobody who reads committed records see what was sent; what is not sent yet fails with TransactionAbortedError."""
+        await self._transactional().abort(timeout or self._max_block_s)
+
+    @asynccontextmanager
+    async def transaction(self, timeout: float | None = None) -> AsyncIterator[Self]:
+        """`async with producer.transaction():` commits at its end, and aborts when something is raised within, or the commit fails."""
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction(timeout)
+        except BaseException:
+            await self._abort_quietly(timeout)
+            raise
+
+    async def _abort_quietly(self, timeout: float | None) -> None:
+        transactions = self._sender.transactions
+        if transactions is None or not transactions.may_be_aborted or self._sending is None:
+            return
+        try:
+            await transactions.abort(timeout or self._max_block_s)
+        except ClientError as problem:
+            log.warning("a transaction was not aborted, its timeout will: %s", problem)
+
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, for up to `timeout` seconds (None: until each record's delivery timeout), then let go."""
+        """Deliver what was sent, for up to `timeout` seconds (None: until each record's delivery timeout), then let go.
+
+        A transaction that is still open is aborted, unless `timeout` is 0: then the coordinator aborts it after its timeout.
+        """
         if self._closing:
             return
         self._closing = True
@@ -355,6 +457,7 @@ class Producer:
         self._room.set()
         try:
             if timeout != 0 and self._sending is not None:
+                await self._abort_quietly(timeout)
                 await self.flush(timeout)
         except ClientTimeoutError:
             pass  # what is left fails below, each record with its own error

@@ -8,7 +8,7 @@ A batch that the broker finds too large is sent again in halves; only a record t
 
 What is done when a sequence number is refused (OUT_OF_ORDER_SEQUENCE_NUMBER): with an earlier batch still undelivered, wait for it;
 else the broker has lost the producer's state or a batch was given up, and the partition starts afresh under another producer id, once
-nothing of it is in flight.
+nothing of it is in flight. In a transaction either costs the transaction, which is to be aborted (`transactions`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
 from kafkalite.client.cluster.retry import is_retriable_code, is_stale_metadata
 from kafkalite.client.cluster.view import BrokerNode
-from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of
+from kafkalite.client.errors import (
+    ClientClosedError,
+    ClientError,
+    ClientTimeoutError,
+    TransactionAbortedError,
+    error_of,
+)
 from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState
 from kafkalite.client.producer.options import ProducerOptions
 from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch, SequenceNumbers
@@ -31,6 +37,9 @@ from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.producer.transactions import TransactionManager
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +51,10 @@ _ZSTD = 4
 
 
 class Sender:
-    """See the module. `wake()` after every change; `run()` is the task's body; `on_progress` is called when memory becomes free."""
+    """See the module. `wake()` after every change; `run()` is the task's body; `on_progress` is called when memory becomes free.
+
+    `refusal` says why no record is taken: the producer broke, or is not in a transaction. `flush` waits until no batch is unfinished.
+    """
 
     def __init__(
         self,
@@ -51,6 +63,7 @@ class Sender:
         options: ProducerOptions,
         sequences: SequenceNumbers | None,
         on_progress: Callable[[], None],
+        flush: Callable[[], Awaitable[None]],
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
@@ -67,12 +80,23 @@ class Sender:
         self.failed_records = 0
         self.delivered_records = 0
         self.requests = 0
-        self.fatal: ClientError | None = None
+        self.refusal: ClientError | None = None
+        self.transactions: TransactionManager | None = None
+        if sequences is not None and options.transactional_id is not None:
+            from kafkalite.client.producer.transactions import TransactionManager
+
+            self.transactions = TransactionManager(cluster, options, sequences, flush, self._transaction_changed)
+            self._transaction_changed()
         cluster.add_listener(self.wake)
 
     def wake(self) -> None:
         """Look again at what can be sent."""
         self._wake.set()
+
+    def _transaction_changed(self) -> None:
+        if self.transactions is not None:
+            self.refusal = self.transactions.refusal
+        self.wake()
 
     def _now_ms(self) -> float:
         return asyncio.get_running_loop().time() * 1000
@@ -84,6 +108,8 @@ class Sender:
             now_ms = self._now_ms()
             for batch in self._accumulator.expired(now_ms, self._options.delivery_timeout_ms):
                 self._give_up(batch, self._too_late(batch))
+            if self.transactions is not None:
+                self._give_up_what_is_aborted(self.transactions)
             try:
                 self._send_ready(now_ms)
             except Exception as problem:
@@ -97,6 +123,8 @@ class Sender:
 
     async def stop(self, reason: ClientError) -> None:
         """End all requests; whatever is not delivered fails with `reason`."""
+        if self.transactions is not None:
+            await self.transactions.close()
         tasks = [*self._tasks, *([self._identity_task] if self._identity_task else [])]
         for task in tasks:
             task.cancel()
@@ -142,9 +170,12 @@ class Sender:
             task.add_done_callback(self._tasks.pop)
 
     def _may_be_numbered(self, topic_partition: TopicPartition) -> bool:
-        """Without idempotence always; else once there is a producer id, and after a lost sequence once nothing is in flight."""
+        """Without idempotence always; in a transaction once the coordinator knows of the partition; else once there is a producer id,
+        and after a lost sequence once nothing is in flight."""
         if self._sequences is None:
             return True
+        if self.transactions is not None:
+            return self.transactions.admits(topic_partition)
         if topic_partition in self._restarting:
             if self._accumulator.in_flight(topic_partition):
                 return False
@@ -215,6 +246,7 @@ class Sender:
             name, index = batch.topic_partition
             topics.setdefault(name, []).append(m.PartitionProduceData(index=index, records=batch.encoded))
         return m.ProduceRequest(
+            transactional_id=self._options.transactional_id,
             acks=self._acks,
             timeout_ms=self._options.request_timeout_ms,
             topic_data=[m.TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
@@ -251,9 +283,12 @@ class Sender:
     def _broken(self, problem: Exception) -> None:
         """What nobody expected fails all records: they would else wait for ever, and so would whoever waits for them."""
         log.error("sending failed", exc_info=problem)
-        self.fatal = ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer broke: {problem!r}")
+        broken = ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer broke: {problem!r}")
+        if self.transactions is not None:
+            self.transactions.broke(broken)
+        self.refusal = broken
         for batch in list(self._accumulator.batches()):
-            self._give_up(batch, self.fatal)
+            self._give_up(batch, broken)
 
     def _all_again(self, batches: list[Batch], problem: Exception) -> None:
         self._cluster.request_refresh()
@@ -288,10 +323,14 @@ class Sender:
             self._learn_leader(batch.topic_partition, answer.current_leader)
             self._cluster.request_refresh()
         if self._sequences is not None and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            if not self._accumulator.has_earlier(batch):
+            if self._accumulator.has_earlier(batch):
+                self._again(batch, problem)
+            elif self.transactions is not None:
+                self._give_up(batch, problem)
+            else:
                 self._restart_sequence(batch.topic_partition)
-            self._again(batch, problem)
-        elif self._sequences is not None and code in _SEQUENCE_LOST:
+                self._again(batch, problem)
+        elif self._sequences is not None and self.transactions is None and code in _SEQUENCE_LOST:
             self._restart_sequence(batch.topic_partition)
             self._again(batch, problem)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
@@ -355,10 +394,19 @@ class Sender:
 
     def _give_up(self, batch: Batch, problem: Exception) -> None:
         self.failed_records += batch.record_count
-        if not isinstance(problem, ClientClosedError):
+        if not isinstance(problem, ClientClosedError | TransactionAbortedError):
             log.warning("%d records were not delivered: %s", batch.record_count, problem)
+        if self.transactions is not None:
+            self.transactions.batch_failed(problem, numbered=batch.base_sequence >= 0)
         self._accumulator.finish(batch, problem)
         self._on_progress()
+
+    def _give_up_what_is_aborted(self, transactions: TransactionManager) -> None:
+        if transactions.reason_to_give_up(numbered=False) is not None:
+            for batch in self._accumulator.batches():
+                reason = transactions.reason_to_give_up(numbered=batch.base_sequence >= 0)
+                if reason is not None and batch.state is not BatchState.IN_FLIGHT:
+                    self._give_up(batch, reason)
 
     # identity
 
@@ -385,7 +433,7 @@ class Sender:
         except ClientTimeoutError as problem:
             log.warning("%s", problem)
         except ClientError as problem:
-            self.fatal = problem
+            self.refusal = problem
             for batch in list(self._accumulator.batches()):
                 if batch.state is not BatchState.IN_FLIGHT:
                     self._give_up(batch, problem)

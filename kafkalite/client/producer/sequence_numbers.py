@@ -2,7 +2,8 @@
 
 Each partition remembers the producer id and epoch under which its sequence runs. When a sequence is lost (a batch that was sent was
 given up, or the broker forgot the producer), only that partition goes on under a fresh producer id, from sequence 0; the others keep
-theirs, which stays valid because a producer without transactions is never fenced.
+theirs, which stays valid because a producer without transactions is never fenced. A transactional producer has one identity for all
+partitions, and a lost sequence costs it the transaction (`restart`, KIP-360).
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ class SequenceNumbers:
         base = sequence.next_sequence
         sequence.next_sequence = (base + record_count) % SEQUENCES
         return sequence.identity, base
+
+    def restart(self, identity: ProducerIdAndEpoch | None) -> None:
+        """All partitions go on under `identity`, from sequence 0."""
+        self.identity = identity
+        self._partitions.clear()
 
     def reset(self, topic_partition: TopicPartition) -> None:
         """The partition's sequence is lost: it needs a fresh identity before its next batch."""

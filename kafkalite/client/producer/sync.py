@@ -9,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self, Unpack
 
 from kafkalite.client.blocking.client import BlockingClient
 from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTimeoutError
+from kafkalite.client.group.committable import Committable
+from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.producer import Producer
 from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
 from kafkalite.client.records import Header, RecordMetadata
+from kafkalite.types import TopicPartition
 
 _BYTES_OR_NONE = (bytes, type(None))
 _QUEUE_BYTES = 8 * 1024 * 1024
@@ -168,6 +172,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
                         core.crowded = False
                         await asyncio.sleep(0)  # the sender has something to do
                 except Exception as problem:
+                    core.send_failed(problem)
                     delivery.problem = problem
                     if on_delivery is not None:
                         on_delivery(None, problem)
@@ -214,6 +219,44 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
         except TimeoutError:
             raise ClientTimeoutError(f"not all records were delivered within {timeout:g} s") from None
 
+    # transactions
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        self._running().call(self._core.init_transactions(timeout))
+
+    def begin_transaction(self) -> None:
+        self._running().call(self._after_all_sent(self._core.begin_transaction))
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, Committable],
+        group: GroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        self._running().call(self._core.send_offsets_to_transaction(offsets, group, timeout))
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        self._running().call(self._after_all_sent(lambda: self._core.commit_transaction(timeout)))
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        self._running().call(self._after_all_sent(lambda: self._core.abort_transaction(timeout)))
+
+    async def _after_all_sent(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """A record belongs to the transaction in which `send` was called, not to that in which the loop gets it."""
+        await self._drained()
+        await call()
+
+    @contextmanager
+    def transaction(self, timeout: float | None = None) -> Iterator[Self]:
+        """`with producer.transaction():` commits at its end, and aborts when something is raised within, or the commit fails."""
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction(timeout)
+        except BaseException:
+            self._running().call(self._after_all_sent(lambda: self._core._abort_quietly(timeout)))
+            raise
+
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for up to `timeout` seconds, then let go of all connections."""
         self._end(self._close(timeout))
@@ -224,6 +267,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
                 await self._flush(timeout)
             except ClientTimeoutError:
                 pass  # what is left fails with the core's own errors
+            await self._core._abort_quietly(timeout)
         await self._core.close(0)
 
     def partitions_for(self, topic: str) -> set[int]:

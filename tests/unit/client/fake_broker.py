@@ -202,7 +202,7 @@ class FakeCluster:
         header = BatchHeader.read(data.records)
         for known in self.logs[tp]:
             old = BatchHeader.read(known)
-            same = (old.producer_id, old.base_sequence) == (header.producer_id, header.base_sequence)
+            same = _sequence_of(old) == _sequence_of(header)
             if header.producer_id >= 0 and same:
                 return m.PartitionProduceResponse(index=data.index, base_offset=old.base_offset)
         return m.PartitionProduceResponse(index=data.index, base_offset=self.append(tp, data.records))
@@ -294,6 +294,10 @@ class FakeCluster:
             log_start_offset=self.log_starts[tp],
             records=bytes(data),
         )
+
+
+def _sequence_of(header: BatchHeader) -> tuple[int, int, int]:
+    return header.producer_id, header.producer_epoch, header.base_sequence
 
 
 def _set(future: asyncio.Future[Any], value: Any) -> None:

@@ -36,11 +36,16 @@ TWINS: list[tuple[type, type]] = [(Admin, SyncAdmin), (Consumer, SyncConsumer), 
 PUBLIC = {name: getattr(kafkalite.client, name) for name in kafkalite.client.__all__}
 CLASSES = {name: found for name, found in PUBLIC.items() if inspect.isclass(found)}
 
-HANDED_OVER = {"append", "crowded", "send_bytes", "serialized", "takes_bytes", "try_append"}
+HANDED_OVER = {"append", "crowded", "send_bytes", "send_failed", "serialized", "takes_bytes", "try_append"}
 """Parts of `Producer.send`: `SyncProducer.send` calls them on the loop, and nobody else needs them blocking."""
 OF_THE_LOOP = {"consumed_offsets"}
 """Without what a blocking iteration has taken ahead; `SyncConsumer` commits that by itself."""
-OTHER_RETURNS = {"send": "SyncDelivery", "commit_async": "None", "read_range": "Iterator[Any]"}
+OTHER_RETURNS = {
+    "send": "SyncDelivery",
+    "commit_async": "None",
+    "read_range": "Iterator[Any]",
+    "transaction": "Iterator[Self]",
+}
 """Where a blocking client returns something else than what its twin's coroutine gives."""
 
 

@@ -1,0 +1,199 @@
+"""What a transactional producer asks coordinators, and what their answers mean for it (KIP-98, KIP-360, KIP-447, KIP-890). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+from kafkalite.client.cluster.retry import is_retriable_code
+from kafkalite.client.errors import ClientError, ProducerFencedError, error_of
+from kafkalite.client.group.metadata import GroupMetadata
+from kafkalite.client.offsets import OffsetAndMetadata
+from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+NEWEST_ADD_PARTITIONS = 3
+"""From version 4 on AddPartitionsToTxn is for brokers only."""
+OLDEST_INIT_FOR_BUMP = 3
+"""Before that InitProducerId takes no producer id, and a zombie that asked for a new epoch would fence its successor (KIP-360)."""
+
+
+class Verdict(Enum):
+    """What a coordinator's answer means for the transaction."""
+
+    DONE = "done"
+    AGAIN = "ask again"
+    MOVED = "find the coordinator and ask again"
+    ABORTABLE = "the transaction is to be aborted"
+    BUMP = "the transaction is to be aborted, and the producer needs another epoch"
+    FATAL = "the producer is broken"
+
+
+_VERDICTS = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Verdict.MOVED,
+    ErrorCode.NOT_COORDINATOR: Verdict.MOVED,
+    ErrorCode.REQUEST_TIMED_OUT: Verdict.MOVED,
+    ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.BUMP,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.BUMP,
+    **dict.fromkeys(
+        (
+            ErrorCode.TRANSACTION_ABORTABLE,
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ErrorCode.OPERATION_NOT_ATTEMPTED,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.FENCED_INSTANCE_ID,
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            ErrorCode.OFFSET_METADATA_TOO_LARGE,
+            ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        ),
+        Verdict.ABORTABLE,
+    ),
+}
+"""What is neither here nor retriable is fatal."""
+
+_FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+_FATAL_FOR_BATCHES = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+
+
+def verdict_of(problem: ClientError) -> Verdict:
+    """What a coordinator's error, or that of looking for one, means."""
+    found = _VERDICTS.get(problem.code)
+    if found is None:
+        found = Verdict.AGAIN if problem.retriable or is_retriable_code(problem.code) else Verdict.FATAL
+    return found
+
+
+def is_fatal_for_batch(problem: ClientError) -> bool:
+    """Does the failure of a batch break the producer? Otherwise its transaction can be aborted."""
+    return problem.code in _FATAL_FOR_BATCHES
+
+
+def refused(code: int, what: str, message: str | None = None) -> ClientError:
+    """The error for a coordinator's code. Coordinators of before KIP-588 say INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
+    error = error_of(ErrorCode.PRODUCER_FENCED if code in _FENCED else code, what, message)
+    return ProducerFencedError.of(error) if code in _FENCED else error
+
+
+def init_producer_id(
+    transactional_id: str, timeout_ms: int, identity: ProducerIdAndEpoch | None
+) -> messages.init_producer_id_request.InitProducerIdRequest:
+    """Ask for a producer id; with `identity` for its next epoch, which only the latest producer of the id gets."""
+    return messages.init_producer_id_request.InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=identity.producer_id if identity else -1,
+        producer_epoch=identity.producer_epoch if identity else -1,
+    )
+
+
+def identity_in(response: messages.init_producer_id_response.InitProducerIdResponse, what: str) -> ProducerIdAndEpoch:
+    """The producer id that was given. ClientError."""
+    if response.error_code:
+        raise refused(response.error_code, what)
+    if response.producer_id < 0 or response.producer_epoch < 0:
+        given = f"{response.producer_id} in epoch {response.producer_epoch} is none"
+        raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, what, given)
+    return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+
+
+def add_partitions(
+    transactional_id: str, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
+) -> messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest:
+    """Tell the coordinator where markers are to be written."""
+    m = messages.add_partitions_to_txn_request
+    topics: dict[str, list[int]] = {}
+    for name, number in partitions:
+        topics.setdefault(name, []).append(number)
+    return m.AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.producer_epoch,
+        v3_and_below_topics=[m.AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in topics.items()],
+    )
+
+
+def check_added(
+    response: messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse,
+    partitions: Iterable[TopicPartition],
+    what: str,
+) -> None:
+    """ClientError unless all partitions were added: the gravest where they differ, since none is added then."""
+    codes = {
+        TopicPartition(topic.name, each.partition_index): each.partition_error_code
+        for topic in response.results_by_topic_v3_and_below
+        for each in topic.results_by_partition
+    }
+    _check(codes, partitions, what)
+
+
+def txn_offset_commit(
+    transactional_id: str,
+    identity: ProducerIdAndEpoch,
+    group: GroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> messages.txn_offset_commit_request.TxnOffsetCommitRequest:
+    """Offsets that become the group's when the transaction is committed; the member is fenced as by OffsetCommit (KIP-447)."""
+    m = messages.txn_offset_commit_request
+    topics: dict[str, list[messages.txn_offset_commit_request.TxnOffsetCommitRequestPartition]] = {}
+    for (name, number), offset in offsets.items():
+        topics.setdefault(name, []).append(
+            m.TxnOffsetCommitRequestPartition(
+                partition_index=number,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch,
+                committed_metadata=offset.metadata,
+            )
+        )
+    return m.TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=group.group_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        generation_id=group.generation_id,
+        member_id=group.member_id,
+        group_instance_id=group.group_instance_id,
+        topics=[m.TxnOffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+    )
+
+
+def check_offsets(
+    response: messages.txn_offset_commit_response.TxnOffsetCommitResponse,
+    partitions: Iterable[TopicPartition],
+    what: str,
+) -> None:
+    """ClientError unless the group's coordinator has all offsets."""
+    codes = {
+        TopicPartition(topic.name, each.partition_index): each.error_code
+        for topic in response.topics
+        for each in topic.partitions
+    }
+    _check(codes, partitions, what)
+
+
+_GRAVITY = [Verdict.FATAL, Verdict.BUMP, Verdict.ABORTABLE, Verdict.MOVED, Verdict.AGAIN]
+
+
+def _check(codes: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition], what: str) -> None:
+    problems = []
+    for each in partitions:
+        code = codes.get(each)
+        if code is None:
+            problems.append(error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, what, f"the answer lacks {each}"))
+        elif code:
+            problems.append(refused(code, f"{what} ({each})"))
+    # OPERATION_NOT_ATTEMPTED says only that another partition's error is the reason
+    problems.sort(key=lambda each: each.code is ErrorCode.OPERATION_NOT_ATTEMPTED)
+    if problems:
+        raise min(problems, key=lambda each: _GRAVITY.index(verdict_of(each)))

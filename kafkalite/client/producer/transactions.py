@@ -1,0 +1,388 @@
+"""The transactions of a producer: what the coordinators are asked, when, and what becomes of it (KIP-98; Kafka's TransactionManager).
+
+`transaction_state` says what may happen when; this does it. A call of the program starts a task that asks until the coordinators have
+decided, and waits for it only so long: a call that ran out of time can be made again, and waits on. The sender asks `admits` before it
+sends a partition's first batch, and gives up batches for which `reason_to_give_up` has a reason.
+
+What keeps a transaction whole:
+- EndTxn goes out when the fate of every batch is known and no other request of the transaction is under way: what arrived behind the
+  markers would begin a transaction that nobody ends.
+- Batches that have sequence numbers are sent until they are answered, also in a transaction that is being aborted, since brokers would
+  refuse the next numbers otherwise. Where such a batch is given up all the same, its producer takes another epoch after the abort, in
+  which numbers begin anew (KIP-360).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from typing import Any
+
+from kafkalite.backoff import Backoff
+from kafkalite.client.cluster.client import ClusterClient
+from kafkalite.client.errors import (
+    ClientClosedError,
+    ClientError,
+    ClientTimeoutError,
+    FatalTransactionError,
+    TransactionAbortedError,
+    TransactionError,
+    TransactionStateError,
+)
+from kafkalite.client.group.coordinator_link import CoordinatorKind, CoordinatorLink, Lane
+from kafkalite.client.group.metadata import GroupMetadata
+from kafkalite.client.offsets import OffsetAndMetadata
+from kafkalite.client.producer import transaction_requests as requests
+from kafkalite.client.producer.options import ProducerOptions
+from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch, SequenceNumbers
+from kafkalite.client.producer.transaction_requests import Verdict, is_fatal_for_batch, refused, verdict_of
+from kafkalite.client.producer.transaction_state import Event, Lifecycle, State
+from kafkalite.errors import ErrorCode, InvariantBroken
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_BEHIND_ANOTHER = Backoff(2, 20, 0.2)
+"""While the transaction before is still being ended: some milliseconds. Kafka's client waits 20 ms each time."""
+_ABORTABLE = (Verdict.ABORTABLE, Verdict.BUMP)
+_NOT_OF_THE_CLUSTER = (TransactionStateError, TransactionError, TransactionAbortedError, ClientClosedError)
+
+
+class TransactionManager:
+    """See the module. `flush` waits until no batch is unfinished; `on_change` hears of every change that the sender should see."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        options: ProducerOptions,
+        sequences: SequenceNumbers,
+        flush: Callable[[], Awaitable[None]],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.transactional_id = options.transactional_id or ""
+        self._cluster = cluster
+        self._timeout_ms = options.transaction_timeout_ms
+        self._request_timeout_s = options.request_timeout_ms / 1000
+        self._sequences = sequences
+        self._flush = flush
+        self._on_change = on_change
+        self._lifecycle = Lifecycle()
+        self._link = CoordinatorLink(cluster, self.transactional_id, CoordinatorKind.TRANSACTION)
+        self._group_links: dict[str, CoordinatorLink] = {}
+        self._identity: ProducerIdAndEpoch | None = None
+        self._added: set[TopicPartition] = set()
+        self._new: dict[TopicPartition, None] = {}
+        self._adding: asyncio.Task[None] | None = None
+        self._offsets: dict[asyncio.Task[None], None] = {}
+        self._operation: tuple[Event, asyncio.Task[None]] | None = None
+        self._started = False
+        """Does the coordinator know of the transaction?"""
+        self._bump_needed = False
+
+    # what the program asks for
+
+    async def initialize(self, timeout_s: float) -> None:
+        """Get the producer id, and end what an earlier producer of the transactional id left open. Errors as `commit`."""
+        await self._operate(Event.INIT, self._initialize, timeout_s)
+
+    def begin(self) -> None:
+        """Begin a transaction. TransactionStateError, FatalTransactionError."""
+        self._lifecycle.asked(Event.BEGIN)
+        self._operation = None
+        self._on_change()
+
+    async def commit(self, timeout_s: float) -> None:
+        """Deliver all records and commit. TransactionStateError, AbortableTransactionError, FatalTransactionError, ClientTimeoutError."""
+        await self._operate(Event.COMMIT, self._commit, timeout_s)
+
+    async def abort(self, timeout_s: float) -> None:
+        """Give up records that are not sent yet, and abort. TransactionStateError, FatalTransactionError, ClientTimeoutError."""
+        await self._operate(Event.ABORT, self._abort, timeout_s)
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, timeout_s: float
+    ) -> None:
+        """Let `offsets` become the group's together with the transaction. Errors as `commit`."""
+        self._lifecycle.asked(Event.OFFSETS)
+        if not offsets:
+            return
+        task = asyncio.get_running_loop().create_task(self._send_offsets(offsets, group))
+        self._offsets[task] = None
+        task.add_done_callback(self._offsets.pop)
+        await self._in_time(task, Event.OFFSETS, timeout_s)
+        self._raise_error()
+
+    @property
+    def is_open(self) -> bool:
+        """Is there a transaction that was neither committed nor aborted?"""
+        return self._lifecycle.is_open
+
+    @property
+    def may_be_aborted(self) -> bool:
+        """Would `abort` be allowed now?"""
+        return self._lifecycle.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING)
+
+    async def _operate(self, event: Event, work: Callable[[], Coroutine[Any, Any, None]], timeout_s: float) -> None:
+        if self._operation is None or self._operation[0] is not event:
+            self._lifecycle.asked(event)
+            self._operation = event, asyncio.get_running_loop().create_task(self._unbroken(work))
+            self._on_change()
+        await self._in_time(self._operation[1], event, timeout_s)
+        self._operation = None
+        self._raise_error()
+
+    async def _in_time(self, task: asyncio.Task[None], event: Event, timeout_s: float) -> None:
+        done, _ = await asyncio.wait([task], timeout=timeout_s)
+        if not done:
+            raise ClientTimeoutError(
+                f"{event.value} did not end within {timeout_s:g} s; it goes on, and can be called again"
+            )
+        if task.cancelled():
+            raise ClientClosedError("the producer")
+
+    def _raise_error(self) -> None:
+        if self._lifecycle.error is not None:
+            raise self._lifecycle.error
+
+    async def _unbroken(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """What nobody expected breaks the producer: whoever waits would else wait for ever."""
+        try:
+            await work()
+        except ClientClosedError as problem:
+            self._failed(problem, fatal=True)
+        except Exception as problem:
+            log.error("a transaction failed", exc_info=problem)
+            self._failed(
+                FatalTransactionError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer broke: {problem!r}"), fatal=True
+            )
+
+    # what is done
+
+    async def _initialize(self) -> None:
+        if await self._take_identity(None):
+            self._lifecycle.reached(Event.INITIALIZED)
+            self._on_change()
+
+    async def _take_identity(self, old: ProducerIdAndEpoch | None) -> bool:
+        what = f"initializing transactional id {self.transactional_id}"
+        message = requests.init_producer_id(self.transactional_id, self._timeout_ms, old)
+        oldest = requests.OLDEST_INIT_FOR_BUMP if old is not None else 0
+
+        async def attempt() -> None:
+            response = await self._link.request(
+                message, Lane.TRANSACTIONS, self._request_timeout_s, oldest_version=oldest
+            )
+            self._identity = requests.identity_in(response, what)
+
+        if await self._decided(self._link, attempt, abortable=()) is not Verdict.DONE:
+            return False
+        self._sequences.restart(self._identity)
+        return True
+
+    async def _commit(self) -> None:
+        await self._flush()
+        await self._settled()
+        if self._lifecycle.state is State.COMMITTING and (not self._started or await self._end(commit=True)):
+            self._ended()
+
+    async def _abort(self) -> None:
+        self._new.clear()
+        await self._settled()
+        await self._flush()
+        if self._started and not await self._end(commit=False):
+            return
+        if not self._bump_needed or await self._take_identity(self._identity):
+            self._ended()
+
+    async def _settled(self) -> None:
+        """Wait for the other requests of the transaction."""
+        under_way = [*self._offsets, *([self._adding] if self._adding is not None else [])]
+        if under_way:
+            await asyncio.wait(under_way)
+
+    def _ended(self) -> None:
+        self._added.clear()
+        self._new.clear()
+        self._started = self._bump_needed = False
+        self._lifecycle.reached(Event.ENDED)
+        self._on_change()
+
+    async def _end(self, *, commit: bool) -> bool:
+        what = f"{'committing' if commit else 'aborting'} a transaction of {self.transactional_id}"
+        identity = self._known_identity()
+
+        async def attempt() -> None:
+            message = messages.end_txn_request.EndTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                committed=commit,
+            )
+            response = await self._link.request(message, Lane.TRANSACTIONS, self._request_timeout_s)
+            if response.error_code:
+                raise refused(response.error_code, what)
+
+        abortable = _ABORTABLE if commit else (Verdict.BUMP,)
+        verdict = await self._decided(self._link, attempt, abortable=abortable)
+        # A coordinator that forgot the producer has no transaction of it either.
+        return verdict is Verdict.DONE or (verdict is Verdict.BUMP and not commit)
+
+    async def _send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
+        await self._unbroken(lambda: self._commit_offsets(offsets, group))
+
+    async def _commit_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
+        what = f"sending offsets of group {group.group_id} to a transaction of {self.transactional_id}"
+        identity = self._known_identity()
+
+        async def add() -> None:
+            message = messages.add_offsets_to_txn_request.AddOffsetsToTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                group_id=group.group_id,
+            )
+            response = await self._link.request(message, Lane.TRANSACTIONS, self._request_timeout_s)
+            if response.error_code:
+                raise refused(response.error_code, what)
+
+        if await self._decided(self._link, add) is not Verdict.DONE:
+            return
+        self._started = True
+        link = self._group_links.get(group.group_id)
+        if link is None:
+            link = self._group_links[group.group_id] = CoordinatorLink(self._cluster, group.group_id)
+
+        async def commit() -> None:
+            message = requests.txn_offset_commit(self.transactional_id, identity, group, offsets)
+            response = await link.request(message, Lane.OFFSETS, self._request_timeout_s)
+            requests.check_offsets(response, offsets, what)
+
+        await self._decided(link, commit)
+
+    async def _add_partitions(self) -> None:
+        try:
+            await self._unbroken(self._add_new_partitions)
+        finally:
+            self._adding = None
+            self._on_change()
+
+    async def _add_new_partitions(self) -> None:
+        what = f"adding partitions to a transaction of {self.transactional_id}"
+        identity = self._known_identity()
+        while self._new:
+            asked = tuple(self._new)
+
+            async def attempt(asked: Iterable[TopicPartition] = asked) -> None:
+                response = await self._link.request(
+                    requests.add_partitions(self.transactional_id, identity, asked),
+                    Lane.TRANSACTIONS,
+                    self._request_timeout_s,
+                    newest_version=requests.NEWEST_ADD_PARTITIONS,
+                )
+                requests.check_added(response, asked, what)
+
+            if await self._decided(self._link, attempt) is not Verdict.DONE:
+                return
+            self._started = True
+            self._added.update(asked)
+            for each in asked:
+                self._new.pop(each, None)
+            self._on_change()
+
+    async def _decided(
+        self,
+        link: CoordinatorLink,
+        attempt: Callable[[], Awaitable[None]],
+        *,
+        abortable: Collection[Verdict] = _ABORTABLE,
+    ) -> Verdict:
+        """Ask until the coordinator has decided. A refusal becomes the transaction's error; one that is not `abortable` is fatal."""
+        failures = behind_another = 0
+        while True:
+            try:
+                await attempt()
+                return Verdict.DONE
+            except ClientClosedError:
+                raise
+            except ClientError as error:
+                problem, verdict = error, verdict_of(error)
+            except OSError as error:
+                log.debug("a coordinator cannot be asked: %s", error)
+                verdict = Verdict.MOVED
+            if verdict is Verdict.MOVED:
+                link.forget()
+            elif verdict is not Verdict.AGAIN:
+                self._bump_needed = self._bump_needed or verdict is Verdict.BUMP
+                self._failed(problem, fatal=verdict not in abortable)
+                return verdict
+            if verdict is Verdict.AGAIN and problem.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+                behind_another += 1
+                delay_ms = _BEHIND_ANOTHER.delay_ms(behind_another, self._cluster.chance())
+            else:
+                failures += 1
+                delay_ms = self._cluster.retry.delay_ms(failures, self._cluster.chance())
+            await asyncio.sleep(delay_ms / 1000)
+
+    def _known_identity(self) -> ProducerIdAndEpoch:
+        if self._identity is None:
+            raise InvariantBroken("a transaction has a producer id")
+        return self._identity
+
+    def _failed(self, problem: ClientError, *, fatal: bool) -> None:
+        self._lifecycle.failed(problem, fatal=fatal)
+        if fatal and not isinstance(problem, ClientClosedError):
+            log.error("the producer with transactional id %s is broken: %s", self.transactional_id, problem)
+        self._on_change()
+
+    # what the sender asks, and tells
+
+    @property
+    def refusal(self) -> ClientError | None:
+        """Why records are not taken now; None in a transaction."""
+        return self._lifecycle.refusal
+
+    def admits(self, topic_partition: TopicPartition) -> bool:
+        """May batches of this partition be sent? The first time the coordinator is told of it, together with others that come meanwhile."""
+        if topic_partition in self._added:
+            return True
+        if self._lifecycle.state in (State.IN_TRANSACTION, State.COMMITTING):
+            self._new[topic_partition] = None
+            if self._adding is None:
+                self._adding = asyncio.get_running_loop().create_task(self._add_partitions())
+        return False
+
+    def reason_to_give_up(self, *, numbered: bool) -> ClientError | None:
+        """Why a batch that waits is not to be sent any more; None when it is. `numbered` ones are, unless all is lost."""
+        state = self._lifecycle.state
+        if state is State.FATAL_ERROR or (state is State.ABORTABLE_ERROR and not numbered):
+            return self._lifecycle.error
+        return TransactionAbortedError() if state is State.ABORTING and not numbered else None
+
+    def batch_failed(self, problem: Exception, *, numbered: bool) -> None:
+        """A batch was given up: the transaction cannot be committed any more."""
+        self._bump_needed = self._bump_needed or numbered
+        self.send_failed(problem)
+
+    def send_failed(self, problem: Exception) -> None:
+        """A record of the transaction does not reach the cluster."""
+        if isinstance(problem, ClientError) and not isinstance(problem, _NOT_OF_THE_CLUSTER):
+            self._failed(problem, fatal=is_fatal_for_batch(problem))
+
+    def broke(self, problem: ClientError) -> None:
+        """The sender broke: nothing of this producer is sent any more."""
+        self._failed(problem, fatal=True)
+
+    async def close(self) -> None:
+        """Let go of connections; what is under way ends."""
+        tasks = [
+            *self._offsets,
+            *([self._adding] if self._adding else []),
+            *(self._operation[1:] if self._operation else ()),
+        ]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for link in (self._link, *self._group_links.values()):
+            link.close()
