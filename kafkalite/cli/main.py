@@ -90,11 +90,28 @@ Exit codes:
 """
 
 
+def _show_version(ctx: click.Context, parameter: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or ctx.resilient_parsing:
+        return
+    from kafkalite import __version__
+    from kafkalite.compilation import description
+
+    click.echo(f"kafkalite, version {__version__}, {description()}")
+    ctx.exit()
+
+
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog=_EXIT_CODES,
 )
-@click.version_option(package_name="kafkalite")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """A broker cluster that is coordinated by ZooKeeper and speaks Apache Kafka's protocol."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Any, Final, cast
@@ -79,6 +80,9 @@ _IN_ONE_GO_BYTES: Final = 4 * 1024 * 1024
 """More than a batch of produced records mostly becomes; filled with zeros in one to four milliseconds."""
 _LEAST_BLOCK_BYTES: Final = 256
 """What a gzip member, or a block of xerial's framing, counts for at least: one with nothing in it still takes some microseconds."""
+_TRANSIT_LEVEL: Final = 3
+"""ISA-L's highest."""
+_GZIP_FORM: Final = 16 + zlib.MAX_WBITS
 _GZIP_MEMBER: Final = b"\x1f\x8b\x08"
 _GZIP_MEMBER_BYTES_MIN: Final = 20
 _OUTPUT_FULL: Final = "failed to write whole buffer"
@@ -102,6 +106,15 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
             return _compress_lz4(memoryview(data), chosen)
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, level=chosen))
+
+
+def compress_for_transit(codec: int, data: Buffer) -> bytes:
+    """As `compress` at the default level, with a gzip that takes a quarter of zlib's time and at most 5 % more bytes."""
+    if codec == Codec.GZIP:
+        from isal import isal_zlib  # commands that start in a hurry do without it
+
+        return isal_zlib.compress(data, level=_TRANSIT_LEVEL, wbits=_GZIP_FORM)
+    return compress(codec, data)
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes | bytearray:

@@ -21,12 +21,14 @@ from collections.abc import Iterator
 from itertools import dropwhile, islice
 from typing import Final, Protocol
 
+from kafkalite.compilation import is_compiled
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol.compiled_records import DecodedRecord, decode, decode_plain, unreadable
-from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, DecompressedTooLarge
+from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, DecompressedTooLarge, compress_for_transit
 from kafkalite.protocol.legacy_builder import MessageSetBuilder, build_wrapper
 from kafkalite.protocol.legacy_records import legacy_records
+from kafkalite.protocol.record_rewriting import RecordRewriter
 from kafkalite.protocol.records import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -40,8 +42,14 @@ from kafkalite.types import Buffer
 
 RECORDS_AT_ONCE: Final = 256
 """Some 0.2 ms for records of 100 bytes."""
+_COPIED_AT_ONCE_BYTES: Final = 4 * 1024 * 1024
+"""Decompressed records that are more are not brought together (see `compression`)."""
 _OVERFLOW_BYTES_AT_ONCE: Final = 128 * 1024
 """Kafka's LazyDownConversionRecordsSend.MAX_READ_SIZE."""
+
+
+rewriter_type: type[RecordRewriter] | None = RecordRewriter if is_compiled(RecordRewriter.__module__) else None
+"""Compiled it is several times quicker than going over the records of aiokafka's decoder; in Python it is slower."""
 
 
 class ConvertedBatches(Protocol):
@@ -135,14 +143,59 @@ def _converted(
     if is_whole and (known := kept.get(header, magic)) is not None:
         return known
     first_offset = header.base_offset if is_whole else first_offset
-    try:
-        messages = yield from _rewritten(_compiled(data, header, limit_bytes), header, magic, first_offset, limit_bytes)
-    except unreadable():  # which names of headers that are no UTF-8 are too, none of our business
-        walked = iter_records(data, header, limit_bytes)
-        messages = yield from _rewritten(walked, header, magic, first_offset, limit_bytes)
+    messages = None
+    if rewriter_type is not None:
+        messages = yield from _quickly_rewritten(rewriter_type, data, header, magic, first_offset, limit_bytes)
+    if messages is None:
+        messages = yield from _exactly_rewritten(data, header, magic, first_offset, limit_bytes)
     if is_whole:
         kept.put(header, magic, messages)
     return messages
+
+
+def _quickly_rewritten(
+    rewriter_type: type[RecordRewriter],
+    data: Buffer,
+    header: BatchHeader,
+    magic: int,
+    first_offset: int,
+    limit_bytes: int,
+) -> Work[bytes | None]:
+    """What a batch becomes; None where `_exactly_rewritten` is to decide."""
+    plain = records_of(data, header, limit_bytes)
+    if len(plain) > _COPIED_AT_ONCE_BYTES:
+        return None
+    rewriter = rewriter_type(
+        bytes(plain),
+        header.records_count,
+        header.base_offset,
+        header.base_timestamp,
+        header.max_timestamp if header.uses_log_append_time else None,
+        magic,
+        _attributes(header, magic),
+        first_offset,
+        bool(header.codec and magic),
+    )
+    has_more = True
+    while has_more:
+        try:
+            has_more = rewriter.add(RECORDS_AT_ONCE)
+        except (ValueError, IndexError, OverflowError):
+            return None
+        if rewriter.size_bytes > limit_bytes:
+            raise DecompressedTooLarge(limit_bytes)
+        yield
+    return _wrapped(rewriter.messages(), header, magic, rewriter.last_offset)
+
+
+def _exactly_rewritten(
+    data: Buffer, header: BatchHeader, magic: int, first_offset: int, limit_bytes: int
+) -> Work[bytes]:
+    try:
+        return (yield from _rewritten(_compiled(data, header, limit_bytes), header, magic, first_offset, limit_bytes))
+    except unreadable():  # which names of headers that are no UTF-8 are too, none of our business
+        walked = iter_records(data, header, limit_bytes)
+        return (yield from _rewritten(walked, header, magic, first_offset, limit_bytes))
 
 
 def _compiled(data: Buffer, header: BatchHeader, limit_bytes: int) -> Iterator[DecodedRecord]:
@@ -158,8 +211,8 @@ def _rewritten(
     some = list(islice(records, RECORDS_AT_ONCE))
     if not some:
         return b""
-    codec, attributes = header.codec, header.attributes & LOG_APPEND_TIME if magic else 0
-    builder = MessageSetBuilder(magic, attributes, some[0].offset if codec and magic else 0)
+    relative_to = some[0].offset if header.codec and magic else 0
+    builder = MessageSetBuilder(magic, _attributes(header, magic), relative_to)
     while some:
         builder.add(some)
         if builder.size_bytes > limit_bytes:
@@ -167,5 +220,16 @@ def _rewritten(
         last_offset = some[-1].offset
         yield
         some = list(islice(records, RECORDS_AT_ONCE))
-    messages = builder.build()
-    return build_wrapper(magic, codec, attributes, last_offset, header.max_timestamp, messages) if codec else messages
+    return _wrapped(builder.build(), header, magic, last_offset)
+
+
+def _wrapped(messages: bytes, header: BatchHeader, magic: int, last_offset: int) -> bytes:
+    """The messages as they go to the consumer: in a wrapper, if the batch was compressed."""
+    if not header.codec or not messages:
+        return messages
+    attributes, timestamp = _attributes(header, magic), header.max_timestamp
+    return build_wrapper(magic, header.codec, attributes, last_offset, timestamp, messages, compress_for_transit)
+
+
+def _attributes(header: BatchHeader, magic: int) -> int:
+    return header.attributes & LOG_APPEND_TIME if magic else 0

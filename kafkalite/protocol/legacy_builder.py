@@ -7,7 +7,7 @@ CRC goes on from the head's over the value, so that no value is copied before al
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 from zlib import crc32
 
@@ -90,12 +90,20 @@ class MessageSetBuilder:
         return parts
 
 
-def build_wrapper(magic: int, codec: int, attributes: int, offset: int, timestamp: int, messages: Buffer) -> bytes:
+def build_wrapper(
+    magic: int,
+    codec: int,
+    attributes: int,
+    offset: int,
+    timestamp: int,
+    messages: Buffer,
+    compressed: Callable[[int, Buffer], bytes] = compress,
+) -> bytes:
     """A message at `offset` whose value is a message set, compressed by `codec`; magic 0 has no timestamp.
 
     `codec` is not zstd, which came after these formats.
     """
-    value = compress(codec, messages)
+    value = compressed(codec, messages)
     if codec == Codec.LZ4 and not magic:
         position = _LZ4_CHECKSUM_POSITION
         value = value[:position] + _BROKEN_LZ4_CHECKSUM + value[position + 1 :]

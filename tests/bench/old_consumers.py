@@ -25,7 +25,7 @@ from tests.bench.clusters import cpu_s
 
 SIZES: Final = (100, 1000)
 CODECS: Final = ("none", "gzip", "snappy", "lz4")
-REWRITTEN_BYTES: Final = 24 * 1024 * 1024
+REWRITTEN_BYTES: Final = 48 * 1024 * 1024
 MANY: Final = 10
 CROWD: Final = 50
 FETCH_BYTES: Final = 1 << 20

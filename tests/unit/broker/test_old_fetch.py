@@ -176,7 +176,7 @@ def test_much_is_rewritten_in_another_thread_and_kept(codec: Codec) -> None:
     cache = parts.partition_reader.conversion_cache
     first = asyncio.run(ask(parts, 2))
     assert (cache.hits, cache.misses) == (0, 3)
-    assert len(read(b"".join(entries(bytes(first.records))), 1)) > 200
+    assert len(read(b"".join(entries(bytes(first.records))), 1)) >= 200  # a quick gzip makes more of such records
     assert asyncio.run(ask(parts, 2)).records == first.records
     assert cache.hits == 3
 

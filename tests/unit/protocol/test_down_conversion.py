@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Sequence
 
@@ -12,19 +13,32 @@ from hypothesis import strategies as st
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import in_one_go
+from kafkalite.protocol import down_conversion, record_rewriting
 from kafkalite.protocol.compression import Codec, DecompressedTooLarge, compress
 from kafkalite.protocol.down_conversion import RECORDS_AT_ONCE, conversion
 from kafkalite.protocol.legacy_messages import to_record_batch
 from kafkalite.protocol.records import (
     CONTROL,
+    HEADER_SIZE,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchHeader,
     NewRecord,
+    assemble_batch,
     build_batch,
     build_marker,
     decode_records,
+    encode_record,
 )
+from tests.compiled import compiled_module
+
+
+@pytest.fixture(params=["in Python", "compiled"], autouse=True)
+def rewriter_type(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything here holds for both ways of rewriting."""
+    chosen = None if request.param == "in Python" else compiled_module(record_rewriting.__name__).RecordRewriter
+    monkeypatch.setattr(down_conversion, "rewriter_type", chosen)
+
 
 OLD_CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 Message = tuple[int, int | None, bytes | None, bytes | None]
@@ -71,8 +85,10 @@ def records(count: int = 5) -> list[NewRecord]:
 
 
 def expected(content: Sequence[NewRecord], magic: int, base_offset: int = 0) -> list[Message]:
+    """aiokafka has no timestamp where it is -1."""
     return [
-        (base_offset + n, each.timestamp if magic else None, each.key, each.value) for n, each in enumerate(content)
+        (base_offset + n, each.timestamp if magic and each.timestamp != -1 else None, each.key, each.value)
+        for n, each in enumerate(content)
     ]
 
 
@@ -253,3 +269,55 @@ def test_messages_of_magic_1_become_older_ones_and_those_that_are_stay(codec: Co
     newer = b"".join(entries(newer))
     assert read(converted(newer, 0), 0) == expected(records(), 0, 4)
     assert converted(newer, 1) == newer
+
+
+def all_ways(batch: bytes, magic: int, monkeypatch: pytest.MonkeyPatch) -> list[bytes | ErrorCode]:
+    """What a batch becomes in each way: over objects, by the rewriter in Python, and by the compiled one."""
+    found: list[bytes | ErrorCode] = []
+    compiled = compiled_module(record_rewriting.__name__).RecordRewriter
+    for way in (None, record_rewriting.RecordRewriter, compiled):
+        monkeypatch.setattr(down_conversion, "rewriter_type", way)
+        try:
+            found.append(converted(batch, magic))
+        except KafkaError as problem:
+            found.append(problem.code)
+    return found
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_damaged_records_become_the_same_in_all_ways(magic: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(5 + magic)
+    outcomes = set()
+    for _ in range(300):
+        batch = bytearray(build_batch(records(chance.randrange(1, 12)), base_offset=chance.choice((0, 7, 1 << 50))))
+        for _ in range(chance.randrange(3)):
+            batch[chance.randrange(HEADER_SIZE, len(batch))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF))
+        ways = all_ways(bytes(batch), magic, monkeypatch)
+        assert ways[0] == ways[1] == ways[2]
+        outcomes.add(type(ways[0]))
+    assert outcomes == {bytes, ErrorCode}
+
+
+def test_timestamps_and_offsets_at_the_edge_of_64_bits_become_the_same_in_all_ways(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    edges = (-(1 << 63), -(1 << 62), -1, 0, (1 << 62) - 1, (1 << 63) - 1)
+    for base_timestamp in edges:
+        for delta in edges:
+            for base_offset in (0, (1 << 63) - 1):
+                record = encode_record(delta, 1, b"k", None)
+                batch = assemble_batch(
+                    record,
+                    records_count=1,
+                    last_offset_delta=0,
+                    base_timestamp=base_timestamp,
+                    max_timestamp=0,
+                    base_offset=base_offset,
+                    leader_epoch=0,
+                    attributes=0,
+                    producer_id=-1,
+                    producer_epoch=-1,
+                    base_sequence=-1,
+                )
+                ways = all_ways(bytes(batch), 1, monkeypatch)
+                assert ways[0] == ways[1] == ways[2]
