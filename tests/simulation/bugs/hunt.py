@@ -1,0 +1,67 @@
+"""Seed after seed with a bug in the program, until the simulation fails, and what found it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from tests.simulation.bugs.control import CONTROL
+from tests.simulation.bugs.groups import GROUPS
+from tests.simulation.bugs.logs import LOGS
+from tests.simulation.bugs.patching import Bug, put_in
+from tests.simulation.bugs.replication import REPLICATION
+from tests.simulation.scenario import Life
+
+BUGS: Final = (*REPLICATION, *CONTROL, *LOGS, *GROUPS)
+_RULE: Final = re.compile(r"^\s*(C\d+) ", re.MULTILINE)
+_LATE: Final = re.compile(r"not within|not finished|nobody has anything to wait for|TimeoutError|Deadlock")
+
+
+class Caught(NamedTuple):
+    """`seeds` were tried; `by` is empty when none of them failed."""
+
+    bug: Bug
+    seeds: int
+    by: str
+    text: str
+    cpu_s: float
+
+    @property
+    def is_caught(self) -> bool:
+        return bool(self.by)
+
+
+def live(seed: int) -> None:
+    """One life of a cluster. Raises whatever the seed fails with."""
+    Life(seed).run()
+
+
+def hunt(bug: Bug, seeds: Iterable[int], live: Callable[[int], None] = live) -> Caught:
+    """Raises Misplaced when the program is not what the bug was written for."""
+    began_s, tried = time.process_time(), 0
+    for seed in seeds:
+        tried += 1
+        with put_in(bug):
+            try:
+                live(seed)
+            except Exception as problem:
+                by, text = what_found(problem), f"seed {seed}: {type(problem).__name__}: {problem}"
+                return Caught(bug, tried, by, text, time.process_time() - began_s)
+    return Caught(bug, tried, "", "", time.process_time() - began_s)
+
+
+def what_found(problem: BaseException) -> str:
+    """The rules that were broken; C15 for what did not happen in time; else what the brokers noticed themselves."""
+    text = str(problem)
+    rules = sorted(set(_RULE.findall(text)), key=lambda rule: int(rule[1:]))
+    if rules:
+        return ", ".join(rules)
+    if _LATE.search(text) or isinstance(problem, TimeoutError):
+        return "C15"
+    if " stops: " in text or "InvariantBroken" in text:
+        return "an invariant of the broker"
+    if " logged: " in text:
+        return "an error that a broker logged"
+    return "a check of the scenario"

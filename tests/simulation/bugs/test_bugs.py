@@ -1,0 +1,61 @@
+"""Each bug has its place in the present source, is in the program only as long as it is put in, and a few are hunted for."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.storage import compaction
+from tests.case import case
+from tests.simulation.bugs.hunt import BUGS, hunt, what_found
+from tests.simulation.bugs.patching import Bug, Edit, Misplaced, put_in
+from zk import election
+from zk.election import offline
+
+FOUND_AT_ONCE = {
+    "acks=all is acknowledged before replication": 1,
+}
+"""Bugs, and a seed that finds each."""
+
+
+def test_every_bug_has_its_place() -> None:
+    for bug in BUGS:
+        with case(bug.name), put_in(bug):
+            pass
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 40
+
+
+def test_a_bug_is_in_the_program_while_it_is_put_in() -> None:
+    unclean = next(bug for bug in BUGS if bug.name == "elections are unclean although that is forbidden")
+    assert offline([1, 2], [3], [1, 2], unclean_allowed=False) is None
+    with put_in(unclean):
+        assert offline([1, 2], [3], [1, 2], unclean_allowed=False) is not None
+        assert election.offline is offline
+    assert offline([1, 2], [3], [1, 2], unclean_allowed=False) is None
+
+
+def test_a_bug_whose_code_has_changed_is_refused() -> None:
+    gone = Bug("gone", "", (Edit("zk.election", "this is not there", ""),))
+    elsewhere = Bug("elsewhere", "", (Edit("zk.election", "import annotations\n", "import annotations\nX = 1\n"),))
+    before = {name: vars(compaction)[name] for name in dir(compaction)}
+    for bug in (gone, elsewhere):
+        with pytest.raises(Misplaced, match=bug.name), put_in(bug):
+            pass
+    assert {name: vars(compaction)[name] for name in dir(compaction)} == before
+
+
+@pytest.mark.parametrize("name", FOUND_AT_ONCE)
+def test_the_simulation_finds(name: str) -> None:
+    bug = next(bug for bug in BUGS if bug.name == name)
+    assert hunt(bug, [FOUND_AT_ONCE[name]]).is_caught
+
+
+def test_what_found_a_bug_is_told_by_its_rules() -> None:
+    told = {
+        "2 violations (C1 9):\n  C8 t-0: differ\n  C1 t-0: lost": "C1, C8",
+        "all replicas in sync: not within 120 s": "C15",
+        "broker-1 stops: the ISR is wrong": "an invariant of the broker",
+        "broker-1 logged: what nobody expected": "an error that a broker logged",
+        "assert {} == {1: 2}": "a check of the scenario",
+    }
+    assert {text: what_found(AssertionError(text)) for text in told} == told
+    assert what_found(TimeoutError()) == "C15"
