@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.topics import CreatedTopic as CreatedTopic
     from kafkalite.client.admin.topics import NewTopic as NewTopic
     from kafkalite.client.admin.topics import TopicDescription as TopicDescription
+    from kafkalite.client.admin.transactions import HangingTransaction as HangingTransaction
+    from kafkalite.client.admin.transactions import ProducerState as ProducerState
+    from kafkalite.client.admin.transactions import TransactionDescription as TransactionDescription
+    from kafkalite.client.admin.transactions import TransactionListing as TransactionListing
     from kafkalite.client.cluster.view import BrokerNode as BrokerNode
     from kafkalite.client.cluster.view import PartitionView as PartitionView
     from kafkalite.client.consumer.consumer import Consumer as Consumer
@@ -108,6 +112,7 @@ _NAMES_OF = {
     ".admin.records": "DeletedRecords",
     ".admin.sync": "SyncAdmin",
     ".admin.topics": "ClusterDescription CreatedTopic NewTopic TopicDescription",
+    ".admin.transactions": "HangingTransaction ProducerState TransactionDescription TransactionListing",
     ".cluster.view": "BrokerNode PartitionView",
     ".consumer.consumer": "Consumer",
     ".consumer.options": "ConsumerKeywords ConsumerOptions",

@@ -1,4 +1,4 @@
-"""Administration: topics, records, settings, quotas, log directories, partitions and groups, each in the module of its noun.
+"""Administration: topics, records, settings, quotas, log directories, partitions, groups and transactions, each in the module of its noun.
 
 Every call is typed; answers are frozen, with `.to_dict()`. Calls that only a controller serves are sent to it, and again to the next
 one when it has moved. A call over several items raises the error of the first that failed after all were tried; `error.failures` of an
@@ -19,11 +19,22 @@ from kafkalite.client.admin.partitions import PartitionAdmin
 from kafkalite.client.admin.quotas import QuotaAdmin
 from kafkalite.client.admin.records import RecordAdmin
 from kafkalite.client.admin.topics import TopicAdmin
+from kafkalite.client.admin.transactions import TransactionAdmin
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, shows
 
 
-class Admin(TopicAdmin, RecordAdmin, ConfigAdmin, QuotaAdmin, CredentialAdmin, LogDirAdmin, PartitionAdmin, GroupAdmin):
+class Admin(
+    TopicAdmin,
+    RecordAdmin,
+    ConfigAdmin,
+    QuotaAdmin,
+    CredentialAdmin,
+    LogDirAdmin,
+    PartitionAdmin,
+    GroupAdmin,
+    TransactionAdmin,
+):
     """Administrative calls. Use it as `async with Admin(bootstrap_servers=…) as admin`, or `connect` and `close` it.
 
     `options` are the fields of `AdminOptions`, by keyword.

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.group.coordinator_link import CoordinatorKind
 from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 ResponseT = TypeVar("ResponseT", bound="Message")
 Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class AdminCalls:
@@ -58,6 +61,51 @@ class AdminCalls:
             )
 
         return await self._retrying(attempt, what)
+
+    async def _at_coordinator(
+        self,
+        key: str,
+        request: Any,
+        read: Callable[[Any, int], Result],
+        what: str,
+        kind: CoordinatorKind = CoordinatorKind.GROUP,
+    ) -> Result:
+        """What `read` makes of the answer of the coordinator of `key`, and of its broker id. It is looked up for every attempt."""
+
+        async def attempt() -> Result:
+            coordinator = await self._find_coordinator(key, kind)
+            if coordinator not in self._cluster.view.brokers:
+                await self._cluster.refresh()
+            return read(await self._cluster.request(coordinator, request), coordinator)
+
+        result: Result = await self._retrying(attempt, what)
+        return result
+
+    async def _find_coordinator(self, key: str, kind: CoordinatorKind) -> int:
+        m = messages.find_coordinator_request
+        request = m.FindCoordinatorRequest(key_type=kind.value, coordinator_keys=[key])
+        (found,) = (await self._cluster.request_any(request)).coordinators
+        if found.error_code:
+            raise error_of(found.error_code, f"finding the coordinator of {kind.noun} {key}", found.error_message)
+        return int(found.node_id)
+
+    async def _watch(self, partitions: Iterable[TopicPartition]) -> None:
+        """Have the leaders of partitions in the view. ClientError UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there."""
+        topics = sorted({each.topic for each in partitions})
+        await self._cluster.fetch_topics(topics)
+        self._cluster.watch_topics(topics)
+        await self._cluster.refresh()
+
+    def _by_leader(self, wanted: Mapping[TopicPartition, Value]) -> dict[int, dict[TopicPartition, Value]]:
+        grouped: dict[int, dict[TopicPartition, Value]] = {}
+        for each, value in wanted.items():
+            known = self._cluster.view.partition(each)
+            if known is None:
+                raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(each))
+            if known.leader < 0:
+                raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, str(each))
+            grouped.setdefault(known.leader, {})[each] = value
+        return grouped
 
 
 def ensure_answered(asked: Iterable[Key], *answered: Container[Key]) -> None:

@@ -7,9 +7,9 @@ a coordinator that still loads its groups is waited for.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from kafkalite.client.admin.calls import AdminCalls, all_of, by_topic, each_of
 from kafkalite.client.errors import AdminError, ClientError, error_of
@@ -24,10 +24,6 @@ from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
 
-Result = TypeVar("Result")
-
-_GROUP_KEY = 0
-"""The key type of groups in FindCoordinator; 1 is for transactions."""
 _WHERE_AND_WHEN = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
@@ -271,28 +267,6 @@ class GroupAdmin(AdminCalls):
             _check(result.error_code, what)
 
         await self._at_coordinator(group_id, request, read, what)
-
-    async def _at_coordinator(
-        self, group_id: str, request: Any, read: Callable[[Any, int], Result], what: str
-    ) -> Result:
-        """What `read` makes of the answer of the group's coordinator and of its broker id."""
-
-        async def attempt() -> Result:
-            coordinator = await self._find_coordinator(group_id)
-            if coordinator not in self._cluster.view.brokers:
-                await self._cluster.refresh()
-            return read(await self._cluster.request(coordinator, request), coordinator)
-
-        result: Result = await self._retrying(attempt, what)
-        return result
-
-    async def _find_coordinator(self, group_id: str) -> int:
-        m = messages.find_coordinator_request
-        request = m.FindCoordinatorRequest(key_type=_GROUP_KEY, coordinator_keys=[group_id])
-        (found,) = (await self._cluster.request_any(request)).coordinators
-        if found.error_code:
-            raise error_of(found.error_code, f"finding the coordinator of group {group_id}", found.error_message)
-        return int(found.node_id)
 
 
 def _problem(code: int, what: str) -> ClientError:

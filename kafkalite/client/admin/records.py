@@ -10,7 +10,6 @@ from kafkalite.client.admin.calls import AdminCalls
 from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.offsets import OffsetAndTimestamp
-from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
 
@@ -42,9 +41,7 @@ class RecordAdmin(AdminCalls):
         wanted = {TopicPartition(*each): offset for each, offset in offsets.items()}
         done: dict[TopicPartition, DeletedRecords] = {}
         failures: dict[str, ClientError] = {}
-        await self._cluster.fetch_topics(sorted({each.topic for each in wanted}))
-        self._cluster.watch_topics({each.topic for each in wanted})
-        await self._cluster.refresh()
+        await self._watch(wanted)
 
         async def attempt() -> None:
             left = {each: offset for each, offset in wanted.items() if each not in done and str(each) not in failures}
@@ -55,17 +52,6 @@ class RecordAdmin(AdminCalls):
         if failures:
             raise AdminError(failures)
         return [done[each] for each in wanted]
-
-    def _by_leader(self, wanted: Mapping[TopicPartition, int]) -> dict[int, dict[TopicPartition, int]]:
-        grouped: dict[int, dict[TopicPartition, int]] = {}
-        for each, value in wanted.items():
-            known = self._cluster.view.partition(each)
-            if known is None:
-                raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(each))
-            if known.leader < 0:
-                raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, str(each))
-            grouped.setdefault(known.leader, {})[each] = value
-        return grouped
 
     async def _delete_on(
         self,

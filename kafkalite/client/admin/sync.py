@@ -14,9 +14,17 @@ from kafkalite.client.admin.partitions import NewPartitions, PartitionReassignme
 from kafkalite.client.admin.quotas import ClientQuota, QuotaEntity, QuotaFilter
 from kafkalite.client.admin.records import DeletedRecords
 from kafkalite.client.admin.topics import ClusterDescription, CreatedTopic, NewTopic, TopicDescription
+from kafkalite.client.admin.transactions import (
+    LONGEST_TRANSACTION_MS,
+    HangingTransaction,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
 from kafkalite.client.blocking.client import BlockingClient
 from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, shows
 from kafkalite.client.records import OffsetAndMetadata, OffsetAndTimestamp
+from kafkalite.clock import Clock
 from kafkalite.types import TopicPartition
 
 
@@ -172,3 +180,35 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
 
     def alter_replica_log_dirs(self, targets: Mapping[TopicPartitionReplica, str]) -> None:
         self._running().call(self._core.alter_replica_log_dirs(targets))
+
+    def list_transactions(
+        self, states: Iterable[str] = (), producer_ids: Iterable[int] = (), *, duration_ms: int | None = None
+    ) -> list[TransactionListing]:
+        return self._running().call(self._core.list_transactions(states, producer_ids, duration_ms=duration_ms))
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        return self._running().call(self._core.describe_transactions(transactional_ids))
+
+    def describe_producers(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]], *, broker: int | None = None
+    ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+        return self._running().call(self._core.describe_producers(partitions, broker=broker))
+
+    def abort_transaction(self, partition: TopicPartition | tuple[str, int], producer: ProducerState) -> None:
+        self._running().call(self._core.abort_transaction(partition, producer))
+
+    def find_hanging_transactions(
+        self,
+        partitions: Iterable[TopicPartition | tuple[str, int]],
+        *,
+        broker: int | None = None,
+        longest_transaction_ms: int = LONGEST_TRANSACTION_MS,
+        clock: Clock | None = None,
+    ) -> list[HangingTransaction]:
+        calling = self._core.find_hanging_transactions(
+            partitions, broker=broker, longest_transaction_ms=longest_transaction_ms, clock=clock
+        )
+        return self._running().call(calling)
+
+    def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+        return self._running().call(self._core.fence_producers(transactional_ids))

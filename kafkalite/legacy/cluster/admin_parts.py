@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.quotas import QuotaAdmin
     from kafkalite.client.admin.records import RecordAdmin
     from kafkalite.client.admin.topics import TopicAdmin
+    from kafkalite.client.admin.transactions import TransactionAdmin
     from kafkalite.client.cluster.client import ClusterClient
 
 
@@ -70,3 +71,9 @@ class AdminParts:
         from kafkalite.client.admin.groups import GroupAdmin
 
         return GroupAdmin(*self._given)
+
+    @property
+    def transactions(self) -> TransactionAdmin:
+        from kafkalite.client.admin.transactions import TransactionAdmin
+
+        return TransactionAdmin(*self._given)

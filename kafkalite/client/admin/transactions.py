@@ -1,0 +1,328 @@
+"""Administration of transactions: which there are, what producers partitions know, and ending what hangs (KIP-664). A part of `Admin`.
+
+A transaction hangs when a partition waits for its end and no coordinator will ever write it: readers of committed records wait there
+for ever, until `abort_transaction` writes the marker.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafkalite.client.admin.calls import AdminCalls, all_of, by_topic, each_of
+from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.group.coordinator_link import CoordinatorKind
+from kafkalite.clock import Clock, SystemClock
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition
+
+_PARTITIONS_AT_ONCE: Final = 500
+_FENCING_TIMEOUT_MS: Final = 1
+LONGEST_TRANSACTION_MS: Final = 900_000
+"""The default of the brokers' transaction.max.timeout.ms: what is open for longer may hang."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id as its coordinator lists it; states are "Empty", "Ongoing", "PrepareCommit", "CompleteAbort", …"""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """What a coordinator knows of a transactional id. `start_time_ms` (since 1970 UTC) is None without a transaction; `partitions` are
+    those that have no marker yet."""
+
+    transactional_id: str
+    coordinator: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
+        facts = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return {**facts, "partitions": [str(each) for each in self.partitions]}
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """What a partition knows of a producer. `last_timestamp` in ms; `coordinator_epoch` is -1 before the first marker;
+    `transaction_start_offset` is None without an open transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    transaction_start_offset: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class HangingTransaction:
+    """A transaction that a partition waits for, and no coordinator will end."""
+
+    topic_partition: TopicPartition
+    producer: ProducerState
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values under the names of the fields, for JSON and tables."""
+        return {**self.topic_partition._asdict(), **self.producer.to_dict()}
+
+
+class TransactionAdmin(AdminCalls):
+    """See the module."""
+
+    async def list_transactions(
+        self, states: Iterable[str] = (), producer_ids: Iterable[int] = (), *, duration_ms: int | None = None
+    ) -> list[TransactionListing]:
+        """The transactional ids of all coordinators, by id; with `states` or `producer_ids` only those, with `duration_ms` only
+        those whose transaction is open for longer (KIP-994; UNSUPPORTED_VERSION where a broker does not know that).
+
+        Fails when one of the brokers does not answer, since its transactions would be missing.
+        """
+        request = messages.list_transactions_request.ListTransactionsRequest(
+            state_filters=list(states),
+            producer_id_filters=list(producer_ids),
+            duration_filter=-1 if duration_ms is None else duration_ms,
+        )
+        await self._cluster.fetch_all_topics()
+        listed = await all_of(self._list_transactions_on(each, request) for each in self._cluster.view.brokers)
+        return sorted((each for some in listed for each in some), key=lambda each: each.transactional_id)
+
+    async def _list_transactions_on(self, broker: int, request: Any) -> list[TransactionListing]:
+        what = f"listing the transactions of broker {broker}"
+
+        async def attempt() -> list[TransactionListing]:
+            response = await self._cluster.request(broker, request)
+            if response.error_code:
+                raise error_of(response.error_code, what)
+            return [
+                TransactionListing(each.transactional_id, each.producer_id, each.transaction_state, broker)
+                for each in response.transaction_states
+            ]
+
+        found: list[TransactionListing] = await self._retrying(attempt, what)
+        return found
+
+    async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """State, producer and partitions of transactional ids. AdminError with TRANSACTIONAL_ID_NOT_FOUND, … for those that failed."""
+        return await each_of(transactional_ids, self._describe_transaction)
+
+    async def _describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        request = messages.describe_transactions_request.DescribeTransactionsRequest(
+            transactional_ids=[transactional_id]
+        )
+        what = f"describing transactional id {transactional_id}"
+
+        def read(response: Any, coordinator: int) -> TransactionDescription:
+            (found,) = response.transaction_states
+            if found.error_code:
+                raise error_of(found.error_code, what)
+            return TransactionDescription(
+                transactional_id,
+                coordinator,
+                found.transaction_state,
+                found.producer_id,
+                found.producer_epoch,
+                found.transaction_timeout_ms,
+                found.transaction_start_time_ms if found.transaction_start_time_ms >= 0 else None,
+                tuple(TopicPartition(each.topic, number) for each in found.topics for number in each.partitions),
+            )
+
+        return await self._at_coordinator(transactional_id, request, read, what, CoordinatorKind.TRANSACTION)
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]], *, broker: int | None = None
+    ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+        """The producers that the leaders of partitions know, or that `broker` does; in the order of their ids.
+
+        UNKNOWN_TOPIC_OR_PARTITION; AdminError with NOT_LEADER_OR_FOLLOWER (`broker` has no replica), … for those that failed.
+        """
+        wanted = [TopicPartition(*each) for each in partitions]
+        done: dict[TopicPartition, tuple[ProducerState, ...]] = {}
+        failures: dict[str, ClientError] = {}
+        await self._watch(wanted)
+
+        async def attempt() -> None:
+            left = [each for each in wanted if each not in done and str(each) not in failures]
+            grouped = self._by_leader(dict.fromkeys(left)) if broker is None else {broker: dict.fromkeys(left)}
+            for leader, asked in grouped.items():
+                await self._describe_producers_on(leader, list(asked), done, failures, final=broker is not None)
+
+        await self._retrying(attempt, "describing producers")
+        if failures:
+            raise AdminError(failures)
+        return {each: done[each] for each in wanted}
+
+    async def _describe_producers_on(
+        self,
+        broker: int,
+        asked: list[TopicPartition],
+        done: dict[TopicPartition, tuple[ProducerState, ...]],
+        failures: dict[str, ClientError],
+        *,
+        final: bool,
+    ) -> None:
+        m = messages.describe_producers_request
+        request = m.DescribeProducersRequest(
+            topics=[m.TopicRequest(name=name, partition_indexes=each) for name, each in by_topic(asked).items()]
+        )
+        response = await self._cluster.request(broker, request)
+        answers = {
+            TopicPartition(topic.name, each.partition_index): each
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        again: ClientError | None = None
+        for each in asked:
+            answer = answers[each]
+            if not answer.error_code:
+                known = sorted(answer.active_producers, key=lambda one: one.producer_id)
+                done[each] = tuple(_producer(one) for one in known)
+                continue
+            error = error_of(answer.error_code, f"describing producers of {each}", answer.error_message)
+            if error.retriable and not final:
+                again = error
+            else:
+                failures[str(each)] = error
+        if again is not None:
+            raise again
+
+    async def abort_transaction(self, partition: TopicPartition | tuple[str, int], producer: ProducerState) -> None:
+        """Write an abort marker for `producer` at the partition's leader, whatever coordinators know: for transactions that hang.
+
+        Of a transaction that a coordinator knows it would make a half. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, …
+        """
+        m = messages.write_txn_markers_request
+        wanted = TopicPartition(*partition)
+        marker = m.WritableTxnMarker(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            transaction_result=False,
+            topics=[m.WritableTxnMarkerTopic(name=wanted.topic, partition_indexes=[wanted.partition])],
+            coordinator_epoch=max(producer.coordinator_epoch, 0),
+        )
+        request = m.WriteTxnMarkersRequest(markers=[marker])
+        what = f"aborting the transaction of producer {producer.producer_id} in {wanted}"
+        await self._watch([wanted])
+
+        async def attempt() -> None:
+            (leader,) = self._by_leader({wanted: None})
+            response = await self._cluster.request(leader, request)
+            (answer,) = (
+                each.error_code
+                for found in response.markers
+                if found.producer_id == producer.producer_id
+                for topic in found.topics
+                if topic.name == wanted.topic
+                for each in topic.partitions
+                if each.partition_index == wanted.partition
+            )
+            if answer:
+                raise error_of(answer, what)
+
+        await self._retrying(attempt, what)
+
+    async def find_hanging_transactions(
+        self,
+        partitions: Iterable[TopicPartition | tuple[str, int]],
+        *,
+        broker: int | None = None,
+        longest_transaction_ms: int = LONGEST_TRANSACTION_MS,
+        clock: Clock | None = None,
+    ) -> list[HangingTransaction]:
+        """Of the transactions of `partitions` without a record for longer than `longest_transaction_ms` those that nobody will end.
+
+        `broker` asks that replica and not the leaders. Errors as `describe_producers` and `list_transactions`.
+        """
+        now_ms = (clock or SystemClock()).now_ms()
+        wanted = list(dict.fromkeys(TopicPartition(*each) for each in partitions))
+        candidates: list[HangingTransaction] = []
+        for begin in range(0, len(wanted), _PARTITIONS_AT_ONCE):
+            known = await self.describe_producers(wanted[begin : begin + _PARTITIONS_AT_ONCE], broker=broker)
+            candidates += [
+                HangingTransaction(partition, each)
+                for partition, producers in known.items()
+                for each in producers
+                if each.transaction_start_offset is not None and now_ms - each.last_timestamp > longest_transaction_ms
+            ]
+        if not candidates:
+            return []
+        listed = await self.list_transactions(producer_ids=sorted({each.producer.producer_id for each in candidates}))
+        described = await self._described({each.transactional_id for each in listed})
+        ids = {each.producer_id: each.transactional_id for each in listed}
+        return [each for each in candidates if not _will_be_ended(each, ids, described)]
+
+    async def _described(self, transactional_ids: Iterable[str]) -> Mapping[str, TransactionDescription]:
+        async def describe(transactional_id: str) -> TransactionDescription | None:
+            try:
+                return await self._describe_transaction(transactional_id)
+            except ClientError as problem:
+                if problem.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    return None
+                raise
+
+        found = await each_of(transactional_ids, describe)
+        return {name: each for name, each in found.items() if each is not None}
+
+    async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Fence the producers that use transactional ids, and abort what they left open; the producer id and epoch that each got (KIP-588).
+
+        AdminError with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, … for those that failed.
+        """
+        return await each_of(transactional_ids, self._fence)
+
+    async def _fence(self, transactional_id: str) -> tuple[int, int]:
+        request = messages.init_producer_id_request.InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=_FENCING_TIMEOUT_MS,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        what = f"fencing transactional id {transactional_id}"
+
+        def read(response: Any, _: int) -> tuple[int, int]:
+            if response.error_code:
+                raise error_of(response.error_code, what)
+            return response.producer_id, response.producer_epoch
+
+        return await self._at_coordinator(transactional_id, request, read, what, CoordinatorKind.TRANSACTION)
+
+
+def _producer(answer: messages.describe_producers_response.ProducerState) -> ProducerState:
+    start = answer.current_txn_start_offset
+    return ProducerState(
+        answer.producer_id,
+        answer.producer_epoch,
+        answer.coordinator_epoch,
+        answer.last_sequence,
+        answer.last_timestamp,
+        start if start >= 0 else None,
+    )
+
+
+def _will_be_ended(
+    candidate: HangingTransaction, ids: Mapping[int, str], described: Mapping[str, TransactionDescription]
+) -> bool:
+    """A coordinator names the partitions that it has yet to write a marker to."""
+    found = described.get(ids.get(candidate.producer.producer_id, ""))
+    return found is not None and candidate.topic_partition in found.partitions
