@@ -273,6 +273,7 @@ class Broker:
         await parts.fetchers.close()
         await parts.isr_changes.close()
         parts.coordinators.close()
+        parts.marker_sender.close()
         await server.close()
         dispatcher.cancel_all()
         await parts.controller_channel.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.broker.metadata_cache import MetadataCache
@@ -12,8 +13,11 @@ from kafkalite.coordinators.group.machine import GroupMachine
 from kafkalite.coordinators.group.requests import ForgetPartitions
 from kafkalite.coordinators.group.settings import GroupSettings
 from kafkalite.coordinators.runtime import CoordinatorRuntime, HostingRules
+from kafkalite.coordinators.transaction.machine import TransactionMachine
+from kafkalite.coordinators.transaction.requests import MarkersWritten, WriteMarkers
+from kafkalite.coordinators.transaction.settings import TransactionSettings
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.types import NO_BROKER, OFFSETS_TOPIC, TopicPartition
+from kafkalite.types import NO_BROKER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import LiveConfig
@@ -57,7 +61,8 @@ class PartitionLogPort:
 
 
 class Coordinators:
-    """See the module. `spawn` and `fatal` as `CoordinatorRuntime` has them."""
+    """See the module. `spawn` and `fatal` as `CoordinatorRuntime` has them; `send_markers(partition, WriteMarkers)` has markers written,
+    and `markers_written` is called when they are."""
 
     def __init__(
         self,
@@ -66,6 +71,7 @@ class Coordinators:
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None], str], Any],
         fatal: Callable[[str], None],
+        send_markers: Callable[[int, WriteMarkers], None],
     ) -> None:
         self._metadata, self._clock = metadata, clock
         config = live.current  # nothing here is dynamic
@@ -84,7 +90,26 @@ class Coordinators:
             spawn,
             fatal,
         )
-        self._by_topic = {OFFSETS_TOPIC: self.groups}
+        transaction_settings = TransactionSettings.from_config(config)
+        self.transactions = CoordinatorRuntime(
+            TRANSACTIONS_TOPIC,
+            HostingRules(
+                load_buffer_bytes=config.transaction_state_log_load_buffer_size,
+                append_timeout_ms=config.request_timeout_ms,
+                codec=0,
+                required_acks=-1,
+            ),
+            lambda _: TransactionMachine(transaction_settings),
+            lambda: self._count_partitions(TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions),
+            clock,
+            spawn,
+            fatal,
+            send_markers,
+        )
+        self._by_topic: dict[str, CoordinatorRuntime[Any]] = {
+            OFFSETS_TOPIC: self.groups,
+            TRANSACTIONS_TOPIC: self.transactions,
+        }
 
     def _count_partitions(self, topic: str, configured: int) -> int:
         known = self._metadata.topics.get(topic)
@@ -107,6 +132,12 @@ class Coordinators:
         """These partitions were deleted from the cluster."""
         if removed:
             self.groups.broadcast(ForgetPartitions(removed))
+
+    def markers_written(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
+        """All markers of the transaction are there; a coordinator that is none any more need not hear of it."""
+        with suppress(KafkaError):
+            written = MarkersWritten(transactional_id, producer_id, producer_epoch)
+            self.transactions.submit(transactional_id, written, lambda reply: reply)
 
     def close(self) -> None:
         """Give up all roles, at shutdown."""

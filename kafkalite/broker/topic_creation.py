@@ -14,7 +14,7 @@ from kafkalite.controller.topic_rules import name_error
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Portions
 from kafkalite.protocol import messages
-from kafkalite.types import OFFSETS_TOPIC
+from kafkalite.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from zk import paths
 from zk.store import NoNodeError, Store
 from zk.znodes import MalformedZnodeError, TopicAssignment
@@ -116,20 +116,32 @@ class TopicCreation:
     def _wanted(self, name: str) -> messages.create_topics_request.CreatableTopic:
         """An ordinary topic has the cluster's defaults, an internal one settings of its own.
 
-        Offsets get as many replicas as there are brokers, up to offsets.topic.replication.factor: Kafka refuses to make the topic while
-        there are fewer.
+        Internal topics get as many replicas as there are brokers, up to offsets.topic.replication.factor and
+        transaction.state.log.replication.factor: Kafka refuses to make them while there are fewer.
         """
         m, config = messages.create_topics_request, self._config.current
-        if name != OFFSETS_TOPIC:
+        if name == OFFSETS_TOPIC:
+            partitions, replicas = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+            settings = {
+                "compression.type": "producer",
+                "cleanup.policy": "compact",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            }
+        elif name == TRANSACTIONS_TOPIC:
+            partitions = config.transaction_state_log_num_partitions
+            replicas = config.transaction_state_log_replication_factor
+            settings = {
+                "unclean.leader.election.enable": "false",
+                "compression.type": "uncompressed",
+                "cleanup.policy": "compact",
+                "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            }
+        else:
             return m.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-        settings = {
-            "compression.type": "producer",
-            "cleanup.policy": "compact",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
-        }
         return m.CreatableTopic(
             name=name,
-            num_partitions=config.offsets_topic_num_partitions,
-            replication_factor=max(1, min(config.offsets_topic_replication_factor, len(self._metadata.brokers))),
+            num_partitions=partitions,
+            replication_factor=max(1, min(replicas, len(self._metadata.brokers))),
             configs=[m.CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
         )

@@ -20,6 +20,7 @@ from kafkalite.broker.fetching import PartitionReader
 from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
 from kafkalite.broker.leader_fetcher import FetcherContext
 from kafkalite.broker.log_dir_moves import LogDirMoves
+from kafkalite.broker.marker_sender import MarkerSender
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.producer_ids import ProducerIds, blocks_from_controller, blocks_from_zookeeper
 from kafkalite.broker.quotas import ClientQuotas
@@ -35,6 +36,7 @@ from kafkalite.clock import Clock
 from kafkalite.controller.channels import tcp_channels
 from kafkalite.controller.controller import Controller
 from kafkalite.lifecycle import Jobs
+from kafkalite.portions import Portions
 from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
 from kafkalite.storage.cleaner import LogCleaner
 from kafkalite.storage.log_store import LogStore
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig, LiveConfig
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
+    from kafkalite.coordinators.transaction.machine import TransactionMachine
 
 _STALE_MARGIN_S = 5.0
 """Added to two session timeouts: how long the znode of a killed predecessor may be in the way."""
@@ -101,6 +104,7 @@ class BrokerParts:
     log_dir_moves: LogDirMoves
     coordinators: Coordinators
     marker_writer: MarkerWriter
+    marker_sender: MarkerSender
     zookeeper_offsets: ZooKeeperOffsets
     fetch_sessions: FetchSessionCache
     partition_reader: PartitionReader
@@ -114,6 +118,10 @@ class BrokerParts:
     @property
     def groups(self) -> CoordinatorRuntime[GroupMachine]:
         return self.coordinators.groups
+
+    @property
+    def transactions(self) -> CoordinatorRuntime[TransactionMachine]:
+        return self.coordinators.transactions
 
 
 def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequence[ServedApi[Never]]) -> BrokerParts:
@@ -160,7 +168,14 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
             follower_rate,
         )
     )
-    coordinators = Coordinators(live, metadata, clock, jobs.spawn, early.fatal)
+    coordinators = Coordinators(
+        live,
+        metadata,
+        clock,
+        jobs.spawn,
+        early.fatal,
+        lambda partition, markers: marker_sender.send(partition, markers),
+    )
     replicas = Replicas(
         broker_id,
         logs,
@@ -179,6 +194,23 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         )
     else:
         blocks = blocks_from_zookeeper(broker_id, store)
+    topic_creation = TopicCreation(live, metadata, channel, store)
+    marker_writer = MarkerWriter(
+        replicas, clock, lambda: live.current.request_timeout_ms, coordinators.groups.transaction_ended
+    )
+    portions = Portions()
+    marker_sender = MarkerSender(
+        broker_id,
+        config.inter_broker_listener_name,
+        versions.write_txn_markers,
+        metadata,
+        coordinators.transactions.coordinator_epoch,
+        coordinators.markers_written,
+        lambda markers: marker_writer.write(markers, portions),
+        tcp_channels(str(broker_id), config.request_timeout_ms),
+        topic_creation.partition_count,
+        jobs.spawn,
+    )
     return BrokerParts(
         broker_id=broker_id,
         cluster_id=cluster_id,
@@ -198,16 +230,15 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         config_changes=ConfigChanges(store, clock, updates.take),
         controller=controller,
         controller_channel=channel,
-        topic_creation=TopicCreation(live, metadata, channel, store),
+        topic_creation=topic_creation,
         producer_ids=ProducerIds(blocks),
         isr_changes=isr_changes,
         replicas=replicas,
         fetchers=fetchers,
         log_dir_moves=LogDirMoves(replicas, logs, jobs, live),
         coordinators=coordinators,
-        marker_writer=MarkerWriter(
-            replicas, clock, lambda: live.current.request_timeout_ms, coordinators.groups.transaction_ended
-        ),
+        marker_writer=marker_writer,
+        marker_sender=marker_sender,
         zookeeper_offsets=ZooKeeperOffsets(store),
         fetch_sessions=FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,

@@ -315,32 +315,20 @@ class BrokerSettings:
     offsets_commit_required_acks: int = _short(-1, "Replicas that must have a commit; -1: the whole ISR.")
 
     # Transactions and producers
-    transaction_max_timeout_ms: int = _int(
-        900_000, "Longest timeout that a transaction may ask for.", at_least(1), reason=_NO_TRANSACTIONS
-    )
-    transaction_state_log_num_partitions: int = _int(
-        50, "Partitions of __transaction_state.", at_least(1), reason=_NO_TRANSACTIONS
-    )
-    transaction_state_log_replication_factor: int = _short(
-        3, "Replicas of __transaction_state.", at_least(1), reason=_NO_TRANSACTIONS
-    )
-    transaction_state_log_min_isr: int = _int(
-        2, "min.insync.replicas of __transaction_state.", at_least(1), reason=_NO_TRANSACTIONS
-    )
-    transaction_state_log_segment_bytes: int = _int(
-        104_857_600, "Segment size of __transaction_state.", at_least(1), reason=_NO_TRANSACTIONS
-    )
+    transaction_max_timeout_ms: int = _int(900_000, "Longest timeout that a transaction may ask for.", at_least(1))
+    transaction_state_log_num_partitions: int = _int(50, "Partitions of __transaction_state.", at_least(1))
+    transaction_state_log_replication_factor: int = _short(3, "Replicas of __transaction_state.", at_least(1))
+    transaction_state_log_min_isr: int = _int(2, "min.insync.replicas of __transaction_state.", at_least(1))
+    transaction_state_log_segment_bytes: int = _int(104_857_600, "Segment size of __transaction_state.", at_least(1))
     transaction_state_log_load_buffer_size: int = _int(
-        5_242_880, "Bytes read at a time when it is loaded.", at_least(1), reason=_NO_TRANSACTIONS
+        5_242_880, "Bytes read at a time when it is loaded.", at_least(1)
     )
-    transactional_id_expiration_ms: int = _int(
-        604_800_000, "How long an unused transactional id is kept.", at_least(1), reason=_NO_TRANSACTIONS
-    )
+    transactional_id_expiration_ms: int = _int(604_800_000, "How long an unused transactional id is kept.", at_least(1))
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _int(
-        10_000, "How often transactions past their timeout are looked for.", at_least(1), reason=_NO_TRANSACTIONS
+        10_000, "How often transactions past their timeout are looked for.", at_least(1)
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = _int(
-        3_600_000, "How often expired transactional ids are looked for.", at_least(1), reason=_NO_TRANSACTIONS
+        3_600_000, "How often expired transactional ids are looked for.", at_least(1)
     )
     transaction_partition_verification_enable: bool = _boolean(
         True,

@@ -23,6 +23,7 @@ class InterBrokerVersions(NamedTuple):
     fetch: int
     offset_for_leader_epoch: int
     list_offsets: int
+    write_txn_markers: int
 
 
 class _Release(NamedTuple):
@@ -76,27 +77,27 @@ class ProtocolVersion(_Release):
 
 
 _TABLE: tuple[tuple[_Release, InterBrokerVersions], ...] = (
-    (_Release(3, 9, 0), InterBrokerVersions(7, 8, 4, 3, 17, 4, 9)),
-    (_Release(3, 7, 4), InterBrokerVersions(7, 8, 4, 3, 16, 4, 8)),
-    (_Release(3, 5, 1), InterBrokerVersions(7, 8, 4, 3, 15, 4, 8)),
-    (_Release(3, 5, 0), InterBrokerVersions(7, 8, 4, 3, 14, 4, 8)),
-    (_Release(3, 4, 0), InterBrokerVersions(7, 8, 4, 3, 13, 4, 7)),
-    (_Release(3, 2, 0), InterBrokerVersions(6, 7, 3, 3, 13, 4, 7)),
-    (_Release(3, 1, 0), InterBrokerVersions(5, 7, 3, 3, 13, 4, 7)),
-    (_Release(3, 0, 1), InterBrokerVersions(5, 7, 3, 3, 12, 4, 7)),
-    (_Release(2, 8, 1), InterBrokerVersions(5, 7, 3, 3, 12, 4, 6)),
-    (_Release(2, 8, 0), InterBrokerVersions(4, 6, 3, 3, 12, 4, 6)),
-    (_Release(2, 7, 1), InterBrokerVersions(4, 6, 3, 3, 12, 3, 5)),
-    (_Release(2, 6, 0), InterBrokerVersions(4, 6, 3, 3, 11, 3, 5)),
-    (_Release(2, 4, 1), InterBrokerVersions(4, 6, 2, 3, 11, 3, 5)),
-    (_Release(2, 4, 0), InterBrokerVersions(3, 5, 1, 2, 11, 3, 5)),
-    (_Release(2, 3, 1), InterBrokerVersions(2, 5, 1, 2, 11, 3, 5)),
-    (_Release(2, 2, 1), InterBrokerVersions(2, 5, 1, 2, 10, 2, 5)),
-    (_Release(2, 2, 0), InterBrokerVersions(2, 5, 1, 2, 10, 2, 4)),
-    (_Release(2, 1, 2), InterBrokerVersions(1, 4, 0, 1, 10, 2, 4)),
-    (_Release(2, 1, 1), InterBrokerVersions(1, 4, 0, 1, 8, 2, 4)),
-    (_Release(2, 0, 1), InterBrokerVersions(1, 4, 0, 1, 8, 1, 3)),
-    (_Release(1, 1, 0), InterBrokerVersions(1, 4, 0, 1, 7, 0, 2)),
-    (_Release(1, 0, 0), InterBrokerVersions(1, 4, 0, 1, 5, 0, 2)),
-    (_Release(0, 0, 0), InterBrokerVersions(0, 3, 0, 1, 3, -1, 1)),
+    (_Release(3, 9, 0), InterBrokerVersions(7, 8, 4, 3, 17, 4, 9, 1)),
+    (_Release(3, 7, 4), InterBrokerVersions(7, 8, 4, 3, 16, 4, 8, 1)),
+    (_Release(3, 5, 1), InterBrokerVersions(7, 8, 4, 3, 15, 4, 8, 1)),
+    (_Release(3, 5, 0), InterBrokerVersions(7, 8, 4, 3, 14, 4, 8, 1)),
+    (_Release(3, 4, 0), InterBrokerVersions(7, 8, 4, 3, 13, 4, 7, 1)),
+    (_Release(3, 2, 0), InterBrokerVersions(6, 7, 3, 3, 13, 4, 7, 1)),
+    (_Release(3, 1, 0), InterBrokerVersions(5, 7, 3, 3, 13, 4, 7, 1)),
+    (_Release(3, 0, 1), InterBrokerVersions(5, 7, 3, 3, 12, 4, 7, 1)),
+    (_Release(2, 8, 1), InterBrokerVersions(5, 7, 3, 3, 12, 4, 6, 1)),
+    (_Release(2, 8, 0), InterBrokerVersions(4, 6, 3, 3, 12, 4, 6, 1)),
+    (_Release(2, 7, 1), InterBrokerVersions(4, 6, 3, 3, 12, 3, 5, 0)),
+    (_Release(2, 6, 0), InterBrokerVersions(4, 6, 3, 3, 11, 3, 5, 0)),
+    (_Release(2, 4, 1), InterBrokerVersions(4, 6, 2, 3, 11, 3, 5, 0)),
+    (_Release(2, 4, 0), InterBrokerVersions(3, 5, 1, 2, 11, 3, 5, 0)),
+    (_Release(2, 3, 1), InterBrokerVersions(2, 5, 1, 2, 11, 3, 5, 0)),
+    (_Release(2, 2, 1), InterBrokerVersions(2, 5, 1, 2, 10, 2, 5, 0)),
+    (_Release(2, 2, 0), InterBrokerVersions(2, 5, 1, 2, 10, 2, 4, 0)),
+    (_Release(2, 1, 2), InterBrokerVersions(1, 4, 0, 1, 10, 2, 4, 0)),
+    (_Release(2, 1, 1), InterBrokerVersions(1, 4, 0, 1, 8, 2, 4, 0)),
+    (_Release(2, 0, 1), InterBrokerVersions(1, 4, 0, 1, 8, 1, 3, 0)),
+    (_Release(1, 1, 0), InterBrokerVersions(1, 4, 0, 1, 7, 0, 2, 0)),
+    (_Release(1, 0, 0), InterBrokerVersions(1, 4, 0, 1, 5, 0, 2, 0)),
+    (_Release(0, 0, 0), InterBrokerVersions(0, 3, 0, 1, 3, -1, 1, 0)),
 )

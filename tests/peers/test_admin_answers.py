@@ -10,13 +10,11 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
-import kafkalite
 from kafkalite.errors import ErrorCode
 from kafkalite.local.broker_process import BROKER_COMMAND
 from kafkalite.local.cluster import LocalCluster
@@ -375,10 +373,5 @@ def _advertised(cluster: LocalCluster) -> dict[int, tuple[int, int]]:
 
 
 def test_advertised_versions(clusters: tuple[LocalCluster, LocalCluster]) -> None:
-    """Those of Apache Kafka, but for the rows of DESIGN.md that say why not: `| 24 AddPartitionsToTxn | 0 to 5 | why |`."""
     ours, theirs = map(_advertised, clusters)
-    design = Path(kafkalite.__file__).with_name("DESIGN.md").read_text()
-    rows = re.findall(r"^\| (\d+) \w+ \| (\d+) to (\d+) \| .+ \|$", design, re.MULTILINE)
-    missing = {int(key): (int(first), int(last)) for key, first, last in rows}
-    assert ours == {key: versions for key, versions in theirs.items() if key not in missing}
-    assert missing == {key: versions for key, versions in theirs.items() if key not in ours}
+    assert ours == theirs

@@ -423,19 +423,14 @@ def test_features_with_kafka_python(other_admin: kafka.KafkaAdminClient) -> None
         assert "the provided feature is not supported" in answer["group.version"]
 
 
-def test_transactions_with_kafka_python(
-    other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker, pytestconfig: pytest.Config
-) -> None:
-    assert other_admin.list_transactions() == {1: [], 2: [], 3: []}
-    assert other_admin.list_transactions(state_filters=["Ongoing"], duration_filter_ms=1) == {1: [], 2: [], 3: []}
-    assert other_admin.find_hanging_transactions() == []
-    with pytest.raises((kafka.errors.CoordinatorNotAvailableError, kafka.errors.TransactionalIdNotFoundError)):
+def test_transactions_with_kafka_python(other_admin: kafka.KafkaAdminClient, make_topic: TopicMaker) -> None:
+    assert set(other_admin.list_transactions()) == {1, 2, 3}
+    assert other_admin.list_transactions(state_filters=["PrepareEpochFence"]) == {1: [], 2: [], 3: []}
+    with pytest.raises(kafka.errors.TransactionalIdNotFoundError):
         other_admin.describe_transactions(["never used"])
-    if pytestconfig.getoption("--apache"):  # it writes the marker
-        return
+    assert other_admin.find_hanging_transactions() == []
     partition = kafka.TopicPartition(make_topic(), 0)
-    with pytest.raises(kafka.errors.UnsupportedVersionError, match="WriteTxnMarkers"):
-        other_admin.abort_transaction(AbortTransactionSpec(partition, 1, 0))
+    other_admin.abort_transaction(AbortTransactionSpec(partition, 1, 0))
 
 
 CALLED_AS = {"admin": AdminClient, "other_admin": kafka.KafkaAdminClient}

@@ -1,8 +1,8 @@
-"""FindCoordinator (10): which broker coordinates a group: the leader of its partition of `__consumer_offsets`.
+"""FindCoordinator (10): which broker coordinates a group or a transactional id: the leader of its partition of `__consumer_offsets` or
+`__transaction_state`.
 
 - 1 key types; 3 flexible; 4 several keys in one request (KIP-699).
 - The first request makes the topic, and waits shortly for the leader of the partition, so that most clients need not ask again.
-- Not done: transactional ids (key type 1) have no coordinator yet.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.types import OFFSETS_TOPIC, TopicPartition
+from kafkalite.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.topic_creation import TopicCreation
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
+    from kafkalite.coordinators.transaction.machine import TransactionMachine
 
 _GROUP, _TRANSACTION = 0, 1
 _WAIT_S = 2.0
@@ -38,6 +39,9 @@ class Parts(Protocol):
 
     @property
     def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
+
+    @property
+    def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
 
 
 async def find_coordinator(
@@ -61,14 +65,16 @@ async def find_coordinator(
 
 
 async def _find(parts: Parts, key_type: int, key: str, listener: str) -> messages.find_coordinator_response.Coordinator:
-    if key_type == _TRANSACTION:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Transactions are not served.")
     await parts.metadata.wait_for_controller()
     cache = parts.metadata
-    if OFFSETS_TOPIC not in cache.topics:
-        await parts.topic_creation.create_internal(OFFSETS_TOPIC)
-        await cache.wait_until(lambda: OFFSETS_TOPIC in cache.topics, _WAIT_S)
-    place = TopicPartition(OFFSETS_TOPIC, parts.groups.partition_for(key))
+    if key_type == _GROUP:
+        topic, partition = OFFSETS_TOPIC, parts.groups.partition_for
+    else:
+        topic, partition = TRANSACTIONS_TOPIC, parts.transactions.partition_for
+    if topic not in cache.topics:
+        await parts.topic_creation.create_internal(topic)
+        await cache.wait_until(lambda: topic in cache.topics, _WAIT_S)
+    place = TopicPartition(topic, partition(key))
     await cache.wait_until(lambda: (known := cache.partition(place)) is not None and known.leader >= 0, _WAIT_S)
     known = cache.partition(place)
     endpoint = cache.endpoint(known.leader, listener) if known is not None else None

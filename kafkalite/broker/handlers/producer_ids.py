@@ -1,25 +1,39 @@
-"""InitProducerId (22): a producer id for idempotence. AllocateProducerIds (67): a block of them, from the controller to a broker.
+"""InitProducerId (22): a producer's id and epoch. AllocateProducerIds (67): a block of ids, from the controller to a broker.
 
 - InitProducerId 2 flexible; 3 producer id and epoch of a producer that goes on (KIP-360), for which a new id is handed out, as Kafka does
-  without a transactional id.
-- Not done: transactional ids.
+  without a transactional id; 4 knows PRODUCER_FENCED, before it is INVALID_PRODUCER_EPOCH.
+- With a transactional id it is the coordinator's: the epoch grows, so that whoever had the id before is fenced.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
+from kafkalite.coordinators.transaction.requests import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    InitProducerId,
+    InitProducerIdReply,
+    ProducerIdAndEpoch,
+)
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from kafkalite.broker.producer_ids import ProducerIds
+    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
+    from kafkalite.coordinators.transaction.machine import TransactionMachine
     from kafkalite.types import BrokerId
     from zk.znodes import ProducerIdBlock
+
+
+_FENCED_FROM: Final = 4
 
 
 class Controller(Protocol):
@@ -32,6 +46,12 @@ class Parts(Protocol):
     """What these handlers use of the broker."""
 
     @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
+
+    @property
     def producer_ids(self) -> ProducerIds: ...
 
     @property
@@ -41,12 +61,50 @@ class Parts(Protocol):
 async def init_producer_id(
     parts: Parts, request: messages.init_producer_id_request.InitProducerIdRequest, context: RequestContext
 ) -> messages.init_producer_id_response.InitProducerIdResponse:
-    """A fresh producer id with epoch 0."""
-    if request.transactional_id is not None:
-        code = ErrorCode.INVALID_REQUEST if request.transactional_id == "" else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        raise KafkaError(code, "transactions are not served")
-    producer_id = await parts.producer_ids.next()
-    return messages.init_producer_id_response.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+    """Without a transactional id a fresh producer id with epoch 0."""
+    m = messages.init_producer_id_response
+    transactional_id, expected = request.transactional_id, _expected(request)
+    if transactional_id is None:
+        return m.InitProducerIdResponse(producer_id=await parts.producer_ids.next(), producer_epoch=0)
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")
+    if not 0 < request.transaction_timeout_ms <= parts.config.transaction_max_timeout_ms:
+        raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, f"{request.transaction_timeout_ms} ms")
+    reply = await _init(parts, InitProducerId(transactional_id, request.transaction_timeout_ms, expected))
+    code = reply.error
+    if code is ErrorCode.PRODUCER_FENCED and context.api_version < _FENCED_FROM:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return m.InitProducerIdResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
+
+
+def _expected(request: messages.init_producer_id_request.InitProducerIdRequest) -> ProducerIdAndEpoch | None:
+    """What a producer that goes on has. KafkaError INVALID_REQUEST when it has one half of it."""
+    expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    if expected == (NO_PRODUCER_ID, NO_PRODUCER_EPOCH):
+        return None
+    if expected.producer_id == NO_PRODUCER_ID or expected.producer_epoch == NO_PRODUCER_EPOCH:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id and its epoch come together")
+    return expected
+
+
+async def _init(parts: Parts, wanted: InitProducerId) -> InitProducerIdReply:
+    """With a fresh producer id, as soon as the coordinator needs one. KafkaError."""
+    while True:
+        reply = parts.transactions.submit(wanted.transactional_id, wanted, lambda reply: reply)
+        if isinstance(reply, asyncio.Future):
+            reply = await reply
+        answer: InitProducerIdReply = reply
+        if not answer.needs_producer_id:
+            return answer
+        wanted = wanted._replace(fresh_producer_id=await parts.producer_ids.next())
+
+
+def _failed(
+    request: messages.init_producer_id_request.InitProducerIdRequest, code: ErrorCode, message: str | None
+) -> messages.init_producer_id_response.InitProducerIdResponse:
+    return messages.init_producer_id_response.InitProducerIdResponse(
+        error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
+    )
 
 
 async def allocate_producer_ids(
@@ -69,6 +127,7 @@ APIS: Final = (
         Permission(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
         Permission(Operation.WRITE, ResourceType.TOPIC),
         Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        failure=_failed,
     ),
     served(
         ApiKey.ALLOCATE_PRODUCER_IDS,

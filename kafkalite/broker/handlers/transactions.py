@@ -1,81 +1,245 @@
-"""DescribeTransactions (65), ListTransactions (66): what transactional ids are doing (KIP-664).
+"""AddPartitionsToTxn (24), AddOffsetsToTxn (25), EndTxn (26): a producer's transaction, served by its coordinator (KIP-98).
 
-- ListTransactions 1 a filter by duration.
-- Not done: transactions. No transactional id has ever been used, so nothing is listed and every id is unknown, as a coordinator says
-  whom nobody has asked for one. Nobody who wants to write transactionally is led to believe in it: FindCoordinator and
-  InitProducerId refuse transactional ids.
+- AddPartitionsToTxn 2, AddOffsetsToTxn 2, EndTxn 2 know PRODUCER_FENCED, before it is INVALID_PRODUCER_EPOCH; 3 flexible.
+- AddPartitionsToTxn 4 is asked by brokers only: several transactions, or whether partitions are in them (`verify_only`, KIP-890).
+- AddPartitionsToTxn 5, AddOffsetsToTxn 4, EndTxn 4 know TRANSACTION_ABORTABLE, which only verification answers here.
+- One partition that cannot be added leaves the others out too, as OPERATION_NOT_ATTEMPTED.
+- The group of AddOffsetsToTxn need not exist.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
-from kafkalite.errors import ErrorCode
+from kafkalite.coordinators.transaction.requests import AddPartitions, EndTransaction
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import INTERNAL_TOPICS, OFFSETS_TOPIC, TopicPartition
 
-STATES: Final = frozenset(
-    {
-        "Empty",
-        "Ongoing",
-        "PrepareCommit",
-        "PrepareAbort",
-        "CompleteCommit",
-        "CompleteAbort",
-        "Dead",
-        "PrepareEpochFence",
-    }
-)
+if TYPE_CHECKING:
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.coordinators.group.machine import GroupMachine
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
+    from kafkalite.coordinators.transaction.machine import TransactionMachine
+    from kafkalite.coordinators.transaction.transaction_record import Partitions
 
+_FENCED_FROM: Final = 2
+_BATCHED_FROM: Final = 4
+_DECISION_UNITS: Final = 5
+"""What one record of the coordinator's costs."""
 
-def describe_transactions(
-    parts: object, request: messages.describe_transactions_request.DescribeTransactionsRequest, context: RequestContext
-) -> (
-    messages.describe_transactions_response.DescribeTransactionsResponse
-    | asyncio.Future[messages.describe_transactions_response.DescribeTransactionsResponse]
-):
-    """TRANSACTIONAL_ID_NOT_FOUND for each; INVALID_REQUEST for what cannot be an id."""
-    return context.portions.run(_described(request))
+_CodeOf: TypeAlias = Callable[[str, int], ErrorCode]
+"""The outcome for a partition of a topic."""
 
 
-def _described(
-    request: messages.describe_transactions_request.DescribeTransactionsRequest,
-) -> Work[messages.describe_transactions_response.DescribeTransactionsResponse]:
-    m = messages.describe_transactions_response
-    states = []
-    for each in request.transactional_ids:
-        yield
-        code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if each else ErrorCode.INVALID_REQUEST
-        states.append(m.TransactionState(transactional_id=each, error_code=code))
-    return m.DescribeTransactionsResponse(transaction_states=states)
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
+
+    @property
+    def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
 
 
-def list_transactions(
-    parts: object, request: messages.list_transactions_request.ListTransactionsRequest, context: RequestContext
-) -> messages.list_transactions_response.ListTransactionsResponse:
-    """None, and those of the wanted states that do not exist."""
-    unknown = [each for each in dict.fromkeys(request.state_filters) if each not in STATES]
-    return messages.list_transactions_response.ListTransactionsResponse(unknown_state_filters=unknown)
+async def add_partitions_to_txn(
+    parts: Parts,
+    request: messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest,
+    context: RequestContext,
+) -> messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse:
+    """The outcome for each partition of each transaction."""
+    m = messages.add_partitions_to_txn_response
+    version, pace = context.api_version, context.portions.pace()
+    begun = []
+    for each in request.transactions if version >= _BATCHED_FROM else [_single(request)]:
+        await pace.unit(_DECISION_UNITS)
+        partitions = await context.portions.finish(_named(each))
+        refused = await context.portions.finish(_refused(parts.metadata, partitions, version < _BATCHED_FROM))
+        begun.append((each.transactional_id, partitions, refused or _asked(parts, each, partitions)))
+    results = []
+    for transactional_id, partitions, outcome in begun:
+        await pace.unit()
+        topics = await context.portions.finish(_told(partitions, await _code_of(outcome, version)))
+        results.append(m.AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=topics))
+    if version >= _BATCHED_FROM:
+        return m.AddPartitionsToTxnResponse(results_by_transaction=results)
+    return m.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
 
 
-def _description_failed(
-    request: messages.describe_transactions_request.DescribeTransactionsRequest, code: ErrorCode, message: str | None
-) -> messages.describe_transactions_response.DescribeTransactionsResponse:
-    m = messages.describe_transactions_response
-    return m.DescribeTransactionsResponse(
-        transaction_states=[
-            m.TransactionState(transactional_id=each, error_code=code) for each in request.transactional_ids
-        ]
+def _single(
+    request: messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest,
+) -> messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction:
+    """What a producer asks."""
+    return messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
     )
 
 
-_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+def _named(
+    transaction: messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction,
+) -> Work[dict[str, frozenset[int]]]:
+    by_topic: dict[str, set[int]] = {}
+    for topic in transaction.topics:
+        yield
+        partitions = by_topic.setdefault(topic.name, set())
+        for index in topic.partitions:
+            yield
+            partitions.add(index)
+    return {topic: frozenset(partitions) for topic, partitions in by_topic.items()}
+
+
+def _refused(metadata: MetadataCache, partitions: Partitions, by_client: bool) -> Work[_CodeOf | None]:
+    """The outcome of each partition where some cannot be part of a transaction, else None."""
+    codes: dict[TopicPartition, ErrorCode] = {}
+    is_refused = False
+    for topic, indexes in partitions.items():
+        is_internal = by_client and topic in INTERNAL_TOPICS
+        for index in indexes:
+            yield
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED
+            if is_internal:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif metadata.partition(TopicPartition(topic, index)) is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            is_refused = is_refused or code is not ErrorCode.OPERATION_NOT_ATTEMPTED
+            codes[TopicPartition(topic, index)] = code
+    return (lambda topic, index: codes[TopicPartition(topic, index)]) if is_refused else None
+
+
+def _asked(
+    parts: Parts,
+    transaction: messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction,
+    partitions: Partitions,
+) -> _CodeOf | ErrorCode | asyncio.Future[ErrorCode]:
+    """One code for all of the partitions, or those of each."""
+    transactional_id, producer = transaction.transactional_id, (transaction.producer_id, transaction.producer_epoch)
+    if not transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    try:
+        if not transaction.verify_only:
+            wanted = AddPartitions(transactional_id, *producer, partitions)
+            return parts.transactions.submit(transactional_id, wanted, ErrorCode)
+        found = parts.transactions.machine_for(transactional_id).verify(transactional_id, *producer, partitions)
+    except KafkaError as problem:
+        return problem.code
+    if isinstance(found, ErrorCode):
+        return found
+    return lambda topic, index: ErrorCode.NONE if index in found[topic] else ErrorCode.TRANSACTION_ABORTABLE
+
+
+async def _code_of(outcome: _CodeOf | ErrorCode | asyncio.Future[ErrorCode], version: int) -> _CodeOf:
+    if not isinstance(outcome, ErrorCode | asyncio.Future):
+        return outcome
+    try:
+        code = _known_to(version, await outcome if isinstance(outcome, asyncio.Future) else outcome)
+    except KafkaError as problem:
+        code = problem.code
+    return lambda topic, index: code
+
+
+def _told(
+    partitions: Partitions, code_of: _CodeOf
+) -> Work[list[messages.add_partitions_to_txn_response.AddPartitionsToTxnTopicResult]]:
+    m = messages.add_partitions_to_txn_response
+    topics = []
+    for topic, indexes in partitions.items():
+        result = m.AddPartitionsToTxnTopicResult(name=topic)
+        topics.append(result)
+        for index in sorted(indexes):
+            yield
+            result.results_by_partition.append(
+                m.AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code_of(topic, index))
+            )
+    return topics
+
+
+def _known_to(version: int, code: ErrorCode) -> ErrorCode:
+    """Older clients know of fencing by another name."""
+    is_unknown = version < _FENCED_FROM and code is ErrorCode.PRODUCER_FENCED
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else code
+
+
+def add_offsets_to_txn(
+    parts: Parts, request: messages.add_offsets_to_txn_request.AddOffsetsToTxnRequest, context: RequestContext
+) -> (
+    messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse
+    | asyncio.Future[messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse]
+):
+    """The group's partition of `__consumer_offsets` becomes part of the transaction."""
+    _require_id(request.transactional_id)
+    place = {OFFSETS_TOPIC: frozenset({parts.groups.partition_for(request.group_id)})}
+    wanted = AddPartitions(request.transactional_id, request.producer_id, request.producer_epoch, place)
+    return parts.transactions.submit(request.transactional_id, wanted, partial(_offsets_added, context.api_version))
+
+
+def _offsets_added(version: int, code: ErrorCode) -> messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse:
+    return messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse(error_code=_known_to(version, code))
+
+
+def end_txn(
+    parts: Parts, request: messages.end_txn_request.EndTxnRequest, context: RequestContext
+) -> messages.end_txn_response.EndTxnResponse | asyncio.Future[messages.end_txn_response.EndTxnResponse]:
+    """NONE once it is decided, before anybody has a marker."""
+    _require_id(request.transactional_id)
+    wanted = EndTransaction(request.transactional_id, request.producer_id, request.producer_epoch, request.committed)
+    return parts.transactions.submit(request.transactional_id, wanted, partial(_ended, context.api_version))
+
+
+def _ended(version: int, code: ErrorCode) -> messages.end_txn_response.EndTxnResponse:
+    return messages.end_txn_response.EndTxnResponse(error_code=_known_to(version, code))
+
+
+def _require_id(transactional_id: str) -> None:
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")
+
+
+def _adding_failed(
+    request: messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest, code: ErrorCode, message: str | None
+) -> messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse:
+    """Version 4 has an error of the request; before it is that of each partition."""
+    m = messages.add_partitions_to_txn_response
+    return m.AddPartitionsToTxnResponse(
+        error_code=code,
+        results_by_topic_v3_and_below=[
+            m.AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    m.AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.v3_and_below_topics
+        ],
+    )
+
+
+_WRITE: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 APIS: Final = (
-    served(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, describe_transactions, _DESCRIBE, failure=_description_failed),
-    served(ApiKey.LIST_TRANSACTIONS, 0, 1, list_transactions, _DESCRIBE),
+    served(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        0,
+        5,
+        add_partitions_to_txn,
+        _WRITE,
+        Permission(Operation.WRITE, ResourceType.TOPIC),
+        Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        failure=_adding_failed,
+    ),
+    served(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, add_offsets_to_txn, _WRITE, Permission(Operation.READ, ResourceType.GROUP)),
+    served(ApiKey.END_TXN, 0, 4, end_txn, _WRITE),
 )

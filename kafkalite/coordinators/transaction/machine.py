@@ -89,9 +89,6 @@ class TransactionMachine:
         return decision
 
     def _init_producer_id(self, request: InitProducerId, ticket: Ticket, decision: Decision) -> None:
-        if not 0 < request.timeout_ms <= self.settings.max_timeout_ms:
-            decision.answer(ticket, InitProducerIdReply(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
-            return
         transaction = self.transactions.get(request.transactional_id)
         if transaction is None:
             if request.fresh_producer_id < 0:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 class TransactionSettings:
     """Durations in ms."""
 
-    max_timeout_ms: int = 900_000
     id_expiration_ms: int = 604_800_000
     abort_timed_out_interval_ms: int = 10_000
     remove_expired_interval_ms: int = 3_600_000
@@ -21,7 +20,6 @@ class TransactionSettings:
     @classmethod
     def from_config(cls, config: BrokerConfig) -> TransactionSettings:
         return cls(
-            max_timeout_ms=config.transaction_max_timeout_ms,
             id_expiration_ms=config.transactional_id_expiration_ms,
             abort_timed_out_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             remove_expired_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,

@@ -108,7 +108,7 @@ class LoopClock:
 
 
 class MemoryGroups:
-    """Groups' coordinator as far as FindCoordinator asks."""
+    """A coordinator's runtime as far as FindCoordinator asks."""
 
     def partition_for(self, group_id: str) -> int:
         return 0
@@ -170,7 +170,7 @@ class MemoryParts:
             ReplicationRate(11, 1000, lambda: 1e18),
         )
         self.topic_creation = MemoryTopicCreation(self.metadata)
-        self.groups = MemoryGroups()
+        self.groups = self.transactions = MemoryGroups()
         self.offsets_ended: list[tuple[int, int, int, bool]] = []
         """What the groups' coordinator was told of markers: partition, offset, producer id, committed."""
         self.marker_writer = MarkerWriter(

@@ -14,7 +14,7 @@ from kafkalite.controller.requests import CreatedTopic
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
-from kafkalite.types import TopicPartition
+from kafkalite.types import TRANSACTIONS_TOPIC, TopicPartition
 from tests.unit.broker.memory_parts import GROUPS_TOPIC, MemoryParts, context_of, know, leader
 
 p, f = messages.produce_request, messages.fetch_request
@@ -216,7 +216,7 @@ def test_create_topics_waits_for_leaders() -> None:
     play(scenario)
 
 
-def test_find_coordinator_makes_the_topic_of_the_groups() -> None:
+def test_find_coordinator_makes_the_topics_of_groups_and_transactions() -> None:
     async def scenario() -> None:
         parts = MemoryParts()
         m = messages.find_coordinator_request
@@ -225,7 +225,9 @@ def test_find_coordinator_makes_the_topic_of_the_groups() -> None:
         assert found == [("g", 0, 1, "host1"), ("h", 0, 1, "host1")]
         assert parts.topic_creation.created == [GROUPS_TOPIC.topic]
         transactional = await parts.ask(m.FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
-        assert transactional.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        found = [(each.key, each.error_code, each.node_id, each.host) for each in transactional.coordinators]
+        assert found == [("x", 0, 1, "host1")]
+        assert parts.topic_creation.created == [GROUPS_TOPIC.topic, TRANSACTIONS_TOPIC]
         strange = await parts.ask(m.FindCoordinatorRequest(key_type=9, coordinator_keys=["x"]), 4)
         assert strange.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
 

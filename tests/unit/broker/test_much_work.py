@@ -17,6 +17,9 @@ from kafkalite.coordinators.group.machine import GroupMachine
 from kafkalite.coordinators.group.requests import CommitOffsets, OffsetToCommit
 from kafkalite.coordinators.group.settings import GroupSettings
 from kafkalite.coordinators.runtime import CoordinatorRuntime, HostingRules
+from kafkalite.coordinators.transaction.machine import TransactionMachine
+from kafkalite.coordinators.transaction.requests import InitProducerId
+from kafkalite.coordinators.transaction.settings import TransactionSettings
 from kafkalite.errors import BoundExceeded, ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
@@ -57,12 +60,22 @@ class Site:
             lambda coroutine, name: asyncio.ensure_future(coroutine),
             lambda reason: None,
         )
+        self.parts.transactions = CoordinatorRuntime(
+            "__transaction_state",
+            HostingRules(load_buffer_bytes=1 << 20, append_timeout_ms=5000, codec=0, required_acks=-1),
+            lambda partition: TransactionMachine(TransactionSettings()),
+            lambda: 1,
+            virtual_time.VirtualClock(),
+            lambda coroutine, name: asyncio.ensure_future(coroutine),
+            lambda reason: None,
+        )
         self.log = FakeLog()
         self.turns = Turns()
 
     async def open(self) -> Site:
         await self.parts.store.start(1.0)
         self.parts.groups.elected(0, 1, self.log)
+        self.parts.transactions.elected(0, 1, FakeLog())
         await virtual_time.settle()
         return self
 
@@ -124,6 +137,8 @@ def rows() -> list[Row]:
     group = m.offset_fetch_request.OffsetFetchRequestGroup
     topic = m.offset_fetch_request.OffsetFetchRequestTopics
     markers = m.write_txn_markers_request
+    adding = m.add_partitions_to_txn_request
+    some = [adding.AddPartitionsToTxnTopic(name="t", partitions=[1])]
     ended = [markers.WritableTxnMarkerTopic(name="t", partition_indexes=INDEXES)]
     alter, incremental = m.alter_configs_request, m.incremental_alter_configs_request
     quota = m.alter_client_quotas_request
@@ -170,6 +185,29 @@ def rows() -> list[Row]:
                 markers=[markers.WritableTxnMarker(producer_id=1, producer_epoch=0, topics=ended)]
             ),
             lambda r: of(r.markers[0].topics, UNKNOWN),
+        ),
+        Row(
+            3,
+            adding.AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id="unknown",
+                v3_and_below_topics=[adding.AddPartitionsToTxnTopic(name="t", partitions=INDEXES)],
+            ),
+            lambda r: len(r.results_by_topic_v3_and_below[0].results_by_partition) == MANY,
+        ),
+        Row(
+            5,
+            adding.AddPartitionsToTxnRequest(
+                transactions=[
+                    adding.AddPartitionsToTxnTransaction(transactional_id=name, verify_only=index % 2 == 0, topics=some)
+                    for index, name in enumerate(NAMES)
+                ]
+            ),
+            lambda r: len(r.results_by_transaction) == MANY,
+        ),
+        Row(
+            0,
+            m.describe_transactions_request.DescribeTransactionsRequest(transactional_ids=NAMES),
+            lambda r: codes_of(r.transaction_states) == {ErrorCode.TRANSACTIONAL_ID_NOT_FOUND},
         ),
         Row(
             5,
@@ -307,6 +345,17 @@ def test_every_api_serves_four_thousand_items_in_turns() -> None:
                 reply = await site.serve(row.request, row.version)
                 assert row.check(reply) is not False, codes_of(getattr(reply, "topics", []))
                 site.assert_portions()
+
+    play(scenario)
+
+
+def test_many_transactions_are_listed_in_turns() -> None:
+    async def scenario(site: Site) -> None:
+        for index, name in enumerate(NAMES):
+            site.parts.transactions.submit(name, InitProducerId(name, 1000, None, index), lambda reply: reply)
+        reply = await site.serve(messages.list_transactions_request.ListTransactionsRequest(), 1)
+        assert len(reply.transaction_states) == MANY
+        site.assert_portions()
 
     play(scenario)
 

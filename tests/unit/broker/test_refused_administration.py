@@ -1,4 +1,4 @@
-"""What a broker without authorizer, authentication, features and transactions answers to administrators."""
+"""What a broker without authorizer, authentication and features answers to administrators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.handlers.acls import create_acls, delete_acls, describe_acls
 from kafkalite.broker.handlers.delegation_tokens import create_delegation_token
 from kafkalite.broker.handlers.sasl import sasl_authenticate, sasl_handshake
-from kafkalite.broker.handlers.transactions import describe_transactions, list_transactions
 from kafkalite.broker.handlers.update_features import update_features
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.protocol import messages
@@ -126,17 +125,6 @@ def test_features_are_the_controllers_business() -> None:
     with pytest.raises(KafkaError) as caught:
         update_features(elsewhere, messages.update_features_request.UpdateFeaturesRequest(), CONTEXT)
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
-
-
-def test_there_are_no_transactions() -> None:
-    d = messages.describe_transactions_request.DescribeTransactionsRequest(transactional_ids=["a", ""])
-    codes = [each.error_code for each in describe_transactions(PARTS, d, CONTEXT).transaction_states]
-    assert codes == [ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST]
-    states = ["Ongoing", "Dead", "ongoing", "Nonsense", "ongoing"]
-    listed = list_transactions(
-        PARTS, messages.list_transactions_request.ListTransactionsRequest(state_filters=states), CONTEXT
-    )
-    assert (listed.unknown_state_filters, listed.transaction_states) == (["ongoing", "Nonsense"], [])
 
 
 def test_a_failure_is_told_for_each_item() -> None:

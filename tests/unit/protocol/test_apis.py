@@ -67,23 +67,23 @@ def test_headers() -> None:
 @pytest.mark.parametrize(
     ("text", "versions"),
     [
-        ("2.4", (4, 6, 2, 3, 11, 3, 5)),
-        ("2.4-IV1", (4, 6, 2, 3, 11, 3, 5)),
-        ("2.5", (4, 6, 2, 3, 11, 3, 5)),
-        ("2.6", (4, 6, 3, 3, 11, 3, 5)),
-        ("2.7-IV0", (4, 6, 3, 3, 11, 3, 5)),
-        ("2.7-IV1", (4, 6, 3, 3, 12, 3, 5)),
-        ("2.8-IV0", (4, 6, 3, 3, 12, 4, 6)),
-        ("2.8", (5, 7, 3, 3, 12, 4, 6)),
-        ("3.0", (5, 7, 3, 3, 12, 4, 7)),
-        ("3.1-IV0", (5, 7, 3, 3, 13, 4, 7)),
-        ("3.3", (6, 7, 3, 3, 13, 4, 7)),
-        ("3.4", (7, 8, 4, 3, 13, 4, 7)),
-        ("3.5-IV0", (7, 8, 4, 3, 14, 4, 8)),
-        ("3.6", (7, 8, 4, 3, 15, 4, 8)),
-        ("3.7", (7, 8, 4, 3, 16, 4, 8)),
-        ("3.9", (7, 8, 4, 3, 17, 4, 9)),
-        ("3.9.1", (7, 8, 4, 3, 17, 4, 9)),
+        ("2.4", (4, 6, 2, 3, 11, 3, 5, 0)),
+        ("2.4-IV1", (4, 6, 2, 3, 11, 3, 5, 0)),
+        ("2.5", (4, 6, 2, 3, 11, 3, 5, 0)),
+        ("2.6", (4, 6, 3, 3, 11, 3, 5, 0)),
+        ("2.7-IV0", (4, 6, 3, 3, 11, 3, 5, 0)),
+        ("2.7-IV1", (4, 6, 3, 3, 12, 3, 5, 0)),
+        ("2.8-IV0", (4, 6, 3, 3, 12, 4, 6, 1)),
+        ("2.8", (5, 7, 3, 3, 12, 4, 6, 1)),
+        ("3.0", (5, 7, 3, 3, 12, 4, 7, 1)),
+        ("3.1-IV0", (5, 7, 3, 3, 13, 4, 7, 1)),
+        ("3.3", (6, 7, 3, 3, 13, 4, 7, 1)),
+        ("3.4", (7, 8, 4, 3, 13, 4, 7, 1)),
+        ("3.5-IV0", (7, 8, 4, 3, 14, 4, 8, 1)),
+        ("3.6", (7, 8, 4, 3, 15, 4, 8, 1)),
+        ("3.7", (7, 8, 4, 3, 16, 4, 8, 1)),
+        ("3.9", (7, 8, 4, 3, 17, 4, 9, 1)),
+        ("3.9.1", (7, 8, 4, 3, 17, 4, 9, 1)),
     ],
 )
 def test_versions_for_an_inter_broker_protocol_version(text: str, versions: tuple[int, ...]) -> None:
@@ -92,7 +92,7 @@ def test_versions_for_an_inter_broker_protocol_version(text: str, versions: tupl
 
 def test_no_version_is_newer_than_the_codec_or_goes_back() -> None:
     keys = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.CONTROLLED_SHUTDOWN)
-    keys += (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS)
+    keys += (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS, ApiKey.WRITE_TXN_MARKERS)
     rows = [
         ProtocolVersion.parse(f"{major}.{minor}").requests for major, minor in [(2, 4), (2, 8), (3, 0), (3, 4), (3, 9)]
     ]

@@ -1,0 +1,127 @@
+"""DescribeTransactions (65), ListTransactions (66): what transactional ids are doing, told by their coordinators (KIP-664).
+
+- ListTransactions 1 a filter by duration: transactions that have been open for longer.
+- An id that is not in a transaction shows no start; Kafka shows that of its last one until the coordinator moves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import served
+from kafkalite.coordinators.transaction.transaction_record import BY_LABEL
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+
+if TYPE_CHECKING:
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
+    from kafkalite.coordinators.transaction.machine import TransactionMachine
+
+
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
+
+
+def describe_transactions(
+    parts: Parts, request: messages.describe_transactions_request.DescribeTransactionsRequest, context: RequestContext
+) -> (
+    messages.describe_transactions_response.DescribeTransactionsResponse
+    | asyncio.Future[messages.describe_transactions_response.DescribeTransactionsResponse]
+):
+    """TRANSACTIONAL_ID_NOT_FOUND for ids that nobody uses, INVALID_REQUEST for what cannot be one."""
+    return context.portions.run(_described(parts, request))
+
+
+def _described(
+    parts: Parts, request: messages.describe_transactions_request.DescribeTransactionsRequest
+) -> Work[messages.describe_transactions_response.DescribeTransactionsResponse]:
+    m = messages.describe_transactions_response
+    states = []
+    for each in dict.fromkeys(request.transactional_ids):
+        yield
+        state = m.TransactionState(transactional_id=each)
+        states.append(state)
+        try:
+            if not each:
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
+            described = parts.transactions.machine_for(each).describe(each)
+            if described is None:
+                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        except KafkaError as problem:
+            state.error_code = problem.code
+            continue
+        state.transaction_state = described.state
+        state.transaction_timeout_ms = described.timeout_ms
+        state.transaction_start_time_ms = described.start_ms
+        state.producer_id, state.producer_epoch = described.producer_id, described.producer_epoch
+        for topic, partitions in described.partitions.items():
+            yield
+            state.topics.append(m.TopicData(topic=topic, partitions=sorted(partitions)))
+    return m.DescribeTransactionsResponse(transaction_states=states)
+
+
+def list_transactions(
+    parts: Parts, request: messages.list_transactions_request.ListTransactionsRequest, context: RequestContext
+) -> (
+    messages.list_transactions_response.ListTransactionsResponse
+    | asyncio.Future[messages.list_transactions_response.ListTransactionsResponse]
+):
+    """Those that this broker coordinates and that pass each filter."""
+    return context.portions.run(_listed(parts, request))
+
+
+def _listed(
+    parts: Parts, request: messages.list_transactions_request.ListTransactionsRequest
+) -> Work[messages.list_transactions_response.ListTransactionsResponse]:
+    m = messages.list_transactions_response
+    runtime = parts.transactions
+    if runtime.is_loading:
+        return m.ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
+    now_ms = runtime.now().wall_ms
+    listed = []
+    for machine in list(runtime.loaded_machines()):
+        for each in machine.list_transactions():
+            yield
+            if (
+                (not states or each.state in states)
+                and (not producer_ids or each.producer_id in producer_ids)
+                and (request.duration_filter < 0 or now_ms - each.start_ms > request.duration_filter)
+            ):
+                listed.append(
+                    m.TransactionState(
+                        transactional_id=each.transactional_id,
+                        producer_id=each.producer_id,
+                        transaction_state=each.state,
+                    )
+                )
+    return m.ListTransactionsResponse(
+        unknown_state_filters=[each for each in dict.fromkeys(request.state_filters) if each not in BY_LABEL],
+        transaction_states=listed,
+    )
+
+
+def _description_failed(
+    request: messages.describe_transactions_request.DescribeTransactionsRequest, code: ErrorCode, message: str | None
+) -> messages.describe_transactions_response.DescribeTransactionsResponse:
+    m = messages.describe_transactions_response
+    return m.DescribeTransactionsResponse(
+        transaction_states=[
+            m.TransactionState(transactional_id=each, error_code=code) for each in request.transactional_ids
+        ]
+    )
+
+
+_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+APIS: Final = (
+    served(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, describe_transactions, _DESCRIBE, failure=_description_failed),
+    served(ApiKey.LIST_TRANSACTIONS, 0, 1, list_transactions, _DESCRIBE),
+)
