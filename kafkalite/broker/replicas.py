@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.broker.action_queue import ActionQueue
@@ -27,7 +27,7 @@ from kafkalite.controller.control_requests import (
 )
 from kafkalite.controller.topic_rules import is_legal
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.portions import Pace, Portions
+from kafkalite.portions import Pace, Portions, Work
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -334,17 +334,27 @@ class Replicas:
 
     # Upkeep
 
-    def shrink_isrs(self) -> None:
+    async def shrink_isrs(self) -> None:
         """Propose ISRs without replicas that lag or with those that could not join, and wait for no others.
 
         Every replica.lag.time.max.ms / 2.
         """
-        now_ms = self.clock.monotonic_ms()
-        for partition in self.leading():
+        await self._portions.finish(self._isrs_shrunk())
+
+    def _isrs_shrunk(self) -> Work[None]:
+        for partition in self._led_in_portions():
+            yield
+            now_ms = self.clock.monotonic_ms()
             partition.stop_waiting(now_ms)
             change = partition.shrink(now_ms) or partition.missed_expansion()
             if change is not None:
                 self.propose_isr(partition, change)
+
+    def _led_in_portions(self) -> Iterator[Partition]:
+        """What is led now, but for what is dropped or led elsewhere once its turn has come."""
+        for partition in self.leading():
+            if partition.is_leader and self.partitions.get(partition.topic_partition) is partition:
+                yield partition
 
     def take_topic_config(self, topic: str, config: TopicConfig) -> None:
         """The topic's partitions obey this configuration from now on, and so do their copies on the way to another directory."""
@@ -354,11 +364,14 @@ class Replicas:
                 if partition.log.future is not None:
                     partition.log.future.config = config
 
-    def brokers_died(self) -> None:
+    async def brokers_died(self) -> None:
         """Replicas on brokers that are gone are not waited for, unless they are in the ISR."""
-        now_ms = self.clock.monotonic_ms()
-        for partition in self.leading():
-            partition.stop_waiting(now_ms)
+        await self._portions.finish(self._died_forgotten())
+
+    def _died_forgotten(self) -> Work[None]:
+        for partition in self._led_in_portions():
+            yield
+            partition.stop_waiting(self.clock.monotonic_ms())
 
     def checkpoint_high_watermarks(self) -> None:
         """Every replica.high.watermark.checkpoint.interval.ms, once roles are known."""

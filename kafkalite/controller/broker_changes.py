@@ -12,7 +12,7 @@ from kafkalite.controller.partition_machine import elect_leaderless
 from kafkalite.controller.replica_failures import on_replicas_become_offline
 from kafkalite.controller.replica_machine import move_replicas
 from kafkalite.controller.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, connect, disconnect, publish
+from kafkalite.controller.steps import Steps, connect, disconnect, pause, pieces, publish
 from kafkalite.types import BrokerId
 
 logger = logging.getLogger(__name__)
@@ -57,8 +57,11 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
     introduction.update_metadata((), [broker for broker in cluster.brokers if broker not in brokers])
     yield from publish(introduction.commands())
     everything = RequestBatch(cluster)
-    everything.update_metadata((partition for partition, _ in cluster.partitions()), brokers)
-    yield from publish(everything.commands())
+    everything.update_metadata((), brokers)
+    for some in pieces(cluster.partitions()):
+        everything.update_metadata((partition for partition, _ in some), brokers)
+        yield from pause()
+    yield from publish((yield from everything.paced_commands()))
     replicas = cluster.replicas_of_brokers(brokers)
     yield from move_replicas(cluster, replicas, ReplicaStatus.ONLINE)
     yield from elect_leaderless(cluster)

@@ -11,18 +11,22 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from kafkalite.controller.control_requests import ControlRequest
 from kafkalite.controller.wire import OutgoingRequest
 from kafkalite.errors import InvariantBroken
 from kafkalite.lifecycle import report, start_task
 from kafkalite.net.connection import Connection
+from kafkalite.portions import Portions
+from kafkalite.protocol import codec, messages
 from kafkalite.types import BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS = 100
+_ITEMS_AT_ONCE: Final = 2000
+"""A request of more is encoded in portions: the metadata of everything, for a broker that has started."""
 
 
 class Channel(Protocol):
@@ -47,6 +51,7 @@ class ConnectionChannel:
         self._client_id = client_id
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
+        self._portions = Portions()
 
     async def request(self, message: Any, version: int) -> Any:
         connection = self._connection
@@ -58,7 +63,10 @@ class ConnectionChannel:
                 timeout_s=self._timeout_s,
                 security_protocol=self._endpoint.security_protocol,
             )
-        return await connection.request(message, version, timeout_s=self._timeout_s)
+        if not messages.has_more_items(message, _ITEMS_AT_ONCE):
+            return await connection.request(message, version, timeout_s=self._timeout_s)
+        body = await self._portions.finish(codec.encode_long_request(message, version))
+        return await connection.answer_to(message, connection.send(message, version, body), self._timeout_s)
 
     def close(self) -> None:
         if self._connection is not None:

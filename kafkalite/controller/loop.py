@@ -26,6 +26,7 @@ from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.failpoints import reach
 from kafkalite.histogram import Histogram
 from kafkalite.lifecycle import report
+from kafkalite.portions import Portions
 from zk.controller_seat import FencedWriter, Seat, vacate
 from zk.store import NoNodeError, Operation, Result, Stat, Store, StoreError, WatchEvent
 
@@ -182,6 +183,7 @@ class Tenure:
         self._put = put
         self._rng = rng
         self._reads = asyncio.Semaphore(CONCURRENT_READS)
+        self._portions = Portions()
 
     def end(self) -> None:
         """Leave office: no more effects, no more requests to brokers."""
@@ -222,7 +224,8 @@ class Tenure:
             case steps.Exists(path):
                 return await self._store.exists(path, self._watch_fired) is not None
             case steps.Publish(commands):
-                self.channels.send(outgoing(commands, self.cluster.settings.request_versions))
+                written = outgoing(commands, self.cluster.settings.request_versions)
+                self.channels.send(await self._portions.finish(written))
                 await asyncio.sleep(0)
             case steps.Pause():
                 await asyncio.sleep(0)

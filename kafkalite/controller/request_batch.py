@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import (
@@ -37,6 +35,8 @@ from kafkalite.controller.control_requests import (
     UpdateMetadata,
     UpdateMetadataTopic,
 )
+from kafkalite.controller.steps import Steps, paced
+from kafkalite.portions import Work, in_one_go
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
 
@@ -85,7 +85,15 @@ class RequestBatch:
 
     def commands(self) -> list[Command]:
         """The requests, those of each broker in the order in which they must be sent."""
-        return [*self._leader_and_isr_commands(), *self._update_metadata_commands(), *self._stop_replica_commands()]
+        return in_one_go(self._commands())
+
+    def paced_commands(self) -> Steps[list[Command]]:
+        """As `commands`, for a batch that tells of everything: the event loop has its turn meanwhile."""
+        return paced(self._commands())
+
+    def _commands(self) -> Work[list[Command]]:
+        metadata = yield from self._update_metadata_commands()
+        return [*self._leader_and_isr_commands(), *metadata, *self._stop_replica_commands()]
 
     # -- LeaderAndIsr
 
@@ -127,31 +135,33 @@ class RequestBatch:
 
     # -- UpdateMetadata
 
-    def _update_metadata_commands(self) -> Iterable[Command]:
+    def _update_metadata_commands(self) -> Work[list[Command]]:
         """All brokers are told the same; the same objects, so that they are made and written down once."""
         if not self._metadata_brokers:
-            return
+            return []
         cluster = self._cluster
-        topics = [
-            told
-            for topic, partitions in self._by_topic(self._metadata)
-            if (told := self._topic_metadata(topic, partitions)).partitions or told.deleted
-        ]
+        topics = []
+        for topic, partitions in self._by_topic(self._metadata):
+            told = yield from self._topic_metadata(topic, partitions)
+            if told.partitions or told.deleted:
+                topics.append(told)
         brokers = [
             LiveBroker(broker.broker_id, {each.listener: each for each in broker.endpoints}, broker.rack)
             for _, broker in sorted(cluster.brokers.items())
         ]
-        for broker_id in sorted(self._metadata_brokers):
-            broker = cluster.brokers.get(broker_id)
-            if broker is not None:
-                yield Command(broker_id, UpdateMetadata(*self._head(broker), topics, brokers))
+        return [
+            Command(broker_id, UpdateMetadata(*self._head(broker), topics, brokers))
+            for broker_id in sorted(self._metadata_brokers)
+            if (broker := cluster.brokers.get(broker_id)) is not None
+        ]
 
-    def _topic_metadata(self, topic: Topic, partitions: Iterable[TopicPartition]) -> UpdateMetadataTopic:
+    def _topic_metadata(self, topic: Topic, partitions: Iterable[TopicPartition]) -> Work[UpdateMetadataTopic]:
         """Without partitions that never had a leader: clients are not to know of them yet."""
         cluster = self._cluster
         sound = cluster.sound_brokers
         known: dict[int, PartitionMetadata] = {}
         for partition in partitions:
+            yield
             state = topic.partitions.get(partition.partition)
             if state is None or state.leadership is None:
                 continue
@@ -199,10 +209,13 @@ class RequestBatch:
 
     def _by_topic(self, partitions: Iterable[TopicPartition]) -> Iterable[tuple[Topic, list[TopicPartition]]]:
         """Sorted; without those of topics that are gone."""
-        for name, group in groupby(sorted(partitions), key=itemgetter(0)):
+        by_topic: defaultdict[str, list[TopicPartition]] = defaultdict(list)
+        for partition in partitions:
+            by_topic[partition.topic].append(partition)
+        for name in sorted(by_topic):
             topic = self._cluster.topics.get(name)
             if topic is not None:
-                yield topic, list(group)
+                yield topic, sorted(by_topic[name])
 
 
 def _leader_and_isr_partition(

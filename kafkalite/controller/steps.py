@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from kafkalite.portions import Work
 from kafkalite.types import BrokerId, TopicPartition
 from zk.store import Operation, Result, Stat
 
@@ -146,6 +147,18 @@ def pieces(items: Iterable[T]) -> Iterator[list[T]]:
 def pause() -> Steps[None]:
     """See `Pause`."""
     yield Pause()
+
+
+def paced(work: Work[T]) -> Steps[T]:
+    """The result of work that may be much, with a `pause` after each piece of it."""
+    try:
+        while True:
+            for _ in range(_PIECE):
+                next(work)
+            yield Pause()
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 def connect(broker: RegisteredBroker) -> Steps[None]:

@@ -18,6 +18,7 @@ from kafkalite.controller.control_requests import (
     UpdateMetadataTopic,
 )
 from kafkalite.controller.request_batch import Command
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.adapters import LEADER_DURING_DELETE, SECURITY_PROTOCOLS
 from kafkalite.protocol.inter_broker import InterBrokerVersions
@@ -38,10 +39,13 @@ class OutgoingRequest:
     version: int
 
 
-def outgoing(commands: Iterable[Command], versions: InterBrokerVersions) -> list[OutgoingRequest]:
+def outgoing(commands: Iterable[Command], versions: InterBrokerVersions) -> Work[list[OutgoingRequest]]:
     """The commands as messages, in their order. What several of them share is made once."""
     writer = _Writer(versions)
-    return [request for command in commands for request in writer.requests(command)]
+    requests: list[OutgoingRequest] = []
+    for command in commands:
+        requests += yield from writer.requests(command)
+    return requests
 
 
 def response_event(
@@ -78,16 +82,21 @@ class _Writer:
         self._written: dict[int, Any] = {}
         self._metadata: tuple[Sequence[UpdateMetadataTopic] | None, list[Any], list[Any]] = (None, [], [])
 
-    def requests(self, command: Command) -> Iterator[OutgoingRequest]:
+    def requests(self, command: Command) -> Work[list[OutgoingRequest]]:
+        """Those of one broker. Only the metadata of everything is much: the others tell of a piece (`steps.pieces`)."""
         broker_id, versions = command.broker_id, self._versions
         match command.request:
             case LeaderAndIsr() as request:
-                yield OutgoingRequest(broker_id, request, self._leader_and_isr(request), versions.leader_and_isr)
+                return [OutgoingRequest(broker_id, request, self._leader_and_isr(request), versions.leader_and_isr)]
             case UpdateMetadata() as request:
-                yield OutgoingRequest(broker_id, request, self._update_metadata(request), versions.update_metadata)
+                message = yield from self._update_metadata(request)
+                return [OutgoingRequest(broker_id, request, message, versions.update_metadata)]
             case StopReplica() as request:
-                for part in _stoppable_together(request, versions.stop_replica):
-                    yield OutgoingRequest(broker_id, part, _stop_replica(part), versions.stop_replica)
+                return [
+                    OutgoingRequest(broker_id, part, _stop_replica(part), versions.stop_replica)
+                    for part in _stoppable_together(request, versions.stop_replica)
+                ]
+        raise TypeError(f"no request of a controller: {command.request}")
 
     def _leader_and_isr(self, request: LeaderAndIsr) -> Any:
         m, written = messages.leader_and_isr_request, self._written
@@ -125,11 +134,13 @@ class _Writer:
         )
         return written
 
-    def _update_metadata(self, request: UpdateMetadata) -> Any:
+    def _update_metadata(self, request: UpdateMetadata) -> Work[Any]:
         m = messages.update_metadata_request
         topics, topic_states, live_brokers = self._metadata
         if topics is not request.topics:
-            topic_states = [_metadata_state(topic) for topic in request.topics]
+            topic_states = []
+            for topic in request.topics:
+                topic_states.append((yield from _metadata_state(topic)))
             live_brokers = [
                 m.LiveBroker(
                     id=broker.broker_id,
@@ -156,12 +167,12 @@ class _Writer:
         )
 
 
-def _metadata_state(topic: UpdateMetadataTopic) -> Any:
+def _metadata_state(topic: UpdateMetadataTopic) -> Work[Any]:
     m = messages.update_metadata_request
-    return m.TopicState(
-        topic_name=topic.name,
-        topic_id=topic.topic_id,
-        partition_states=[
+    partition_states = []
+    for index, known in topic.partitions.items():
+        yield
+        partition_states.append(
             m.PartitionState(
                 partition_index=index,
                 controller_epoch=known.controller_epoch,
@@ -172,9 +183,10 @@ def _metadata_state(topic: UpdateMetadataTopic) -> Any:
                 replicas=known.replicas,
                 offline_replicas=known.offline_replicas,
             )
-            for index, known in topic.partitions.items()
-        ]
-        + [  # as Kafka's LeaderAndIsr.duringDelete: epochs are 0
+        )
+    for index, known in topic.deleted.items():  # as Kafka's LeaderAndIsr.duringDelete: epochs are 0
+        yield
+        partition_states.append(
             m.PartitionState(
                 partition_index=index,
                 controller_epoch=known.controller_epoch,
@@ -183,9 +195,8 @@ def _metadata_state(topic: UpdateMetadataTopic) -> Any:
                 replicas=known.replicas,
                 offline_replicas=known.offline_replicas,
             )
-            for index, known in topic.deleted.items()
-        ],
-    )
+        )
+    return m.TopicState(topic_name=topic.name, topic_id=topic.topic_id, partition_states=partition_states)
 
 
 def _stoppable_together(request: StopReplica, version: int) -> Iterator[StopReplica]:

@@ -26,6 +26,7 @@ from kafkalite.net.frames import (
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.bounds import PLAIN_BYTES
+from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
     from kafkalite.protocol.compiler import Reading
@@ -140,14 +141,20 @@ class Connection(asyncio.BufferedProtocol):
         if self._drained is not None:
             await asyncio.shield(self._drained)
 
-    def send(self, message: Request[ResponseT], version: int) -> asyncio.Future[ResponseT]:
-        """Send a request; the future holds its response. ConnectionError at once when the connection is closed."""
+    def send(
+        self, message: Request[ResponseT], version: int, body: list[Buffer] | None = None
+    ) -> asyncio.Future[ResponseT]:
+        """Send a request, whose `body` may have been encoded before; the future holds its response.
+
+        ConnectionError at once when the connection is closed.
+        """
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
         api = APIS[message.API.key]
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         correlation_id = self._next_correlation_id
-        body = codec.encode_request(message, version)
+        if body is None:
+            body = codec.encode_request(message, version)
         self._transport.writelines(request_frame(api, version, correlation_id, self.client_id, body))
         future: asyncio.Future[ResponseT] = self._loop.create_future()
         self._waiting.append(_Expected(correlation_id, api.key, version, future))

@@ -161,6 +161,11 @@ def encode_request(message: Any, version: int) -> list[Buffer]:
     return writer(message.API.key, "request", version)(message)
 
 
+def encode_long_request(message: Any, version: int) -> Work[list[Buffer]]:
+    """As `encode_request`, for a request of which `messages.has_more_items` says that it is long."""
+    return portioned_writer(message.API.key, "request", version)(message)
+
+
 def encode_response(message: Any, version: int) -> list[Buffer]:
     """The body as a few buffers; record data is not copied."""
     return writer(message.API.key, "response", version)(message)

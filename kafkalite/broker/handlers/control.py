@@ -167,7 +167,7 @@ async def update_metadata(
     parts.coordinators.forget_partitions(removed)
     parts.traffic.forget({each.topic for each in removed if each.topic not in parts.metadata.topics})
     if alive_before - parts.metadata.brokers.keys():
-        parts.replicas.brokers_died()
+        await parts.replicas.brokers_died()
     return messages.update_metadata_response.UpdateMetadataResponse()
 
 

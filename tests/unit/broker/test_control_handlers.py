@@ -27,6 +27,7 @@ from kafkalite.controller.request_batch import Command
 from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
 from kafkalite.controller.wire import outgoing, response_event
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
+from kafkalite.portions import in_one_go
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.types import Endpoint, TopicPartition
@@ -70,7 +71,7 @@ def tell(request: ControlRequest, release: str, outcome: dict[TopicPartition, Er
         StopReplica: control.stop_replica,
         UpdateMetadata: control.update_metadata,
     }[type(request)]
-    (sent,) = outgoing([Command(3, request)], ProtocolVersion.parse(release).requests)
+    (sent,) = in_one_go(outgoing([Command(3, request)], ProtocolVersion.parse(release).requests))
     key = sent.message.API.key
     body = b"".join(bytes(part) for part in codec.encode_request(sent.message, sent.version))
     node = Node(outcome)

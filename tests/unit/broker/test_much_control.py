@@ -121,6 +121,32 @@ def test_no_turn_of_the_loop_does_much_of_a_large_request() -> None:
     play(scenario)
 
 
+def test_isrs_are_looked_at_in_portions() -> None:
+    async def scenario(broker: Broker) -> None:
+        await control.leader_and_isr(broker, roles(), context_of(7, size=1 << 20))
+        for look in (broker.replicas.shrink_isrs, broker.replicas.brokers_died):
+            with measured_turns() as turns:
+                await look()
+            assert turns.calls > TOPICS * PARTITIONS and turns.longest < turns.calls / 3, turns
+
+    play(scenario)
+
+
+def test_what_is_led_elsewhere_once_its_turn_comes_is_not_looked_at() -> None:
+    async def scenario(broker: Broker) -> None:
+        await control.leader_and_isr(broker, roles(), context_of(7, size=1 << 20))
+        looking = asyncio.ensure_future(broker.replicas.shrink_isrs())
+        await asyncio.sleep(0)
+        last = list(broker.replicas.partitions.values())[-1]
+        looked_at: list[float] = []
+        last.stop_waiting = looked_at.append  # type: ignore[method-assign]
+        last.resign()
+        await looking
+        assert not looked_at
+
+    play(scenario)
+
+
 def test_metadata_shows_an_update_as_a_whole() -> None:
     async def scenario(broker: Broker) -> None:
         await control.update_metadata(broker, metadata(topics=10), context_of(8))  # type: ignore[arg-type]

@@ -337,8 +337,8 @@ def test_laggards_are_proposed_to_be_left_out() -> None:
         partition = node.replicas.require(TP)
         partition.append(bytearray(1), 1, 0.0, 0, 9)
         partition.followers[2].last_caught_up_ms = -30_001.0
-        node.replicas.shrink_isrs()
-        node.replicas.shrink_isrs()
+        await node.replicas.shrink_isrs()
+        await node.replicas.shrink_isrs()
         assert [change.isr for change in node.proposed] == [(1,)]
         assert node.replicas.statistics() == {"partitions": 1, "leaders": 1, "under_replicated": 1, "under_min_isr": 0}
 

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from kafkalite import portions
 from kafkalite.controller import steps
+from kafkalite.controller.channels import ConnectionChannel
 from kafkalite.controller.requests import NewTopic, TopicReference
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import codec, messages
 from kafkalite.testing.simulation.virtual_time import run
+from kafkalite.types import Endpoint
 from tests.unit.broker.loop_turns import measured_turns
 from tests.unit.controller.fake_cluster import FakeCluster
 
@@ -71,6 +76,65 @@ def test_many_topics_are_created_and_deleted_in_pieces(monkeypatch: pytest.Monke
         await cluster.stop()
 
     run(scenario())
+
+
+def test_a_broker_that_starts_is_told_everything_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request, because a broker that knows of half of the topics would deny the others; no turn of the loop makes much of it."""
+    monkeypatch.setattr(steps, "_PIECE", 25)
+    monkeypatch.setattr(portions, "PORTION_UNITS", 25)
+    names = [f"topic-{number}" for number in range(300)]
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1)
+        await cluster.controller.create_topics([NewTopic(name, 4, 1) for name in names])
+        await cluster.until(lambda: len(cluster.brokers[1].leaders) == 4 * len(names))
+        with measured_turns() as turns:
+            await cluster.start(2)
+            await cluster.until(lambda: bool(cluster.brokers[2].received))
+        told = [len(message.topic_states) for message in cluster.brokers[2].received]
+        assert told == [len(names)]
+        assert turns.longest < turns.calls / 12, turns
+        await cluster.stop()
+
+    run(scenario())
+
+
+class _SentTo:
+    """A connection that keeps what it is given to send."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.bodies: list[Any] = []
+
+    def send(self, message: Any, version: int, body: Any) -> Any:
+        self.bodies.append(b"".join(body))
+
+    async def answer_to(self, message: Any, future: Any, timeout_s: float) -> str:
+        return "answer"
+
+
+def test_a_long_request_is_encoded_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = messages.update_metadata_request
+    states = [m.PartitionState(partition_index=index, isr=[1, 2], replicas=[1, 2]) for index in range(100)]
+    request = m.UpdateMetadataRequest(
+        topic_states=[m.TopicState(topic_name=f"t{n}", partition_states=states) for n in range(100)]
+    )
+    connection = _SentTo()
+
+    async def open_(host: str, port: int, **options: Any) -> _SentTo:
+        return connection
+
+    async def scenario() -> None:
+        channel = ConnectionChannel(Endpoint("PLAINTEXT", "localhost", 9092, "PLAINTEXT"), "me", 1.0)
+        monkeypatch.setattr(Connection, "open", open_)
+        assert await channel.request(request, 8) == "answer"  # writers are compiled at first use
+        with measured_turns() as turns:
+            await channel.request(request, 8)
+        assert turns.longest < turns.calls / 4, turns
+
+    run(scenario())
+    assert connection.bodies == [b"".join(codec.encode_request(request, 8))] * 2
 
 
 def test_failover_reads_each_partition_once_and_writes_in_groups() -> None:
