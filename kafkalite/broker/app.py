@@ -274,6 +274,7 @@ class Broker:
         await parts.isr_changes.close()
         parts.coordinators.close()
         parts.marker_sender.close()
+        parts.transaction_verifier.close()
         await server.close()
         dispatcher.cancel_all()
         await parts.controller_channel.close()

@@ -17,6 +17,7 @@ from kafkalite.coordinators.transaction.machine import TransactionMachine
 from kafkalite.coordinators.transaction.requests import MarkersWritten, WriteMarkers
 from kafkalite.coordinators.transaction.settings import TransactionSettings
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.storage.verification import VerificationGuard
 from kafkalite.types import NO_BROKER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
@@ -43,14 +44,15 @@ class PartitionLogPort:
             self._partition.log.read(offset, max_bytes, upper_bound=self.end_offset, min_one_batch=True).records
         )
 
-    def append(self, batch: bytearray) -> int:
+    def append(self, batch: bytearray, guard: VerificationGuard) -> int:
         """See `InternalLog.append`. MESSAGE_TOO_LARGE above the topic's max.message.bytes."""
         partition = self._partition
         partition.require_leader()
         limit = partition.log.config.max_message_bytes
         if len(batch) > limit:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(batch)} bytes; max.message.bytes is {limit}")
-        return partition.append_own(batch, self._acks, self._clock.monotonic_ms(), self._clock.now_ms()).first_offset
+        now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        return partition.append_own(batch, self._acks, now_ms, wall_ms, guard).first_offset
 
     def when_committed(self, end_offset: int, done: Callable[[ErrorCode], None]) -> None:
         """See `InternalLog.when_committed`."""

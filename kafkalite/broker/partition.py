@@ -26,6 +26,7 @@ from kafkalite.broker.follower_state import NEVER_MS, FetchRequester, FollowerSt
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.storage.append_checks import AppendOrigin
+from kafkalite.storage.verification import UNGUARDED, VerificationGuard
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -239,6 +240,7 @@ class Partition:
         wall_ms: int,
         request_version: int,
         check: ClientCheck = None,
+        guard: VerificationGuard = UNGUARDED,
     ) -> AppendResult:
         """A producer's records, in this leader's epoch; offsets are set in `records`. TooMuchAtOnce as `PartitionLog.append_as_leader`.
 
@@ -247,17 +249,24 @@ class Partition:
         self._require_replicas(acks)
         end_before = self.log.log_end_offset
         result = self.log.append_as_leader(
-            records, leader_epoch=self.leader_epoch, now_ms=wall_ms, request_version=request_version, check=check
+            records,
+            leader_epoch=self.leader_epoch,
+            now_ms=wall_ms,
+            request_version=request_version,
+            check=check,
+            guard=guard,
         )
         self.after_append(end_before, now_ms)
         return result
 
-    def append_own(self, batch: bytearray, acks: int, now_ms: float, wall_ms: int) -> AppendResult:
+    def append_own(
+        self, batch: bytearray, acks: int, now_ms: float, wall_ms: int, guard: VerificationGuard = UNGUARDED
+    ) -> AppendResult:
         """A batch that this broker made, as a coordinator; else as `append`."""
         self._require_replicas(acks)
         end_before = self.log.log_end_offset
         result = self.log.append_as_leader(
-            batch, leader_epoch=self.leader_epoch, now_ms=wall_ms, origin=AppendOrigin.COORDINATOR
+            batch, leader_epoch=self.leader_epoch, now_ms=wall_ms, origin=AppendOrigin.COORDINATOR, guard=guard
         )
         self.after_append(end_before, now_ms)
         return result

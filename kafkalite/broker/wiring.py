@@ -31,6 +31,7 @@ from kafkalite.broker.replicas import Replicas
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
 from kafkalite.broker.transaction_markers import MarkerWriter
+from kafkalite.broker.transaction_verification import TransactionVerifier
 from kafkalite.broker.zookeeper_offsets import ZooKeeperOffsets
 from kafkalite.clock import Clock
 from kafkalite.controller.channels import tcp_channels
@@ -105,6 +106,7 @@ class BrokerParts:
     coordinators: Coordinators
     marker_writer: MarkerWriter
     marker_sender: MarkerSender
+    transaction_verifier: TransactionVerifier
     zookeeper_offsets: ZooKeeperOffsets
     fetch_sessions: FetchSessionCache
     partition_reader: PartitionReader
@@ -239,6 +241,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         coordinators=coordinators,
         marker_writer=marker_writer,
         marker_sender=marker_sender,
+        transaction_verifier=TransactionVerifier(broker_id, live, metadata, coordinators.transactions, jobs.spawn),
         zookeeper_offsets=ZooKeeperOffsets(store),
         fetch_sessions=FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,

@@ -37,7 +37,6 @@ _ONE_LOOP: Final = "one event loop serves all connections and requests"
 _SYSTEM_BUFFERS: Final = "the system sizes socket buffers as it sees fit"
 _NO_QUEUE: Final = "requests are not queued: a connection is not read while its own wait"
 _NO_PURGATORY: Final = "what waits is forgotten as soon as it ends"
-_NO_TRANSACTIONS: Final = "this broker has no transactions yet"
 _NO_AUTHENTICATION: Final = "this broker has no authentication yet"
 _NO_TLS: Final = "this broker has no TLS yet"
 DOUBLE_MAX: Final = 1.7976931348623157e308
@@ -331,10 +330,7 @@ class BrokerSettings:
         3_600_000, "How often expired transactional ids are looked for.", at_least(1)
     )
     transaction_partition_verification_enable: bool = _boolean(
-        True,
-        "Is a partition's part in a transaction verified at its first write?",
-        dynamic=True,
-        reason=_NO_TRANSACTIONS,
+        True, "Is a partition's part in a transaction verified at its first write?", dynamic=True
     )
     producer_id_expiration_ms: int = _int(86_400_000, "How long a silent producer is known.", at_least(1), dynamic=True)
     producer_id_expiration_check_interval_ms: int = _int(

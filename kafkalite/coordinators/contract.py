@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.errors import ErrorCode
+from kafkalite.storage.verification import UNGUARDED, VerificationGuard
 
 TimerKey: TypeAlias = Hashable
 """Names a timer within its machine; setting a timer again moves it."""
@@ -61,10 +62,11 @@ Continuation: TypeAlias = Callable[[ErrorCode, "Decision"], None]
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The producer in whose transaction records are appended."""
+    """The producer in whose transaction records are appended, with what shows that it may begin one here (KIP-890)."""
 
     producer_id: int
     producer_epoch: int
+    guard: VerificationGuard = UNGUARDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class InternalLog(Protocol):
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole batches from the one that holds `offset` on, at least one unless the log ends; the last may be cut. KafkaError."""
 
-    def append(self, batch: bytearray) -> int:
+    def append(self, batch: bytearray, guard: VerificationGuard) -> int:
         """Append in the leader's epoch; returns the offset of the batch's first record. KafkaError, and then nothing was written."""
 
     def when_committed(self, end_offset: int, done: Callable[[ErrorCode], None]) -> None:

@@ -46,6 +46,7 @@ from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ensure
 from kafkalite.failpoints import reach
 from kafkalite.lifecycle import RETRIES, report
 from kafkalite.protocol.records import TRANSACTIONAL, NewRecord, build_batch, iter_batches, read_marker
+from kafkalite.storage.verification import UNGUARDED
 
 logger = logging.getLogger("kafkalite.coordinators")
 
@@ -390,7 +391,8 @@ class CoordinatorRuntime(Generic[MachineT]):
             if shard.closed:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             reach("coordinator.appending")
-            first_offset = shard.log.append(_batch(append, now.wall_ms, self.rules.codec))
+            guard = append.transaction.guard if append.transaction else UNGUARDED
+            first_offset = shard.log.append(_batch(append, now.wall_ms, self.rules.codec), guard)
             reach("coordinator.appended")
         except KafkaError as problem:
             self._continue(shard, append, cause, problem.code)

@@ -23,6 +23,7 @@ from kafkalite.protocol.records import (
 from kafkalite.storage import old_form
 from kafkalite.storage.producer_state import ProducedRange, ProducerState
 from kafkalite.storage.stored_form import in_stored_form
+from kafkalite.storage.verification import UNGUARDED, VerificationGuard
 from kafkalite.types import Buffer
 
 _MESSAGE_BYTES_AT_ONCE: Final = 64 * 1024
@@ -81,6 +82,7 @@ def clients_batch(
     log_append_time_ms: int,
     request_version: int,
     check: ClientCheck | None = None,
+    guard: VerificationGuard = UNGUARDED,
 ) -> ClientsBatch:
     """Check what a client sent and give it the topic's stored form. KafkaError as `validate_produced`, `ProducerState.check`."""
     if isinstance(check, CheckedBatch):
@@ -94,7 +96,7 @@ def clients_batch(
             raise TooMuchAtOnce
         records = _without_rest(records, produced)
     if produced.header.producer_id >= 0:
-        known = producers.check(produced.header)
+        known = producers.check(produced.header, guard)
         if known is not None:
             return ClientsBatch(records, known)
     if not isinstance(check, CheckedBatch):
@@ -149,11 +151,14 @@ def check_size(records: Buffer, config: TopicConfig) -> None:
 
 
 def own_batches(
-    records: bytearray | memoryview, producers: ProducerState, log_append_time_ms: int
-) -> list[BatchHeader]:
-    """The headers of batches that the broker made, whose timestamps become `log_append_time_ms` unless that is -1.
+    records: bytearray | memoryview,
+    producers: ProducerState,
+    log_append_time_ms: int,
+    guard: VerificationGuard = UNGUARDED,
+) -> list[int]:
+    """The positions of batches that the broker made, whose timestamps become `log_append_time_ms` unless that is -1.
 
-    Raises KafkaError when their producer was fenced, or they are cut.
+    Raises KafkaError when their producer was fenced, when they begin a transaction without the guard for it, or are cut.
     """
     headers = list(iter_batches(records))
     if not headers or headers[-1].end != len(records):
@@ -164,11 +169,11 @@ def own_batches(
             if marker is not None:
                 producers.check_marker(header, marker)
             else:
-                producers.check_epoch(header)
+                producers.check_own(header, guard)
     if log_append_time_ms >= 0:
         for header in headers:
             set_max_timestamp_in_place(records, header, log_append_time_ms, log_append_time=True)
-    return headers
+    return [each.position for each in headers]
 
 
 def leaders_batches(records: Buffer, log_end_offset: int) -> list[BatchHeader]:

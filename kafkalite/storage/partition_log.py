@@ -42,6 +42,7 @@ from kafkalite.storage.segment_list import SegmentList
 from kafkalite.storage.segment_swap import swap_in
 from kafkalite.storage.stored_form import put_in_place
 from kafkalite.storage.transaction_index import AbortedTransaction
+from kafkalite.storage.verification import UNGUARDED, VerificationGuard
 from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -145,6 +146,7 @@ class PartitionLog:
         request_version: int = 9,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         check: ClientCheck = None,
+        guard: VerificationGuard = UNGUARDED,
     ) -> AppendResult:
         """Append a producer's batch, which is checked as `check` says, or batches that a coordinator of this broker made.
 
@@ -155,7 +157,7 @@ class PartitionLog:
         log_append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
         if origin is AppendOrigin.CLIENT:
             records, known = append_checks.clients_batch(
-                records, self.producers, config, now_ms, log_append_time, request_version, check
+                records, self.producers, config, now_ms, log_append_time, request_version, check, guard
             )
             if known is not None:
                 append_time = known.timestamp if log_append_time >= 0 else -1
@@ -164,7 +166,7 @@ class PartitionLog:
                 )
             positions: Sequence[int] = (0,)
         else:
-            positions = [each.position for each in append_checks.own_batches(records, self.producers, log_append_time)]
+            positions = append_checks.own_batches(records, self.producers, log_append_time, guard)
         append_checks.check_size(records, config)
         if config.message_format_acts and (magic := old_form.stored_magic(config)) != MAGIC:
             ready = check.older if isinstance(check, append_checks.CheckedBatch) else None
@@ -180,8 +182,7 @@ class PartitionLog:
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendResult:
         """Append whole batches as the leader has them; a batch cut at the end is left out.
 
-        Raises KafkaError CORRUPT_MESSAGE for a wrong CRC, OFFSET_OUT_OF_RANGE when they do not begin at or behind the log
-        end or overlap, KAFKA_STORAGE_ERROR.
+        KafkaError CORRUPT_MESSAGE for a wrong CRC, OFFSET_OUT_OF_RANGE where they overlap or begin before the end, KAFKA_STORAGE_ERROR.
         """
         headers = append_checks.leaders_batches(records, self.log_end_offset)
         first_offset = headers[0].base_offset if headers else self.log_end_offset
@@ -311,8 +312,7 @@ class PartitionLog:
     def delete_records(self, offset: int) -> int:
         """Move the log start up to `offset`; returns where the log starts. Segments below go with the next retention.
 
-        That `offset` is at most the high watermark is the leader's duty to check; a follower takes over its leader's log
-        start, which may be ahead of the high watermark it knows. KafkaError OFFSET_OUT_OF_RANGE behind the log end.
+        Leaders check the high watermark; what a follower knows of it may be behind. KafkaError OFFSET_OUT_OF_RANGE behind the log end.
         """
         if offset > self.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self} ends before {offset}")

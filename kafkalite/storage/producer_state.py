@@ -20,10 +20,19 @@ from kafkalite.protocol.records import (
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
     SEQUENCE_LIMIT,
+    TRANSACTIONAL,
     BatchHeader,
     Marker,
 )
 from kafkalite.storage.transaction_index import AbortedTransaction
+from kafkalite.storage.verification import (
+    NO_TRANSACTION,
+    NO_VERIFICATIONS,
+    NOT_VERIFIED,
+    UNGUARDED,
+    VerificationGuard,
+    Verifications,
+)
 
 BATCHES_KEPT: Final = 5
 NO_OFFSET: Final = -1
@@ -91,6 +100,7 @@ class ProducerState:
     def __init__(self, producers: Iterable[Producer] = (), end_offset: int = 0) -> None:
         self.producers: dict[int, Producer] = {each.producer_id: each for each in producers}
         self.end_offset = end_offset
+        self._verifications = NO_VERIFICATIONS
         open_starts = sorted(
             (each.transaction_first_offset, each.producer_id)
             for each in self.producers.values()
@@ -127,13 +137,28 @@ class ProducerState:
 
     # Clients' batches
 
-    def check(self, header: BatchHeader) -> ProducedRange | None:
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> VerificationGuard:
+        """What an append needs that may begin a transaction; NOT_VERIFIED where that is open, so that nobody needs to be asked."""
+        producer = self.producers.get(producer_id)
+        if producer is not None and producer.transaction_first_offset is not None:
+            return NOT_VERIFIED
+        if self._verifications is NO_VERIFICATIONS:
+            self._verifications = Verifications()
+        return self._verifications.begin(producer_id, epoch, sequence, now_ms)
+
+    def check(self, header: BatchHeader, guard: VerificationGuard = UNGUARDED) -> ProducedRange | None:
         """May this batch of a client be appended? A batch that was appended before is returned as it lies in the log.
 
-        Raises KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
+        Raises KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE; for a transactional batch in a request
+        that names no transaction TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
         """
         producer = self.producers.get(header.producer_id)
+        is_transactional = header.attributes & TRANSACTIONAL
+        if is_transactional and guard is NO_TRANSACTION:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "the request names no transactional id")
         if producer is None:
+            if is_transactional:
+                self._verifications.check(header, guard, checks_sequence=True)
             if header.producer_epoch < NO_PRODUCER_EPOCH:
                 raise KafkaError(
                     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -145,6 +170,8 @@ class ProducerState:
             for batch in producer.batches:
                 if batch.first_sequence == first and batch.last_sequence == header.last_sequence:
                     return batch
+        if is_transactional and producer.transaction_first_offset is None:
+            self._verifications.check(header, guard, checks_sequence=epoch >= producer.epoch)
         self._check_epoch(producer, epoch)
         if epoch != producer.epoch:
             if first != 0 and producer.epoch != NO_PRODUCER_EPOCH:
@@ -172,9 +199,11 @@ class ProducerState:
                     f"coordinator epoch {marker.coordinator_epoch} is below {producer.coordinator_epoch}",
                 )
 
-    def check_epoch(self, header: BatchHeader) -> None:
-        """Raise KafkaError INVALID_PRODUCER_EPOCH for a coordinator's batch of a producer that was fenced."""
+    def check_own(self, header: BatchHeader, guard: VerificationGuard = UNGUARDED) -> None:
+        """Raise KafkaError for a coordinator's batch of a producer that was fenced (INVALID_PRODUCER_EPOCH) or not verified."""
         producer = self.producers.get(header.producer_id)
+        if header.is_transactional and (producer is None or producer.transaction_first_offset is None):
+            self._verifications.check(header, guard, checks_sequence=False)
         if producer is not None:
             self._check_epoch(producer, header.producer_epoch)
 
@@ -189,6 +218,8 @@ class ProducerState:
 
     def apply(self, header: BatchHeader, marker: Marker | None) -> AbortedTransaction | None:
         """A batch with a producer id lies in the log now; `marker` is that of a control batch. Returns as `complete` does."""
+        if header.attributes & TRANSACTIONAL:
+            self._verifications.end(header.producer_id)
         if header.is_control:
             return self.complete(header, marker) if marker is not None else None
         self.update(header)
@@ -230,6 +261,7 @@ class ProducerState:
         ]
         for producer_id in silent:
             del self.producers[producer_id]
+        self._verifications.expire(now_ms, expiration_ms)
         return len(silent)
 
     def _entered(self, header: BatchHeader) -> Producer:

@@ -6,27 +6,31 @@
   7 zstd; 8 error messages; 10 endpoints of new leaders in the answer (KIP-951).
 - Batches that take long to check are checked in another thread, one at a time, while what is behind the request on its connection waits.
 - A client that exceeds its producer_byte_rate is told for how long (KIP-219), and nothing more is read from it meanwhile.
-- Not done: transactions (a transactional id is refused).
+- Transactional records need a transactional id. The first ones of a transaction in a partition are appended when its coordinator says that
+  the partition is in it (`broker/transaction_verification`); requests behind wait for that. 11 knows TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
+from kafkalite.broker.transaction_verification import Producer, Refusals, produce_refusal
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.net.frames import RECEIVE_BYTES
-from kafkalite.portions import Work
+from kafkalite.portions import Work, in_one_go
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.produce_validation import DecompressionBudget
 from kafkalite.protocol.record_walk import TooMuchAtOnce
+from kafkalite.protocol.records import MAGIC, header_at
 from kafkalite.storage.append_checks import CheckedBatch, check_in_thread
+from kafkalite.storage.verification import NO_TRANSACTION, NOT_VERIFIED, UNGUARDED, VerificationGuard
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
@@ -34,12 +38,14 @@ if TYPE_CHECKING:
     from kafkalite.broker.quotas import ClientQuotas
     from kafkalite.broker.replicas import Replicas
     from kafkalite.broker.traffic import Traffic
+    from kafkalite.broker.transaction_verification import TransactionVerifier
     from kafkalite.clock import Clock
 
 _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write internal topics."""
 _AT_ONCE: Final = 1000
 """Topics, or partitions, of a request that are appended in one go."""
+_KNOWS_ABORTABLE_FROM: Final = 11
 _LEAST_PARTITION_BYTES: Final = 6
 """Of a topic without name and partitions, which is less than a partition in any version."""
 
@@ -52,16 +58,24 @@ _Dear: TypeAlias = tuple[
 """Records that take long to check, and their place in the answer."""
 
 
+class _Verified(NamedTuple):
+    """Of a request with a transactional id: what each partition's append needs to begin a transaction, and which may not."""
+
+    guards: dict[TopicPartition, VerificationGuard]
+    refusals: dict[TopicPartition, KafkaError]
+
+
 class _Course(DecompressionBudget):
     """What appending the records of one request came to so far, and what they may still become."""
 
-    __slots__ = ("dear", "failures", "waits")
+    __slots__ = ("dear", "failures", "transaction", "waits")
 
     def __init__(self, request_bytes: int) -> None:
         super().__init__(request_bytes)
         self.waits: list[AwaitedRecords] = []
         self.failures: list[KafkaError] = []
         self.dear: list[_Dear] = []
+        self.transaction: _Verified | None = None
 
 
 class Parts(Protocol):
@@ -82,6 +96,9 @@ class Parts(Protocol):
     @property
     def replicas(self) -> Replicas: ...
 
+    @property
+    def transaction_verifier(self) -> TransactionVerifier: ...
+
 
 def produce(
     parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext
@@ -89,14 +106,20 @@ def produce(
     """The reply, a future of it while replication is awaited, or None with acks=0."""
     if request.acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
-    if getattr(request, "transactional_id", None):
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
+    course = _Course(context.request_bytes)
+    if request.transactional_id is not None:
+        return _produce_transactional(parts, request, context, course)
+    return _produce(parts, request, context, course)
+
+
+def _produce(
+    parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext, course: _Course
+) -> Reply | asyncio.Future[Reply] | asyncio.Future[Reply | None] | None:
     if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
         context.connection.begin_alone()
         _keep(request, context)
-        return asyncio.ensure_future(_produce_much(parts, request, context))
+        return asyncio.ensure_future(_produce_much(parts, request, context, course))
     now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
-    course = _Course(context.request_bytes)
     responses = []
     for topic in request.topic_data:
         name, answers = topic.name, []
@@ -117,12 +140,107 @@ def _is_much(request: messages.produce_request.ProduceRequest) -> bool:
 
 
 async def _produce_much(
-    parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext
+    parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext, course: _Course
 ) -> Reply | None:
     """As `produce`; requests behind this one wait, so that records stay in the order in which they were sent."""
-    course = _Course(context.request_bytes)
     responses = await context.portions.finish(_appended(parts, request, context, course))
     return await _produce_dear(parts, request, context, responses, course)
+
+
+# Transactions (KIP-890)
+
+
+def _produce_transactional(
+    parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext, course: _Course
+) -> Reply | asyncio.Future[Reply] | asyncio.Future[Reply | None] | None:
+    """As `produce`, once it is known which partitions may begin a transaction."""
+    course.transaction = _Verified({}, {})
+    if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
+        context.connection.begin_alone()
+        _keep(request, context)
+        return asyncio.ensure_future(_verify_much(parts, request, context, course, course.transaction))
+    answer = _asked(parts, request, in_one_go(_unverified(parts, request, course.transaction)))
+    if isinstance(answer, asyncio.Future):
+        context.connection.begin_alone()
+        _keep(request, context)
+        return asyncio.ensure_future(_produce_verified(parts, request, context, course, course.transaction, answer))
+    _refuse_unverified(course.transaction, answer, context)
+    return _produce(parts, request, context, course)
+
+
+async def _verify_much(
+    parts: Parts,
+    request: messages.produce_request.ProduceRequest,
+    context: RequestContext,
+    course: _Course,
+    transaction: _Verified,
+) -> Reply | None:
+    unverified = await context.portions.finish(_unverified(parts, request, transaction))
+    answer = _asked(parts, request, unverified)
+    _refuse_unverified(transaction, await answer if isinstance(answer, asyncio.Future) else answer, context)
+    return await _produce_much(parts, request, context, course)
+
+
+async def _produce_verified(
+    parts: Parts,
+    request: messages.produce_request.ProduceRequest,
+    context: RequestContext,
+    course: _Course,
+    transaction: _Verified,
+    answer: asyncio.Future[Refusals],
+) -> Reply | None:
+    _refuse_unverified(transaction, await answer, context)
+    answered = _produce(parts, request, context, course)
+    return await answered if isinstance(answered, asyncio.Future) else answered
+
+
+def _unverified(
+    parts: Parts, request: messages.produce_request.ProduceRequest, transaction: _Verified
+) -> Work[dict[TopicPartition, Producer]]:
+    """The partitions in which a transaction would begin, and whose; the guards go into `transaction`. What is wrong, the append tells."""
+    unverified: dict[TopicPartition, Producer] = {}
+    is_enabled, wall_ms = parts.transaction_verifier.is_enabled, parts.clock.now_ms()
+    producers: set[tuple[int, int]] = set()
+    for topic in request.topic_data:
+        yield
+        for each in topic.partition_data:
+            yield
+            header = header_at(each.records) if each.records else None
+            if header is None or header.magic != MAGIC or not (header.is_transactional and header.has_producer_id):
+                continue
+            producers.add((header.producer_id, header.producer_epoch))
+            if len(producers) > 1:
+                text = "Transactional records contained more than one producer ID"
+                raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, text)
+            topic_partition = TopicPartition(topic.name, each.index)
+            partition = parts.replicas.partitions.get(topic_partition)
+            if partition is None or not partition.is_leader:
+                continue
+            if not is_enabled:
+                transaction.guards[topic_partition] = UNGUARDED
+                continue
+            guard = transaction.guards[topic_partition] = partition.log.producers.begin_verification(
+                header.producer_id, header.producer_epoch, header.base_sequence, wall_ms
+            )
+            if guard is not NOT_VERIFIED:
+                unverified[topic_partition] = Producer(
+                    request.transactional_id or "", header.producer_id, header.producer_epoch
+                )
+    return unverified
+
+
+def _asked(
+    parts: Parts, request: messages.produce_request.ProduceRequest, unverified: dict[TopicPartition, Producer]
+) -> Refusals | asyncio.Future[Refusals]:
+    if not unverified:
+        return {}
+    return parts.transaction_verifier.verify(next(iter(unverified.values())), unverified)
+
+
+def _refuse_unverified(transaction: _Verified, refusals: Refusals, context: RequestContext) -> None:
+    knows_abortable = context.api_version >= _KNOWS_ABORTABLE_FROM
+    for topic_partition, code in refusals.items():
+        transaction.refusals[topic_partition] = produce_refusal(code, knows_abortable)
 
 
 async def _produce_dear(
@@ -229,10 +347,17 @@ def _append(
     try:
         if topic_partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic_partition.topic} is written by brokers only")
+        guard, transaction = NO_TRANSACTION, course.transaction
+        if transaction is not None:
+            if topic_partition in transaction.refusals:
+                raise transaction.refusals[topic_partition]
+            guard = transaction.guards.get(topic_partition, NOT_VERIFIED)
         partition = parts.replicas.require(topic_partition)
         partition.require_leader()
         records = asked.records or bytearray()
-        result = partition.append(memoryview(records), acks, now_ms, wall_ms, context.api_version, checked or course)
+        result = partition.append(
+            memoryview(records), acks, now_ms, wall_ms, context.api_version, checked or course, guard
+        )
     except TooMuchAtOnce:
         course.dear.append((topic_partition, asked, answer))
         return answer

@@ -2,6 +2,7 @@
 
 - 2 leader epoch; 3 flexible, and the member with its generation, by which a consumer that lost its partitions is fenced (KIP-447); 4 can
   say TRANSACTION_ABORTABLE.
+- Before a transaction begins in the group's partition its coordinator is asked whether that is in it (KIP-890).
 - Answered when the offsets are in the log. They are pending there until a marker comes (`write_txn_markers`), and OffsetFetch with
   require_stable says so.
 - To producers before 2.3 a coordinator that is loading is not available, because some of them fail otherwise (as in Kafka).
@@ -18,21 +19,30 @@ from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.handlers.group_offsets import BATCH_OFFSETS, exists
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
+from kafkalite.broker.transaction_verification import Producer, without_abortable
 from kafkalite.coordinators.contract import Transaction
 from kafkalite.coordinators.group.requests import CommitOffsets, OffsetToCommit
+from kafkalite.coordinators.group.store_errors import offset_store_error
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.records import NO_SEQUENCE
+from kafkalite.storage.verification import NOT_VERIFIED, UNGUARDED, VerificationGuard
+from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     import asyncio
 
     from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.transaction_verification import TransactionVerifier
+    from kafkalite.clock import Clock
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
 
 _KNOWS_LOADING_FROM: Final = 2
+_KNOWS_ABORTABLE_FROM: Final = 4
 _Answer: TypeAlias = "messages.txn_offset_commit_response.TxnOffsetCommitResponsePartition"
 _Checked: TypeAlias = (
     "tuple[messages.txn_offset_commit_response.TxnOffsetCommitResponse, list[_Answer], list[OffsetToCommit]]"
@@ -48,6 +58,15 @@ class Parts(Protocol):
     @property
     def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
 
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def transaction_verifier(self) -> TransactionVerifier: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
 
 async def txn_offset_commit(
     parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest, context: RequestContext
@@ -55,7 +74,14 @@ async def txn_offset_commit(
     """The outcome for each partition."""
     require_group_id(request.group_id)
     response, undecided, offsets = await context.portions.finish(_checked(parts, request))
-    transaction = Transaction(request.producer_id, request.producer_epoch)
+    try:
+        guard = await _verified(parts, request, context.api_version)
+    except KafkaError as problem:
+        code = _told(offset_store_error(problem.code), context.api_version)
+        for answer in undecided:
+            answer.error_code = code
+        return response
+    transaction = Transaction(request.producer_id, request.producer_epoch, guard)
     outcomes: list[list[ErrorCode] | asyncio.Future[list[ErrorCode]]] = []
     pace = context.portions.pace()
     for portion in _batches(offsets):
@@ -78,6 +104,26 @@ async def txn_offset_commit(
     for answer, code in zip(undecided, codes, strict=True):
         answer.error_code = _told(code, context.api_version)
     return response
+
+
+async def _verified(
+    parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest, version: int
+) -> VerificationGuard:
+    """What the append needs. KafkaError when the group is not served here, or the transaction's coordinator says no."""
+    parts.groups.shard_for(request.group_id)
+    if not parts.transaction_verifier.is_enabled:
+        return UNGUARDED
+    topic_partition = TopicPartition(OFFSETS_TOPIC, parts.groups.partition_for(request.group_id))
+    producers = parts.replicas.require(topic_partition).log.producers
+    guard = producers.begin_verification(request.producer_id, request.producer_epoch, NO_SEQUENCE, parts.clock.now_ms())
+    if guard is not NOT_VERIFIED:
+        producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
+        answer = parts.transaction_verifier.verify(producer, (topic_partition,))
+        refusals = answer if isinstance(answer, dict) else await answer
+        if topic_partition in refusals:
+            code = refusals[topic_partition]
+            raise KafkaError(code if version >= _KNOWS_ABORTABLE_FROM else without_abortable(code))
+    return guard
 
 
 def _batches(offsets: list[OffsetToCommit]) -> Iterator[list[OffsetToCommit]]:

@@ -12,6 +12,7 @@ from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.storage.append_checks import AppendOrigin, AppendResult, ClientCheck
 from kafkalite.storage.log_read import LogRead
 from kafkalite.storage.transaction_index import AbortedTransaction
+from kafkalite.storage.verification import UNGUARDED, VerificationGuard
 from kafkalite.types import BrokerId, Buffer, TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -65,6 +66,7 @@ class FakeLog:
         request_version: int = 9,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         check: ClientCheck = None,
+        guard: VerificationGuard = UNGUARDED,
     ) -> AppendResult:
         first = self.log_end_offset
         self.log_end_offset += len(records)

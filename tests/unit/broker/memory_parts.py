@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterable
 from typing import Any
 
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer
@@ -22,6 +23,7 @@ from kafkalite.broker.rates import ReplicationRate
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.traffic import Traffic
 from kafkalite.broker.transaction_markers import MarkerWriter
+from kafkalite.broker.transaction_verification import Producer, Refusals
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
 from kafkalite.errors import ErrorCode, KafkaError
@@ -114,6 +116,19 @@ class MemoryGroups:
         return 0
 
 
+class MemoryVerifier:
+    """A `TransactionVerifier` that is off until a test sets `is_enabled`, and then answers with `refusals`, at once or not."""
+
+    def __init__(self) -> None:
+        self.is_enabled = False
+        self.refusals: Refusals | asyncio.Future[Refusals] = {}
+        self.asked: list[tuple[Producer, list[TopicPartition]]] = []
+
+    def verify(self, producer: Producer, partitions: Iterable[TopicPartition]) -> Refusals | asyncio.Future[Refusals]:
+        self.asked.append((producer, list(partitions)))
+        return self.refusals
+
+
 class MemoryTopicCreation:
     """Makes what is missing at once; `created` has the names."""
 
@@ -171,6 +186,7 @@ class MemoryParts:
         )
         self.topic_creation = MemoryTopicCreation(self.metadata)
         self.groups = self.transactions = MemoryGroups()
+        self.transaction_verifier = MemoryVerifier()
         self.offsets_ended: list[tuple[int, int, int, bool]] = []
         """What the groups' coordinator was told of markers: partition, offset, producer id, committed."""
         self.marker_writer = MarkerWriter(

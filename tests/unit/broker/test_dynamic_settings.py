@@ -24,6 +24,7 @@ from kafkalite.broker.registration import registration_of
 from kafkalite.broker.replica_fetchers import ReplicaFetchers
 from kafkalite.broker.server import Server
 from kafkalite.broker.setting_changes import act_on_changes
+from kafkalite.broker.transaction_verification import TransactionVerifier
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BROKER_KEYS, BrokerConfig, LiveConfig
 from kafkalite.config.dynamic import check_broker_overrides
@@ -274,6 +275,11 @@ def excess_of(side: int) -> Observation:
     return make
 
 
+async def verification(scene: Scene) -> Look:
+    verifier = TransactionVerifier(1, scene.live, None, None, None)  # type: ignore[arg-type]
+    return look_of(lambda: verifier.is_enabled)
+
+
 async def pause_of_a_move(scene: Scene) -> Look:
     moves = LogDirMoves(None, None, None, scene.live)  # type: ignore[arg-type]
     return look_of(lambda: moves.pause_s(1_000_000))
@@ -340,6 +346,12 @@ OBSERVATIONS: Mapping[str, tuple[Mapping[str, str], Observation, object, object]
         of_a_pass(lambda _, bytes_per_second: bytes_per_second < 1e300),
         False,
         True,
+    ),
+    "transaction.partition.verification.enable": (
+        {"transaction.partition.verification.enable": "false"},
+        verification,
+        True,
+        False,
     ),
     "producer.id.expiration.ms": ({"producer.id.expiration.ms": "1000"}, producers_that_are_known, 1, 0),
     "leader.replication.throttled.rate": (

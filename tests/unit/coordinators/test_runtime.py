@@ -13,6 +13,7 @@ from kafkalite.coordinators.contract import Decision, DraftRecord, LogRecord, No
 from kafkalite.coordinators.runtime import CoordinatorRuntime, HostingRules
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.records import BatchHeader, NewRecord, build_batch, build_marker, set_offset_and_epoch_in_place
+from kafkalite.storage.verification import UNGUARDED, VerificationGuard
 from kafkalite.testing.simulation import virtual_time
 
 RULES = {"load_buffer_bytes": 5_242_880, "append_timeout_ms": 5000, "codec": 0, "required_acks": -1}
@@ -37,7 +38,7 @@ class FakeLog:
                 data += batch
         return data
 
-    def append(self, batch: bytearray) -> int:
+    def append(self, batch: bytearray, guard: VerificationGuard = UNGUARDED) -> int:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
         first = self.end_offset
