@@ -148,7 +148,7 @@ class PartitionReader:
             if throttled:
                 self.throttled_rate.add(len(data.records), now_ms)
             if limits.isolation_level == READ_COMMITTED and not limits.is_follower:
-                data.aborted_transactions = _aborted(log.aborted_transactions(item.fetch_offset, upper_bound))
+                data.aborted_transactions = _aborted(log.aborted_transactions(item.fetch_offset, upper_bound, read))
         elif limits.isolation_level == READ_COMMITTED and not limits.is_follower:
             data.aborted_transactions = []
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kafkalite.protocol.records import LOG_OVERHEAD
+from kafkalite.storage.segment import Segment
 from kafkalite.storage.segment_list import SegmentList
 
 _LENGTH_END: Final = 12
 
 
 class LogRead(NamedTuple):
-    """Bytes from the batch that holds the wanted offset on; the last batch may be cut."""
+    """Bytes from the batch that holds the wanted offset on; the last batch may be cut. `end` is (segment, position behind them)."""
 
     records: bytes | bytearray
+    end: tuple[Segment, int] | None = None
 
 
 NOTHING_READ: Final = LogRead(b"")
@@ -48,9 +50,11 @@ def read_from(
             return NOTHING_READ
     available = limit - position
     if available <= max_bytes:
-        return LogRead(segment.read(position, available)) if available > 0 else NOTHING_READ
+        return LogRead(segment.read(position, available), (segment, limit)) if available > 0 else NOTHING_READ
     data = segment.read(position, max(max_bytes, _LENGTH_END))
     first_size = int.from_bytes(data[8:_LENGTH_END], "big") + LOG_OVERHEAD
     if first_size <= max_bytes:
-        return LogRead(data)
-    return LogRead(segment.read(position, first_size)) if min_one_batch else NOTHING_READ
+        return LogRead(data, (segment, position + len(data)))
+    if not min_one_batch:
+        return NOTHING_READ
+    return LogRead(segment.read(position, first_size), (segment, position + first_size))

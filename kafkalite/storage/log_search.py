@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from kafkalite.config.topic import LONG_MAX
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compiled_records import DecodedRecord, decode_plain, is_loaded, unreadable
 from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
@@ -17,8 +18,10 @@ from kafkalite.protocol.record_walk import record_at
 from kafkalite.protocol.records import MAGIC, NO_TIMESTAMP, BatchHeader, records_of
 from kafkalite.protocol.varint import wrapped
 from kafkalite.storage.leader_epochs import LeaderEpochs
+from kafkalite.storage.log_read import LogRead
 from kafkalite.storage.open_files import NotInMemory
 from kafkalite.storage.segment import Segment
+from kafkalite.storage.segment_list import SegmentList
 from kafkalite.storage.transaction_index import AbortedTransaction
 from kafkalite.types import Buffer
 
@@ -140,17 +143,38 @@ def _walk(plain: bytes | bytearray, header: BatchHeader, timestamp: int, start_o
     return None
 
 
-def aborted_between(segments: Sequence[Segment], from_offset: int, upper_bound: int) -> list[AbortedTransaction]:
-    """Aborted transactions that overlap [`from_offset`, `upper_bound`), from the segments that may tell of them.
+def aborted_between(
+    segments: SegmentList, from_offset: int, upper_bound: int, read: LogRead | None = None
+) -> list[AbortedTransaction]:
+    """Aborted transactions that overlap [`from_offset`, `upper_bound`), or what was read of that, and perhaps some behind it.
 
     Entries come in the order of their markers; once one has a last stable offset at the upper bound, every later one is of a
     transaction that began behind it.
     """
+    following = segments.from_offset(from_offset)
+    if not any(segment.transaction_index.size for segment in following):
+        return []
+    if read is not None:
+        upper_bound = min(upper_bound, _bound_of(read, following))
     found = []
-    for segment in segments:
-        for entry in segment.transaction_index.entries():
-            if entry.last_offset >= from_offset and entry.first_offset < upper_bound:
+    for segment in following:
+        for entry in segment.transaction_index.entries_from(from_offset):
+            if entry.first_offset < upper_bound:
                 found.append(entry)
             if entry.last_stable_offset >= upper_bound:
                 return found
     return found
+
+
+def _bound_of(read: LogRead, following: Sequence[Segment]) -> int:
+    """An offset behind what was read, as Kafka takes it: that of the next entry of the offset index, else where the next segment begins.
+
+    Without it a consumer far behind would be told of all that was aborted up to the log's end, with each fetch.
+    """
+    if read.end is None:
+        return 0
+    segment, position = read.end
+    entry = segment.offset_index.first_at(position)
+    if entry is not None:
+        return entry.offset
+    return next((each.base_offset for each in following if each.base_offset > segment.base_offset), LONG_MAX)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 from kafkalite.storage.open_files import OpenFiles
@@ -74,6 +74,11 @@ class OffsetIndex:
         if not number and not within:
             return OffsetEntry(self.base_offset, 0)
         return OffsetEntry(self.base_offset + block[2 * within - 2], block[2 * within - 1])
+
+    def first_at(self, position: int) -> OffsetEntry | None:
+        """The first entry of a batch that begins at `position` or behind; None when there is none."""
+        number = bisect_left(range(self.count), position, key=lambda each: self._read(each).position)
+        return self._read(number) if number < self.count else None
 
     def truncate_to(self, offset: int) -> None:
         """Remove the entries from `offset` on."""

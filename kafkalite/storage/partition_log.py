@@ -280,9 +280,9 @@ class PartitionLog:
         return log_search.located(found, self.epochs, self.log_end_offset)
 
     @uses_disk
-    def aborted_transactions(self, from_offset: int, upper_bound: int) -> list[AbortedTransaction]:
-        """The aborted transactions that a reader of the records from `from_offset` to before `upper_bound` must leave out."""
-        return log_search.aborted_between(self._segments.from_offset(from_offset), from_offset, upper_bound)
+    def aborted_transactions(self, start: int, end: int, read: LogRead | None = None) -> list[AbortedTransaction]:
+        """What readers from `start` to before `end` must leave out, or readers of what was `read` there."""
+        return log_search.aborted_between(self._segments, start, end, read)
 
     # High watermark, epochs, start
 

@@ -8,6 +8,8 @@ segment of their marker, in the order of the markers.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kafkalite.storage.open_files import OpenFiles
@@ -15,6 +17,7 @@ from kafkalite.storage.open_files import OpenFiles
 _VERSION: Final = 0
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE: Final = _ENTRY.size
+_ENTRIES_AT_ONCE: Final = 100
 
 
 class AbortedTransaction(NamedTuple):
@@ -42,10 +45,20 @@ class TransactionIndex:
 
     def entries(self) -> list[AbortedTransaction]:
         """All entries. Raises OSError, also for a version that is unknown."""
-        if not self.size:
-            return []
+        return self._read(0, self.size // ENTRY_SIZE)
+
+    def entries_from(self, offset: int) -> Iterator[AbortedTransaction]:
+        """The entries whose marker lies at `offset` or behind, read as they are wanted. Raises OSError as `entries`."""
+        count = self.size // ENTRY_SIZE
+        number = bisect_left(range(count), offset, key=lambda each: self._read(each, 1)[0].last_offset)
+        while number < count:
+            yield from self._read(number, min(_ENTRIES_AT_ONCE, count - number))
+            number += _ENTRIES_AT_ONCE
+
+    def _read(self, number: int, count: int) -> list[AbortedTransaction]:
         found = []
-        for version, *fields in _ENTRY.iter_unpack(self.files.read(self.path, 0, self.size)):
+        data = self.files.read(self.path, number * ENTRY_SIZE, count * ENTRY_SIZE) if count else b""
+        for version, *fields in _ENTRY.iter_unpack(data):
             if version > _VERSION:
                 raise OSError(f"{self.path}: entry of unknown version {version}")
             found.append(AbortedTransaction(*fields))

@@ -410,8 +410,11 @@ class _Incremental(_Fetch):
         return not self.leaves_out
 
     def has_news(self, answers: Answers) -> bool:
+        """Followers hear soon of the high watermark. Consumers wait for records: it moves while a transaction keeps them back."""
         items = self.session.items
-        return any(data.high_watermark != items[tp].told_high_watermark for tp, data in answers.items())
+        return self.limits.is_follower and any(
+            data.high_watermark != items[tp].told_high_watermark for tp, data in answers.items()
+        )
 
     def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
         self.session.on_ready = on_ready

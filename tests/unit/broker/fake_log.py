@@ -95,7 +95,7 @@ class FakeLog:
         size = min(upper_bound - offset, max(max_bytes, 1 if min_one_batch else 0))
         return LogRead(bytes(size))
 
-    def aborted_transactions(self, from_offset: int, upper_bound: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, from_offset: int, upper_bound: int, read: LogRead) -> list[AbortedTransaction]:
         return [AbortedTransaction(8, from_offset, upper_bound, upper_bound)]
 
 
