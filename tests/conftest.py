@@ -29,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="at full length what is shortened otherwise: a year of flights, a minute of storm",
     )
+    parser.addoption("--seed", type=int, default=1, help="of what tests/system leaves to chance")
     parser.addoption("--rewrite-goldens", action="store_true", help="write what commands print into the transcripts")
 
 

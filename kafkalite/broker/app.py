@@ -139,6 +139,7 @@ class Broker:
         self.state = BrokerState.RECOVERY
         await early.logs.open(await early.dynamic_configs.all_topics())
         early.logs.claim(self.broker_id, self.cluster_id)
+        self.metadata.expects_topics = bool(early.logs.all_logs())
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
         dispatcher = Dispatcher(parts, await self._served())
         server = Server(early.live_config, dispatcher)

@@ -40,6 +40,8 @@ class MetadataCache:
         self._changes = ChangeSignal()
         self.version = 0
         """Grows with every change, so that answers made from the cache can be kept until it does."""
+        self.expects_topics = False
+        """Does this broker have logs, so that there are topics, and has not been told of any? A new controller tells of brokers first."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
@@ -115,6 +117,8 @@ class MetadataCache:
             del self.topics[topic.name]
             self._names.pop(topic.topic_id, None)
         self._names.update(names)
+        if self.topics:
+            self.expects_topics = False
         self._changes.changed()
 
     def has_leaders(self, topic: str, partitions: Iterable[int]) -> bool:
@@ -126,8 +130,9 @@ class MetadataCache:
 
     async def wait_for_controller(self) -> None:
         """Until some controller has told of the cluster, so that nobody is shown an empty one; not for ever."""
-        if self.version == 0 or self.controller_id < 0:
-            await self.wait_until(lambda: self.controller_id >= 0, _FIRST_METADATA_S)
+        if self.version == 0 or self.controller_id < 0 or self.expects_topics:
+            await self.wait_until(lambda: self.controller_id >= 0 and not self.expects_topics, _FIRST_METADATA_S)
+            self.expects_topics = False  # they were deleted while this broker was away
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """True as soon as `condition()` holds after some change, False when it does not in time."""

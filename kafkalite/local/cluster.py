@@ -275,14 +275,17 @@ class LocalCluster(AskedThroughZooKeeper):
         self.stop(broker_id)
         self.start_broker(broker_id)
 
-    def partition(self, side: Collection[Node] | Node, other: Collection[Node] | Node) -> None:
+    def partition(
+        self, side: Collection[Node] | Node, other: Collection[Node] | Node, *, one_way: bool = False
+    ) -> None:
         """Let nothing pass between two sides, brokers or ZooKeeper servers (`zk1`); clients still reach both.
 
+        With `one_way` only what `side` sends to `other` is held back.
         RuntimeError for a cluster that is not `partitionable`.
         """
         if self._switchboard is None:
             raise RuntimeError("this cluster runs without proxies between its servers; make it with partitionable=True")
-        self._switchboard.cut(nodes(side), nodes(other))
+        self._switchboard.cut(nodes(side), nodes(other), one_way=one_way)
 
     def heal(self) -> None:
         """Undo every `partition`."""

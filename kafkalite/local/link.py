@@ -1,11 +1,11 @@
-"""A TCP link that a test can cut: a proxy in front of some servers; see `kafkalite.local.relay`."""
+"""A TCP link that a test can cut or slow down: a proxy in front of some servers; see `kafkalite.local.relay`."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from typing import Literal
 
-from kafkalite.local.relay import Relay
+from kafkalite.local.relay import Lane, Relay
 
 
 class Link(Relay):
@@ -13,8 +13,8 @@ class Link(Relay):
 
     def __init__(self, targets: Sequence[str]) -> None:
         super().__init__()
-        self._open = asyncio.Event()
-        self._open.set()
+        self.towards, self.back = Lane(), Lane()
+        """The bytes of whoever connects, and the answers: to be slowed or lost by their attributes, as by `cut` and `mend`."""
         self._addresses = [self.listen(target) for target in targets]
 
     @property
@@ -22,18 +22,25 @@ class Link(Relay):
         """The proxy's addresses, in the form of `zookeeper.connect`."""
         return ",".join(self._addresses)
 
-    def cut(self) -> None:
-        """From the return of this call on nothing passes."""
-        self._call(self._set(False))
+    def cut(self, direction: Literal["both", "towards", "back"] = "both") -> None:
+        """From the return of this call on nothing passes in this direction."""
+
+        async def cut() -> None:
+            for lane in {"both": (self.towards, self.back), "towards": (self.towards,), "back": (self.back,)}[
+                direction
+            ]:
+                lane.cut()
+
+        self._call(cut())
 
     def mend(self) -> None:
-        self._call(self._set(True))
+        """Let everything pass as it comes."""
 
-    async def _set(self, is_open: bool) -> None:
-        if is_open:
-            self._open.set()
-        else:
-            self._open.clear()
+        async def mend() -> None:
+            self.towards.mend()
+            self.back.mend()
 
-    def _gate(self, target: str, client_port: int) -> asyncio.Event:
-        return self._open
+        self._call(mend())
+
+    def _lanes(self, target: str, client_port: int) -> tuple[Lane, Lane]:
+        return self.towards, self.back

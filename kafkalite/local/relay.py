@@ -1,7 +1,7 @@
-"""TCP proxies that tests can cut: silent when cut, as a cable that was pulled.
+"""TCP proxies that tests can disturb: silent when cut, as a cable that was pulled, or in one direction only, slow, or forgetful.
 
-While a way is cut, its connections stay open and new ones are accepted, and no byte passes in either direction; what
-arrives then is passed on when it is mended, as TCP would retransmit it.
+While a direction is cut, its connections stay open and new ones are accepted, and no byte passes; what arrives then is passed on when it is
+mended, as TCP would retransmit it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,57 @@ from kafkalite.local.ports import ReservedPort
 HOST: Final = "127.0.0.1"
 _CHUNK_BYTES: Final = 64 * 1024
 _CALL_TIMEOUT_S: Final = 10
+_TRICKLE_S: Final = 0.05
 
 Result = TypeVar("Result")
 
 
+class Lane:
+    """What becomes of the bytes of some connections in one direction. `cut` and `mend` are for the loop of the relay."""
+
+    def __init__(self) -> None:
+        self._open = asyncio.Event()
+        self._open.set()
+        self.delay_s = 0.0
+        """How much later each portion arrives; what is behind it on its connection waits too."""
+        self.bytes_per_s: float | None = None
+        """A trickle; None for as fast as it goes."""
+        self.swallows = False
+        """Are bytes lost for good? What follows makes no sense to their reader: it is for answers of connections that are given up."""
+
+    def cut(self) -> None:
+        self._open.clear()
+
+    def mend(self) -> None:
+        """Also what was slow or lost."""
+        self._open.set()
+        self.delay_s, self.bytes_per_s, self.swallows = 0.0, None, False
+
+    async def passable(self) -> None:
+        await self._open.wait()
+
+    async def carry(self, chunk: bytes, writer: asyncio.StreamWriter) -> None:
+        """Let a chunk arrive, or not. OSError when the other side is gone."""
+        await self._open.wait()
+        if self.delay_s:
+            await asyncio.sleep(self.delay_s)
+            await self._open.wait()
+        if self.bytes_per_s is None:
+            await self._write(chunk, writer)
+            return
+        for start in range(0, len(chunk), portion := max(1, int(self.bytes_per_s * _TRICKLE_S))):
+            await self._write(chunk[start : start + portion], writer)
+            if self.bytes_per_s is not None:
+                await asyncio.sleep(_TRICKLE_S)
+
+    async def _write(self, chunk: bytes, writer: asyncio.StreamWriter) -> None:
+        if not self.swallows:
+            writer.write(chunk)
+            await writer.drain()
+
+
 class Relay(ABC):
-    """Proxies in a thread of their own. A subclass says, for each connection, which gate is to be open for it."""
+    """Proxies in a thread of their own. A subclass says, for each connection, which lanes it uses."""
 
     def __init__(self) -> None:
         self._ports: list[ReservedPort] = []
@@ -62,8 +107,8 @@ class Relay(ABC):
         self.close()
 
     @abstractmethod
-    def _gate(self, target: str, client_port: int) -> asyncio.Event:
-        """What must be set for bytes of this connection to pass; asked once, when it is accepted. Raises OSError."""
+    def _lanes(self, target: str, client_port: int) -> tuple[Lane, Lane]:
+        """Towards the target and back, for this connection; asked once, when it is accepted. Raises OSError."""
 
     def _call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run it on the loop of the proxies, and wait for it."""
@@ -88,12 +133,13 @@ class Relay(ABC):
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             far_writer: asyncio.StreamWriter | None = None
             try:
-                gate = self._gate(target, writer.get_extra_info("peername")[1])
-                await gate.wait()
+                towards, back = self._lanes(target, writer.get_extra_info("peername")[1])
+                await towards.passable()
+                await back.passable()
                 far_reader, far_writer = await asyncio.open_connection(*address)
                 pumps = [
-                    asyncio.create_task(_pump(reader, far_writer, gate)),
-                    asyncio.create_task(_pump(far_reader, writer, gate)),
+                    asyncio.create_task(_pump(reader, far_writer, towards)),
+                    asyncio.create_task(_pump(far_reader, writer, back)),
                 ]
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             except OSError:
@@ -106,12 +152,10 @@ class Relay(ABC):
         return serve
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event) -> None:
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lane: Lane) -> None:
     try:
         while chunk := await reader.read(_CHUNK_BYTES):
-            await gate.wait()
-            writer.write(chunk)
-            await writer.drain()
-        await gate.wait()
+            await lane.carry(chunk, writer)
+        await lane.passable()
     except OSError:
         pass  # one side is gone; the other is closed by the caller

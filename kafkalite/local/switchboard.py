@@ -6,14 +6,13 @@ connection is found out by the process that owns its socket (`/proc`, so on Linu
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
 from kafkalite.local.contract import Node, check_sides
-from kafkalite.local.relay import Relay
+from kafkalite.local.relay import Lane, Relay
 
 _TCP_TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LOCAL_ADDRESS, _INODE = 1, 9
@@ -27,43 +26,50 @@ class Switchboard(Relay):
         super().__init__()
         self._process_ids = process_ids
         self._nodes: dict[str, Node] = {}
-        self._cut: set[frozenset[Node]] = set()
-        self._gates: dict[frozenset[Node], asyncio.Event] = {}
+        self._lanes_between: dict[tuple[Node, Node], Lane] = {}
+        """By who sends and who receives."""
 
     def add(self, node: Node, target: str) -> str:
         """The address, `host:port`, under which the others reach the server at `target`."""
         self._nodes[target] = node
         return self.listen(target)
 
-    def cut(self, side: Collection[Node], other: Collection[Node]) -> None:
-        """From the return of this call on nothing passes between the sides. Raises ValueError for pairs that cannot be cut."""
+    def cut(self, side: Collection[Node], other: Collection[Node], *, one_way: bool = False) -> None:
+        """From the return of this call on nothing passes between the sides, with `one_way` nothing from `side` to `other`.
+
+        Raises ValueError for pairs that cannot be cut.
+        """
         check_sides(side, other, self._nodes.values())
         if any(isinstance(node, str) for node in side) and any(isinstance(node, str) for node in other):
             raise ValueError("ZooKeeper servers of a LocalCluster cannot be cut from each other; KafkaliteCluster can")
-        self._cut |= {frozenset((one, two)) for one in side for two in other}
-        self._call(self._set_gates())
+        pairs = {(one, two) for one in side for two in other}
+        if not one_way:
+            pairs |= {(two, one) for one, two in pairs}
+
+        async def cut() -> None:
+            for pair in pairs:
+                self._lane(*pair).cut()
+
+        self._call(cut())
 
     def mend(self) -> None:
         """Undo every `cut`."""
-        self._cut.clear()
-        self._call(self._set_gates())
 
-    async def _set_gates(self) -> None:
-        for pair, gate in self._gates.items():
-            if pair in self._cut:
-                gate.clear()
-            else:
-                gate.set()
+        async def mend() -> None:
+            for lane in self._lanes_between.values():
+                lane.mend()
 
-    def _gate(self, target: str, client_port: int) -> asyncio.Event:
+        self._call(mend())
+
+    def _lane(self, sender: Node, receiver: Node) -> Lane:
+        return self._lanes_between.setdefault((sender, receiver), Lane())
+
+    def _lanes(self, target: str, client_port: int) -> tuple[Lane, Lane]:
         source = self._owner(client_port)
         if source is None:
             raise OSError(f"nobody is known to have opened the connection from port {client_port} to {target}")
-        pair = frozenset((source, self._nodes[target]))
-        gate = self._gates.setdefault(pair, asyncio.Event())
-        if pair not in self._cut:
-            gate.set()
-        return gate
+        node = self._nodes[target]
+        return self._lane(source, node), self._lane(node, source)
 
     def _owner(self, port: int) -> int | None:
         """The broker that has a socket with this local port."""

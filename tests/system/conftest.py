@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,12 @@ from kafkalite.local.cluster import LocalCluster
 from tests.system.scenario import PROPERTIES, Scenario
 
 ClusterMaker: TypeAlias = Callable[..., LocalCluster]
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Chance, the same for a test and a seed."""
+    return random.Random(f"{request.config.getoption('--seed')}/{request.node.name}")
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +38,7 @@ def new_cluster(apache: bool, tmp_path_factory: pytest.TempPathFactory) -> Calla
     """
 
     @contextmanager
-    def make(*, zookeepers: int = 1, properties: dict[str, str] | None = None) -> Iterator[LocalCluster]:
-        more: dict[str, Any] = {}
+    def make(*, zookeepers: int = 1, properties: dict[str, str] | None = None, **more: Any) -> Iterator[LocalCluster]:
         if apache:
             from tests.peers import apache_kafka
 

@@ -102,6 +102,10 @@ class Scenario:
                 if not self._apache or time.monotonic() > deadline:
                     raise
 
+    def wait_dead(self, broker_id: int, timeout_s: float = 30) -> None:
+        """Until a broker's process has ended by itself."""
+        wait_until(lambda: not self.cluster.broker(broker_id).running, f"the end of broker {broker_id}", timeout_s)
+
     def wait_registered_anew(self, broker_id: int, old_epoch: int, timeout_s: float = 30) -> None:
         """Until the broker has another registration than that of `old_epoch`."""
         registered = f"broker {broker_id} registered anew"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -42,9 +42,12 @@ def _record_state(recorder: Recorder, topic: str, partition: int, data: bytes | 
 
 
 class BrokerObserver:
-    """Asks every broker for its metadata and its high watermarks, a few times a second; brokers may come and go."""
+    """Asks every broker for its metadata and its high watermarks, a few times a second; brokers may come and go.
 
-    def __init__(self, recorder: Recorder, addresses: Sequence[tuple[str, int]], topic: str) -> None:
+    `addresses` are theirs by broker id, whatever they tell clients: there may be proxies on that way.
+    """
+
+    def __init__(self, recorder: Recorder, addresses: Mapping[int, tuple[str, int]], topic: str) -> None:
         self.problems: list[str] = []
         self._recorder = recorder
         self._addresses = addresses
@@ -61,9 +64,9 @@ class BrokerObserver:
         self._thread.join(20)
 
     async def _observe(self) -> None:
-        await asyncio.gather(*(self._observe_broker(host, port) for host, port in self._addresses))
+        await asyncio.gather(*(self._observe_broker(each, *address) for each, address in self._addresses.items()))
 
-    async def _observe_broker(self, host: str, port: int) -> None:
+    async def _observe_broker(self, broker_id: int, host: str, port: int) -> None:
         while not self._stopping.is_set():
             try:
                 connection = await Connection.open(host, port, client_id="observer", timeout_s=_TIMEOUT_S)
@@ -72,7 +75,9 @@ class BrokerObserver:
                 continue
             self._connections += 1
             try:
-                await self._observe_connection(connection, f"connection {self._connections} to {host}:{port}")
+                await self._observe_connection(
+                    connection, broker_id, f"connection {self._connections} to {host}:{port}"
+                )
             except (OSError, TimeoutError):
                 pass  # killed or paused: try again
             except Exception as problem:
@@ -81,27 +86,26 @@ class BrokerObserver:
             finally:
                 connection.close()
 
-    async def _observe_connection(self, connection: Connection, observer: str) -> None:
+    async def _observe_connection(self, connection: Connection, broker_id: int, observer: str) -> None:
         high_watermarks: dict[int, int] = {}
         while not self._stopping.is_set():
-            epochs, own = await self._leaders(connection, observer)
+            epochs, own = await self._leaders(connection, broker_id, observer)
             led = {partition: epochs[partition] for partition in own}
             if led:
                 await self._high_watermarks(connection, observer, led, high_watermarks)
             await asyncio.sleep(_PERIOD_S)
 
-    async def _leaders(self, connection: Connection, observer: str) -> tuple[dict[int, int], list[int]]:
+    async def _leaders(self, connection: Connection, broker_id: int, observer: str) -> tuple[dict[int, int], list[int]]:
         """The leader epochs, and the partitions that this broker leads by its own metadata."""
         wanted = messages.metadata_request.MetadataRequestTopic(name=self._topic)
         request = messages.metadata_request.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
         response = await connection.request(request, _METADATA_VERSION, _TIMEOUT_S)
-        ids = {broker.node_id for broker in response.brokers if broker.port == connection.port}
         epochs, own = {}, []
         for partition in response.topics[0].partitions:
             index, epoch, leader = partition.partition_index, partition.leader_epoch, partition.leader_id
             self._recorder.add(LeaderSeen(self._recorder.now_ns(), observer, self._topic, index, epoch, leader))
             epochs[index] = epoch
-            if leader in ids:
+            if leader == broker_id:
                 own.append(index)
         return epochs, own
 

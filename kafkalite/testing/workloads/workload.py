@@ -100,7 +100,7 @@ class Workload:
             reader(self.recorder, self._servers, f"{reader.__name__}-{self._run}", topic, partitions)
             for reader in readers
         ]
-        addresses = [(broker.host, broker.port) for broker in cluster.brokers.values()]
+        addresses = {broker.id: (broker.host, broker.port) for broker in cluster.brokers.values()}
         self._observer = BrokerObserver(self.recorder, addresses, topic)
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.controller.control_requests import (
     LiveBroker,
@@ -85,6 +87,32 @@ def test_topic_ids_are_learnt_changed_and_forgotten() -> None:
     cache.apply(update(topic("t", {0: 1})))
     assert cache.topic_name(other) is None
     assert cache.topics["t"].topic_id == NO_TOPIC_ID
+
+
+def test_a_broker_with_logs_shows_no_cluster_without_topics() -> None:
+    """A new controller tells of brokers first. Clients that were told that their topics are unknown gave up what they had to send."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        cache = MetadataCache()
+        cache.expects_topics = True
+        cache.apply(update())
+        loop.call_later(3, cache.apply, update(topic("t", {0: 1})))
+        await cache.wait_for_controller()
+        assert "t" in cache.topics
+        assert loop.time() == pytest.approx(3)
+        await cache.wait_for_controller()
+        assert loop.time() == pytest.approx(3)
+
+        deleted = MetadataCache()
+        deleted.expects_topics = True
+        deleted.apply(update())
+        await deleted.wait_for_controller()  # not for ever, and once
+        before_s = loop.time()
+        await deleted.wait_for_controller()
+        assert loop.time() == before_s
+
+    virtual_time.run(scenario())
 
 
 def test_waiting_for_a_change() -> None:

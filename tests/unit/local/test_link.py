@@ -80,3 +80,37 @@ def test_a_target_that_is_down_closes_the_connection() -> None:
 def test_every_target_has_a_port_of_its_own(echo: str) -> None:
     with Link([echo, echo]) as link:
         assert len(set(link.connect.split(","))) == 2
+
+
+def test_one_direction_is_cut_and_the_other_passes(echo: str) -> None:
+    with Link([echo]) as link, connected(link) as client:
+        client.sendall(b"x")
+        assert client.recv(100) == b"x"
+        link.cut("back")
+        client.sendall(b"heard")
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(100)
+        link.mend()
+        client.settimeout(5)
+        assert client.recv(100) == b"heard"
+
+
+def test_answers_are_lost_for_good(echo: str) -> None:
+    with Link([echo]) as link, connected(link) as client:
+        link.back.swallows = True
+        client.sendall(b"lost")
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(100)
+        link.mend()
+        client.settimeout(5)
+        client.sendall(b"kept")
+        assert client.recv(100) == b"kept"
+
+
+def test_bytes_trickle_and_come_late(echo: str) -> None:
+    with Link([echo]) as link, connected(link) as client:
+        link.towards.bytes_per_s, link.back.delay_s = 40, 0.05
+        client.sendall(b"abcdef")
+        assert len(client.recv(100)) < 6

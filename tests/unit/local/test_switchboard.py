@@ -70,6 +70,16 @@ def test_what_is_sent_during_a_cut_comes_after_it(board: Switchboard, echo: str)
         assert stream.recv(1000) == b"meanwhile"
 
 
+def test_one_way_holds_back_what_one_side_sends(board: Switchboard, echo: str) -> None:
+    with connected(board.add(2, echo)) as stream:
+        assert comes_back(stream, b"before")
+        board.cut([2], [1], one_way=True)  # 2 hears, and its answers are held back
+        assert not comes_back(stream, b"heard", 0.2)
+        board.mend()
+        stream.settimeout(TIMEOUT_S)
+        assert stream.recv(1000) == b"heard"
+
+
 def test_a_connection_made_during_a_cut_waits(board: Switchboard, echo: str) -> None:
     address = board.add("zk1", echo)
     board.cut(["zk1"], [1])
