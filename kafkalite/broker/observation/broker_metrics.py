@@ -60,6 +60,7 @@ def _broker(broker: Observed, loop_lag: LoopLag) -> Iterator[Family]:
         "How much later than due a timer of the event loop comes.",
         histogram_samples(loop_lag.lags),
     )
+    yield gauge("kafkalite_tasks", "Tasks of the event loop.", loop_lag.tasks)
     yield counter(
         "kafkalite_unexpected_errors_total",
         "Errors that nobody expected; the log has each with its traceback.",

@@ -20,11 +20,18 @@ class LoopLag:
     def __init__(self) -> None:
         self.lags = Histogram()
         self._due_s = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def tasks(self) -> int:
+        """Of the loop that is measured, when asked."""
+        return len(asyncio.all_tasks(self._loop)) if self._loop is not None else 0
 
     def start(self) -> None:
         self._due_s = perf_counter() + EVERY_S
-        self._timer = asyncio.get_running_loop().call_later(EVERY_S, self._tick)
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(EVERY_S, self._tick)
 
     def stop(self) -> None:
         if self._timer is not None:
