@@ -1,8 +1,8 @@
 """For tests of what uses kafkalite, and of kafkalite itself: real clusters, of processes (`LocalCluster`) or of containers.
 
-`containers` runs clusters in Docker, `simulation` whole ones in one process on virtual time, `workloads` keeps them busy, `history` records
-what clients saw and judges it; `pytest_plugin` gives users' tests their fixtures. Clusters of processes are product code and live in
-`kafkalite.local`.
+`containers` runs clusters in Docker, `simulation` whole ones in one process on virtual time (users' programs too: `simulate`), `workloads`
+keeps them busy, `history` records what clients saw and judges it; `pytest_plugin` gives users' tests their fixtures. Clusters of processes
+are product code and live in `kafkalite.local`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,21 @@ if TYPE_CHECKING:
     from kafkalite.local.contract import Cluster
     from kafkalite.local.faults import Fault, Faults
     from kafkalite.testing.containers import KafkaliteCluster, KafkaliteContainer, ZooKeeperEnsemble
+    from kafkalite.testing.simulation.programs import SimulatedFaults, SimulationFailed, World, simulate
 
-__all__ = ["Cluster", "Fault", "Faults", "KafkaliteCluster", "KafkaliteContainer", "LocalCluster", "ZooKeeperEnsemble"]
+__all__ = [
+    "Cluster",
+    "Fault",
+    "Faults",
+    "KafkaliteCluster",
+    "KafkaliteContainer",
+    "LocalCluster",
+    "SimulatedFaults",
+    "SimulationFailed",
+    "World",
+    "ZooKeeperEnsemble",
+    "simulate",
+]
 
 _HOMES: Final = {
     "Cluster": "kafkalite.local.contract",
@@ -25,12 +38,16 @@ _HOMES: Final = {
     "KafkaliteCluster": "kafkalite.testing.containers",
     "KafkaliteContainer": "kafkalite.testing.containers",
     "LocalCluster": "kafkalite.local.cluster",
+    "SimulatedFaults": "kafkalite.testing.simulation.programs",
+    "SimulationFailed": "kafkalite.testing.simulation.programs",
+    "World": "kafkalite.testing.simulation.programs",
+    "simulate": "kafkalite.testing.simulation.programs",
     "ZooKeeperEnsemble": "kafkalite.testing.containers",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Each class is loaded at its first use: containers need the extra `kafkalite[testing]`, the others do not."""
+    """Each name is loaded at its first use: containers need the extra `kafkalite[testing]`, the others do not."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -64,7 +64,7 @@ class ClusterClient:
         self.request_timeout_s = options.request_timeout_ms / 1000
         self.retry = options.retry_backoff
         self.view = ClusterView()
-        self.chance = options.chance or random.Random().random
+        self.chance = options.chance or random.random
         self._metadata_max_age_s = options.metadata_max_age_ms / 1000
         self._max_response_bytes = options.receive_message_max_bytes
         self._security_protocol = options.security_protocol

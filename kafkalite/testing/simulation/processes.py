@@ -138,12 +138,14 @@ class Process:
     def take_apart(self) -> None:
         """After the run: whatever was left in the middle of something is closed, where it can do no harm."""
         self.alive = False
-        tasks = asyncio.all_tasks(self.loop)
+        closed: set[asyncio.Task[Any]] = set()
         asyncio._set_running_loop(self.loop)
         try:
-            for task in tasks:
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                _close(task.get_coro())
+            while left := asyncio.all_tasks(self.loop) - closed:  # what is closed may make new ones
+                for task in left:
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    _close(task.get_coro())
+                closed |= left
         finally:
             asyncio._set_running_loop(None)
         self.loop.close()
