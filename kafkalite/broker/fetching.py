@@ -91,6 +91,8 @@ class PartitionReader:
             self._fill(data, partition, item, limits, budget, min_one, requester)
         except KafkaError as problem:
             data.error_code = problem.code
+            if problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                data.aborted_transactions = []  # as Kafka, which has null for all that it finds later
         return data
 
     def _check_topic_id(self, partition: Partition, item: FetchItem) -> None:

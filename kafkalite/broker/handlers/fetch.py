@@ -147,6 +147,7 @@ def _items(
                     partition_index=asked.partition,
                     error_code=ErrorCode.UNKNOWN_TOPIC_ID,
                     high_watermark=-1,
+                    aborted_transactions=[],
                     records=b"",
                 )
                 unknown.append((topic.topic_id, data))

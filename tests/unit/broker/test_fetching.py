@@ -92,6 +92,13 @@ def test_an_answer_says_how_far_the_log_goes() -> None:
     assert (data.error_code, data.high_watermark, data.log_start_offset, bytes(data.records)) == (0, 6, 0, b"")
 
 
+def test_an_unknown_partition_has_no_aborted_transactions_rather_than_none_to_tell() -> None:
+    """Byte for byte as Kafka answers, which has null there for the errors of partitions that it knows."""
+    data = reader().read(item(), limits(), 1000, True, SessionlessWatch(0.0))
+    assert (data.error_code, data.aborted_transactions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+    assert read(leader(), item(99)).aborted_transactions is None
+
+
 @pytest.mark.parametrize("offset", [-1, 11])
 def test_offsets_outside_the_log(offset: int) -> None:
     assert read(leader(), item(offset)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE

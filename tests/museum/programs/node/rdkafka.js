@@ -1,7 +1,7 @@
 // node-rdkafka, which is librdkafka.
 "use strict";
 const kafka = require("node-rdkafka");
-const { bootstrap, within, serve } = require("./steps.js");
+const { bootstrap, tell, within, serve } = require("./steps.js");
 
 const asked = (run) =>
   within((resolve, reject) => run((problem, found) => (problem ? reject(problem) : resolve(found))));
@@ -65,6 +65,18 @@ async function group(topic, name, count) {
   return found;
 }
 
+async function follow(topic, name) {
+  const consumer = await member(name);
+  process.on("SIGTERM", () => consumer.disconnect(() => process.exit(0)));
+  consumer.subscribe([topic]);
+  consumer.consume((problem, message) => {
+    if (problem) throw problem;
+    tell(message.partition, message.offset, message.value);
+    consumer.commitMessage(message);
+  });
+  await new Promise(() => {});
+}
+
 async function offsets(topic) {
   const consumer = await member("nobody");
   const found = await asked((done) => consumer.queryWatermarkOffsets(topic, 0, 20000, done));
@@ -82,6 +94,7 @@ serve({
   produce,
   read: (topic, count) => from(topic, { 0: 0, 1: 0 }, count),
   group,
+  follow,
   offsets,
   create: (topic) => administer((admin, done) => admin.createTopic({ topic, num_partitions: 3, replication_factor: 1 }, done)),
   delete: (topic) => administer((admin, done) => admin.deleteTopic(topic, done)),
