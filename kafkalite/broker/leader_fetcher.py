@@ -359,7 +359,7 @@ class LeaderFetcher:
                 following.failures = 0
         except KafkaError as problem:
             logger.warning("%s: cannot take what broker %d sent: %s", topic_partition, self._leader, problem)
-            if problem.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            if following.partition.log.log_directory.offline_reason is not None:
                 self._stop_following(topic_partition)
             else:
                 self._back_off(following)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 from kafkalite.broker.action_queue import ActionQueue
 from kafkalite.broker.partition import Partition
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
+from kafkalite.errors import KafkaError
 from kafkalite.storage.append_checks import AppendOrigin, AppendResult, ClientCheck
 from kafkalite.storage.log_read import LogRead
 from kafkalite.storage.transaction_index import AbortedTransaction
@@ -34,6 +36,9 @@ class FakeLog:
 
     future: FakeLog | None = None
     only_in_memory: AbstractContextManager[None] = field(default_factory=nullcontext)
+    log_directory: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(offline_reason=None))
+    failures: list[KafkaError] = field(default_factory=list)
+    """What the next appends as a follower raise."""
 
     @property
     def size_bytes(self) -> int:
@@ -73,6 +78,8 @@ class FakeLog:
         return AppendResult(first, self.log_end_offset - 1, -1, self.log_start_offset)
 
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
         self.log_end_offset += len(records)
 
     def set_high_watermark(self, offset: int) -> None:

@@ -17,7 +17,7 @@ from kafkalite.broker.rates import ReplicationRate
 from kafkalite.broker.replica_fetchers import ReplicaFetchers
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.config.topic import TopicConfig
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.testing.simulation import virtual_time
@@ -477,3 +477,22 @@ def test_a_leader_that_refuses_whole_fetches_is_asked_at_intervals(
     requests = run(monkeypatch, answer, act).leader.requests
     assert at_least <= len(requests) <= at_most
     assert all(request.session_epoch == 0 for request in requests)
+
+
+@pytest.mark.parametrize("is_offline", [False, True])
+def test_a_follower_gave_up_when_its_disk_was_full_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch, is_offline: bool
+) -> None:
+    """It was out of sync until its broker was started anew. A directory that is offline is given up indeed."""
+    log = FakeLog(epochs=[(0, 0)], failures=[KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")])
+    log.log_directory.offline_reason = "it is broken" if is_offline else None
+
+    def answer(request: Any) -> Any:
+        return partition_answer(records=b"1234") if request.topics and log.log_end_offset == 0 else None
+
+    async def act(following: Following) -> None:
+        following.follow(log)
+        await asyncio.sleep(10)
+
+    run(monkeypatch, answer, act)
+    assert log.log_end_offset == (0 if is_offline else 4)
