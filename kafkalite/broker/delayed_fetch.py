@@ -88,6 +88,9 @@ class DelayedFetch:
     def _answer(self, only_if_enough: bool) -> None:
         if self._is_closed:
             return
+        if self.future.done():  # cancelled with its connection, whose task has not had its turn yet
+            self.close()
+            return
         try:
             answers, total, urgent = self._gather()
             if only_if_enough and not urgent and total < self._limits.min_bytes:

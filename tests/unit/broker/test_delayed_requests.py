@@ -209,3 +209,17 @@ def test_a_watcher_that_comes_back_into_its_partition_is_a_broken_invariant() ->
     partition.watchers[Meddler()] = None
     with pytest.raises(InvariantBroken, match="came back"):
         append(partition, 1)
+
+
+def test_news_came_between_the_end_of_a_connection_and_its_tasks() -> None:
+    """The future was cancelled, the fetch not closed yet: its answer was an error that nobody expected."""
+
+    async def scenario() -> None:
+        released: list[bool] = []
+        fetch = DelayedFetch(LIMITS, 0, lambda: ({}, 0, True), lambda answers: None, lambda: released.append(True))  # type: ignore[arg-type, return-value]
+        fetch.notify(make_partition(), True)
+        fetch.future.cancel()
+        await virtual_time.settle()
+        assert released == [True]
+
+    virtual_time.run(scenario())
