@@ -179,6 +179,7 @@ class ClusterClient:
             return link.connection
         if link.opening is None:
             link.opening = asyncio.get_running_loop().create_task(self._open_link(address, link))
+            link.opening.add_done_callback(_retrieve)  # whoever waits for it may be cancelled first
         return await asyncio.shield(link.opening)
 
     async def _open_link(self, address: tuple[str, int], link: _BrokerLink) -> Connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -103,6 +104,34 @@ def test_metadata_is_asked_of_another_broker_when_one_is_gone() -> None:
             each.close()
         with pytest.raises(NoBrokersAvailableError):
             await target.refresh()
+        await target.close()
+
+    virtual_time.run(scenario())
+
+
+def test_a_connection_failed_after_who_wanted_it_was_cancelled() -> None:
+    """The loop was told of an exception that nobody retrieved."""
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        target = client(cluster, "fake:9001")
+        await target.connect(5)
+        (connection,) = [each for each in cluster.connections if not each.closed]
+        connection.close()
+        gate = asyncio.Event()
+
+        async def refuse(host: str, port: int) -> Any:
+            await gate.wait()
+            raise ConnectionError("refused")
+
+        target._opener = refuse
+        wanting = asyncio.ensure_future(target.connection(1))
+        await virtual_time.settle()
+        wanting.cancel()
+        await virtual_time.settle()
+        gate.set()
+        await virtual_time.settle()
+        gc.collect()
         await target.close()
 
     virtual_time.run(scenario())
