@@ -49,7 +49,10 @@ class PartitionAndReplica(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """A partition's state znode; `partition_epoch` is the znode's version, `leader` may be NO_BROKER."""
+    """A partition's state znode; `partition_epoch` is the znode's version, `leader` may be NO_BROKER.
+
+    `read_zxid`: when it was read, the znode had last been written by this transaction of ZooKeeper's.
+    """
 
     leader: BrokerId
     leader_epoch: int
@@ -57,6 +60,7 @@ class Leadership:
     controller_epoch: int
     partition_epoch: int = 0
     recovering: bool = False
+    read_zxid: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

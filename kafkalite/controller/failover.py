@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Collection
 
-from kafkalite.controller import leader_elections, reassignment, topic_deletion
+from kafkalite.controller import leader_elections, reassignment, returned_brokers, topic_deletion
 from kafkalite.controller.broker_znodes import read_brokers
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.features import manage_features
@@ -20,6 +21,7 @@ from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, connect, list_children, pause, pieces, publish, write
 from kafkalite.controller.topic_rules import legal_names
 from kafkalite.controller.topic_znodes import load_topics
+from kafkalite.types import TopicPartition
 from zk import paths
 from zk.store import Delete
 
@@ -36,8 +38,10 @@ def take_over(cluster: ClusterState) -> Steps[None]:
     introduction = RequestBatch(cluster)
     introduction.update_metadata(())
     yield from publish(introduction.commands())
+    doubted, renewed = yield from returned_brokers.doubt(cluster)
     yield from _start_replicas(cluster)
-    yield from _start_partitions(cluster)
+    yield from _start_partitions(cluster, renewed)
+    yield from returned_brokers.trust_again(cluster, doubted)
     yield from reassignment.znode_reassignments(cluster)
     if cluster.reassigning:
         yield from reassignment.advance(cluster, sorted(cluster.reassigning))
@@ -96,13 +100,14 @@ def _start_replicas(cluster: ClusterState) -> Steps[None]:
     yield from move_replicas(cluster, offline, ReplicaStatus.OFFLINE)
 
 
-def _start_partitions(cluster: ClusterState) -> Steps[None]:
+def _start_partitions(cluster: ClusterState, renewed: Collection[TopicPartition]) -> Steps[None]:
+    """`renewed` need an election though their leaders are there."""
     for some in pieces(cluster.partitions()):
         for partition, state in some:
             leadership = state.leadership
             if leadership is None:
                 cluster.set_status(partition, PartitionStatus.NEW)
-            elif cluster.is_online(leadership.leader, partition):
+            elif cluster.is_online(leadership.leader, partition) and partition not in renewed:
                 cluster.set_status(partition, PartitionStatus.ONLINE)
             else:
                 cluster.set_status(partition, PartitionStatus.OFFLINE)

@@ -67,7 +67,7 @@ def _decoded(
 
 def _leadership(state: PartitionState, stat: Stat) -> Leadership:
     return Leadership(
-        state.leader, state.leader_epoch, state.isr, state.controller_epoch, stat.version, state.recovering
+        state.leader, state.leader_epoch, state.isr, state.controller_epoch, stat.version, state.recovering, stat.mzxid
     )
 
 

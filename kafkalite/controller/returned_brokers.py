@@ -1,0 +1,51 @@
+"""Brokers that went away and came back while nobody governed, so that nobody saw it.
+
+A broker's registration has a newer zxid than the state of a partition in whose ISR it is: since that state was written it began anew, with
+its log as its machine kept it, perhaps without what was not on the medium yet. As long as another member of the ISR has gone on all the
+time, such a replica leaves the ISR and comes back by fetching, as if its departure had been seen (`broker_changes`). Where nobody
+else is left it stays; but if it leads, it leads in a new epoch, because one epoch must not hold two histories.
+
+Kafka goes by who is alive when the new controller looks: a leader that lost power and was back at once goes on in its old epoch, and the
+other replicas cut off what it has forgotten, acknowledged or not. The broken run:
+
+    1. broker 1 is the controller and leads a partition with the ISR 1, 2, 3
+    2. it loses power, and is back, with a shorter log, at the moment when its session ends
+    3. broker 2 becomes the controller, and finds broker 1 alive and leading
+"""
+
+from __future__ import annotations
+
+from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, ReplicaStatus
+from kafkalite.controller.replica_machine import move_replicas
+from kafkalite.controller.steps import Steps, pause, pieces
+from kafkalite.types import TopicPartition
+
+
+def doubt(cluster: ClusterState) -> Steps[tuple[list[PartitionAndReplica], set[TopicPartition]]]:
+    """The replicas that leave their ISRs, which count as offline until `trust_again`, and the partitions that need a new epoch."""
+    newest = max((broker.epoch for broker in cluster.brokers.values()), default=0)
+    leaving: list[PartitionAndReplica] = []
+    renewed: set[TopicPartition] = set()
+    for some in pieces(cluster.partitions()):
+        for partition, state in some:
+            leadership = state.leadership
+            if leadership is None or leadership.read_zxid >= newest or cluster.is_queued_for_deletion(partition.topic):
+                continue
+            members = [cluster.brokers[each] for each in leadership.isr if each in cluster.brokers]
+            returned = [each.broker_id for each in members if each.epoch > leadership.read_zxid]
+            if leadership.leader in returned:
+                renewed.add(partition)
+            if len(returned) < len(members):
+                leaving += [PartitionAndReplica(partition, each) for each in returned]
+        yield from pause()
+    for partition, broker in leaving:
+        cluster.offline_dir_replicas[broker].add(partition)
+    return leaving, renewed
+
+
+def trust_again(cluster: ClusterState, replicas: list[PartitionAndReplica]) -> Steps[None]:
+    """They have left their ISRs, and follow."""
+    for partition, broker in replicas:
+        cluster.offline_dir_replicas[broker].discard(partition)
+    if replicas:
+        yield from move_replicas(cluster, replicas, ReplicaStatus.ONLINE)
