@@ -9,7 +9,10 @@ suspended for its timeout expires; the client learns it when it is resumed, as o
 lose its quorum: every session is suspended and none expires meanwhile.
 
 A store belongs to the event loop on which it was started and calls its users there, whichever loop a fault or another
-session's write comes from: simulated processes have a loop each. Timers of the server run on the loop that causes them.
+session's write comes from: simulated processes have a loop each. A server without a `loop` of its own carries a request out and
+answers it in one step on the loop of who asks, and its timers run on the loop that causes them. One with a loop is a machine of its
+own: requests reach it even when their sender is paused or killed meanwhile, and answers and watch events take their way back, in one
+order as ZooKeeper promises, so that between a write and its answer everything can happen.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ from zk.subtree import create_ancestors
 
 T = TypeVar("T")
 _FIRST_SESSION_ID = 0x1000_0000_0001
+_START_AGAIN_S = 0.25
 _CHILD_EVENTS = (EventType.CHILDREN, EventType.DELETED)
 
 
@@ -56,6 +60,7 @@ class MemoryZooKeeper:
 
     def __init__(self, latency_s: Callable[[], float] = lambda: 0.0) -> None:
         self.tree = ZnodeTree()
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.latency_s = latency_s
         self.on_transaction: Callable[[int, Sequence[Operation], list[Result]], None] | None = None
         self.has_quorum = True
@@ -80,6 +85,10 @@ class MemoryZooKeeper:
         if store is not None:
             self._delete_ephemerals(session_id)
             store._session_expired()
+
+    def administer(self, operations: Sequence[Operation]) -> list[Result]:
+        """Somebody with a shell of ZooKeeper's changes something."""
+        return self._apply(operations, 0)
 
     def _open(self, store: MemoryStore) -> int:
         session_id = self._next_session_id
@@ -110,12 +119,13 @@ class MemoryZooKeeper:
 class _Request:
     """A request on its way; `carry_out` runs on the server."""
 
-    __slots__ = ("answer", "carry_out", "path")
+    __slots__ = ("answer", "carry_out", "path", "served")
 
     def __init__(self, path: str, carry_out: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
         self.path = path
         self.carry_out = carry_out
         self.answer = answer
+        self.served = False
 
 
 class MemoryStore:
@@ -135,14 +145,28 @@ class MemoryStore:
         self._undelivered: list[tuple[Watcher, WatchEvent]] = []
         self._expiry: asyncio.TimerHandle | None = None
         self._lose_reply = False
+        self.lag_s = 0.0
+        """How much later than usual the session's answers and watch events come: its server is behind."""
+        self._connection = 0
+        self._last_arrival_s = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # -- faults
 
-    def suspend(self) -> None:
-        """Cut the connection; the server ends the session when it stays cut for the session timeout."""
+    def suspend(self, noticed_after_s: float = 0.0) -> None:
+        """Cut the connection; the server ends the session when it stays cut for the session timeout.
+
+        The client notices it at once, or, as without a reset, when it misses answers to its pings.
+        """
         self._cut_off = True
-        self._at_home(self._lose_connection)
+        if noticed_after_s:
+            self._own_loop.call_later(noticed_after_s, self._notice_cut)
+        else:
+            self._at_home(self._lose_connection)
+        self.fall_silent()
+
+    def fall_silent(self) -> None:
+        """The client's process is paused or dead: what it sent arrives, nothing more comes, until `resume`."""
         if self._expiry is None and self._session_id in self.server._sessions:
             loop = asyncio.get_running_loop()
             self._expiry = loop.call_later(self.session_timeout_s, self._time_out)
@@ -175,11 +199,12 @@ class MemoryStore:
         self._listeners.append(listener)
 
     async def start(self, timeout_s: float) -> None:
-        if self._cut_off or not self.server.has_quorum:
-            await asyncio.sleep(timeout_s)
-        if self._cut_off or not self.server.has_quorum:
-            raise TimeoutError(f"no session with the ZooKeeper in memory within {timeout_s:g} s")
         self._loop = asyncio.get_running_loop()
+        deadline_s = self._loop.time() + timeout_s
+        while self._cut_off or not self.server.has_quorum:
+            if self._loop.time() >= deadline_s:
+                raise TimeoutError(f"no session with the ZooKeeper in memory within {timeout_s:g} s")
+            await asyncio.sleep(min(_START_AGAIN_S, timeout_s))
         self._new_session()
 
     async def close(self) -> None:
@@ -259,7 +284,10 @@ class MemoryStore:
 
     def _schedule_answer(self) -> None:
         latency_s = self.server.latency_s()
-        if latency_s:
+        if self.server.loop is not None:
+            if self._state is SessionState.CONNECTED:
+                self.server.loop.call_later(latency_s, self._serve_next)
+        elif latency_s:
             self._own_loop.call_later(latency_s, self._answer_next)
         else:
             self._own_loop.call_soon(self._answer_next)
@@ -285,6 +313,47 @@ class MemoryStore:
             request.answer.set_result(result)
         else:
             request.answer.set_exception(error)
+
+    def _serve_next(self) -> None:
+        """On the server's machine: carry out the oldest request that is there, and send the answer."""
+        if self._cut_off or not self.server.has_quorum or self._session_id not in self.server._sessions:
+            return
+        request = next((each for each in self._requests if not each.served), None)
+        if request is None:
+            return
+        request.served = True
+        try:
+            result, error = request.carry_out(), None
+        except Exception as refusal:
+            result, error = None, refusal
+
+        def arrive() -> None:
+            if request in self._requests:
+                self._requests.remove(request)
+            if request.answer.done():
+                return
+            if error is None:
+                request.answer.set_result(result)
+            else:
+                request.answer.set_exception(error)
+
+        if self._lose_reply:
+            self._lose_reply = False
+            self._own_loop.call_soon(self._lose_connection)
+            self._own_loop.call_soon(self._regain_connection)
+        else:
+            self._send_back(arrive)
+
+    def _send_back(self, arrive: Callable[[], None]) -> None:
+        """Have something arrive at the client behind all that was sent before, unless its connection ends first."""
+        connection, loop = self._connection, self._own_loop
+        self._last_arrival_s = max(self._last_arrival_s + 1e-7, loop.time() + self.server.latency_s() + self.lag_s)
+
+        def arrive_if_connected() -> None:
+            if connection == self._connection and self._state is SessionState.CONNECTED:
+                arrive()
+
+        loop.call_at(self._last_arrival_s, arrive_if_connected)
 
     def _single(self, operation: Operation) -> Result:
         (result,) = self.server._apply([operation], self._session_id)
@@ -312,10 +381,18 @@ class MemoryStore:
         if event.type in _CHILD_EVENTS:
             watchers |= self._child_watches.pop(event.path, {})
         for watcher in watchers:
-            if self._state is SessionState.CONNECTED:
+            if self.server.loop is not None:
+                self._undelivered.append((watcher, event))
+                self._send_back(self._deliver_oldest)
+            elif self._state is SessionState.CONNECTED:
                 self._own_loop.call_soon(notify, [watcher], event)
             else:
                 self._undelivered.append((watcher, event))
+
+    def _deliver_oldest(self) -> None:
+        if self._undelivered:
+            watcher, event = self._undelivered.pop(0)
+            notify([watcher], event)
 
     def _forget_watches(self) -> None:
         self._data_watches.clear()
@@ -348,7 +425,12 @@ class MemoryStore:
         self._expired_unnoticed = False
         self._enter(SessionState.CONNECTED)
 
+    def _notice_cut(self) -> None:
+        if self._cut_off:
+            self._lose_connection()
+
     def _lose_connection(self) -> None:
+        self._connection += 1
         if self._state is SessionState.CONNECTED:
             self._enter(SessionState.SUSPENDED)
 
@@ -357,10 +439,16 @@ class MemoryStore:
             return
         if self._state is SessionState.EXPIRED:
             self._new_session()
-        elif self._state is SessionState.SUSPENDED and self._expired_unnoticed:
+        elif self._state is not SessionState.CLOSED and self._expired_unnoticed:
             self._notice_expiry()
+        elif self._state is SessionState.CONNECTED and self.server.loop is not None:
+            # What was sent into the cut is sent again.
+            for _ in range(sum(not each.served for each in self._requests)):
+                self._schedule_answer()
         elif self._state is SessionState.SUSPENDED:
             self._enter(SessionState.CONNECTED)
+            for request in self._requests:
+                request.served = False
             undelivered, self._undelivered = self._undelivered, []
             for watcher, event in undelivered:
                 notify([watcher], event)
@@ -383,12 +471,13 @@ class MemoryStore:
         """The server ended the session."""
         self._cancel_expiry()
         self._expired_unnoticed = True
-        if self._state is SessionState.CONNECTED:
+        if self._state is SessionState.CONNECTED and not (self._cut_off and self.server.loop):
             self._at_home(self._notice_expiry)
 
     def _notice_expiry(self) -> None:
-        if self._state is SessionState.CLOSED:
+        if self._state in (SessionState.CLOSED, SessionState.EXPIRED) or not self._expired_unnoticed:
             return
+        self._connection += 1
         self._forget_watches()
         self._enter(SessionState.EXPIRED)
         self._fail_requests(SessionExpiredError)

@@ -1,44 +1,191 @@
-"""Many seeds: `python -m tests.simulation --seeds 100`, or one of them with all that happened: `--seed 7 --trace`."""
+"""Many lives: `python -m tests.simulation --seeds 10000 --jobs 2`, or one with all that happened: `--seed 7 --trace`.
+
+A seed that fails is lived once more, to see that it fails identically, and then with fewer and fewer faults, as long as it fails the same
+way. The shortest plan is written as a file that `--replay` lives again.
+"""
 
 from __future__ import annotations
 
 import argparse
+import gc
+import multiprocessing
 import sys
 import time
 import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
-from tests.simulation.scenario import Life
+from tests.simulation.life import Life
+from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.shrinking import shrink
+
+_PROGRESS_S: Final = 10.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one life came to; `problem` is empty when all promises were kept."""
+
+    seed: int
+    digest: str
+    cpu_s: float
+    virtual_s: float
+    problem: str
+    faults: tuple[str, ...]
+    states: tuple[str, ...]
+    """Rare states that it reached."""
+
+
+_RARE: Final = {
+    "a leader below its high watermark": "below the high watermark",
+    "a controller that resigns": "resigns as controller",
+    "no leader": "leader -1,",
+    "a log cut in recovery": "behind the last valid batch",
+    "a consumer behind a truncation": "was truncated",
+    "a fresh producer id": "under a fresh producer id",
+    "a compaction": "compacted from",
+    "a reassignment": "create /admin/reassign",
+    "no room": "No room left",
+    "a log directory offline": "offline from now on",
+}
+
+
+def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, Life]:
+    """One life. The garbage collector looks once, behind it."""
+    life = Life(plan)
+    life.simulation.trace.shows_all = shows_all
+    began_s = time.process_time()
+    problem = ""
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that a killed process had not begun
+            life.run()
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(error)[-1:])}"
+    finally:
+        gc.enable()
+    texts = [line.text for line in life.simulation.trace.lines]
+    states = tuple(name for name, text in _RARE.items() if any(text in each for each in texts))
+    cpu_s = time.process_time() - began_s
+    now_s = life.simulation.time.now_s
+    return Result(plan.seed, life.outcome.digest, cpu_s, now_s, problem, tuple(life.outcome.begun), states), life
+
+
+def of_seed(seed: int) -> Result:
+    result, _ = live(draw_plan(seed))
+    return result
+
+
+def kind_of(problem: str) -> str:
+    """What two failures have in common that are the same: the first words, without numbers."""
+    first = problem.partition("\n")[0]
+    return "".join(each for each in first[:60] if not each.isdigit())
+
+
+def shortest(plan: Plan, problem: str) -> Plan:
+    """The shortest plan that fails in the same way."""
+
+    def fails(parts: list[object]) -> bool:
+        result, _ = live(plan.only(parts))
+        return bool(result.problem) and kind_of(result.problem) == kind_of(problem)
+
+    return plan.only(shrink(plan.parts(), fails))
+
+
+def tell(result: Result) -> None:
+    verdict = "holds" if not result.problem else result.problem
+    print(
+        f"seed {result.seed}: {result.virtual_s:.1f} s in {result.cpu_s:.2f} s of CPU, "
+        f"{', '.join(result.faults) or 'no fault'}; digest {result.digest}: {verdict}",
+        flush=True,
+    )
+
+
+def examine(result: Result, folder: Path) -> None:
+    """Live a failing seed again, shorten its plan, and write that down."""
+    plan = draw_plan(result.seed)
+    again, _ = live(plan)
+    print(f"seed {result.seed} fails {'identically' if again.digest == result.digest else 'DIFFERENTLY'} again")
+    plan = shortest(plan, result.problem)
+    _, life = live(plan)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"seed-{result.seed}.txt"
+    path.write_text(f"{plan}\n")
+    path.with_suffix(".trace").write_text(f"{life.simulation.trace}\n")
+    print(f"the shortest plan that fails so, in {path}:\n{plan}", flush=True)
+
+
+def results(seeds: range, jobs: int) -> Iterator[Result]:
+    if jobs == 1:
+        yield from map(of_seed, seeds)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
+        yield from pool.imap_unordered(of_seed, seeds, chunksize=5)
+
+
+def many(seeds: range, jobs: int, folder: Path) -> int:
+    began_s = told_s = time.monotonic()
+    failed: list[Result] = []
+    faults: Counter[str] = Counter()
+    states: Counter[str] = Counter()
+    lives, cpu_s, virtual_s = 0, 0.0, 0.0
+    for result in results(seeds, jobs):
+        lives += 1
+        cpu_s += result.cpu_s
+        virtual_s += result.virtual_s
+        faults.update(result.faults)
+        states.update(result.states)
+        if result.problem:
+            failed.append(result)
+            tell(result)
+        if time.monotonic() - told_s > _PROGRESS_S:
+            told_s = time.monotonic()
+            print(f"{lives} of {len(seeds)} lives, {len(failed)} failed", flush=True)
+    print(
+        f"{lives} lives, {virtual_s:.0f} s of virtual time in {time.monotonic() - began_s:.0f} s; "
+        f"{cpu_s / max(1, lives):.2f} s of CPU for one; {len(failed)} failed"
+    )
+    for title, counts in (("faults", faults), ("lives that reached", states)):
+        print(f"{title}: " + ", ".join(f"{name} {count}" for name, count in counts.most_common()))
+    for result in failed[:3]:
+        examine(result, folder)
+    if failed:
+        print(f"failed: {', '.join(str(each.seed) for each in failed)}")
+    return 1 if failed else 0
+
+
+def one(plan: Plan, *, trace: bool, shows_all: bool) -> int:
+    result, life = live(plan, shows_all=shows_all)
+    if trace:
+        print(plan)
+        print(life.simulation.trace)
+    tell(result)
+    return 1 if result.problem else 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1, help="how many seeds")
-    parser.add_argument("--seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
+    parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--replay", type=Path, help="a plan, as a failing seed leaves it")
     parser.add_argument("--trace", action="store_true", help="print every change of state")
     parser.add_argument("--all", action="store_true", help="and all that went over the network or to a disk")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("simulation-failures"), help="where failing plans are written"
+    )
     options = parser.parse_args()
-    failed = []
-    for seed in range(options.seed, options.seed + options.seeds):
-        life = Life(seed)
-        life.simulation.trace.shows_all = options.all
-        began_s = time.process_time()
-        try:
-            life.run()
-            result = "holds"
-        except Exception:
-            failed.append(seed)
-            result = traceback.format_exc()
-        if options.trace:
-            print(life.simulation.trace)
-        trace = life.simulation.trace
-        print(
-            f"seed {seed}: {life.simulation.time.now_s:.1f} s in {time.process_time() - began_s:.2f} s of CPU, "
-            f"{'; '.join(life.outcome.faults)}; digest {trace.digest}: {result}",
-            flush=True,
-        )
-    if failed:
-        print(f"{len(failed)} seeds failed: {', '.join(map(str, failed))}")
-    return 1 if failed else 0
+    if options.replay is not None:
+        return one(Plan.parse(options.replay.read_text()), trace=options.trace, shows_all=options.all)
+    if options.seed is not None:
+        return one(draw_plan(options.seed), trace=options.trace or options.all, shows_all=options.all)
+    return many(range(options.first, options.first + options.seeds), options.jobs, options.folder)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Three brokers, a producer and a group in one process, under a handful of seeds; `python -m tests.simulation` runs more of them."""
+"""Three brokers, producers and a group in one process, under some seeds; `python -m tests.simulation` lives more of them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,47 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
 from kafkalite.testing.history.judge import RECORD_RULES
 from kafkalite.testing.simulation.cluster import PORT, SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
-from tests.simulation.scenario import Life
+from tests.simulation import scenario
+from tests.simulation.__main__ import live
+from tests.simulation.life import Life
+from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.shrinking import shrink
+
+CHUNK = 10
 
 
-@pytest.mark.parametrize("seed", [1, 2, 8, 14, 15])
+@pytest.mark.parametrize("seed", [1, 14])
 def test_promises_hold_under_kills_and_cuts(seed: int) -> None:
-    outcome = Life(seed).run()
+    outcome = scenario.Life(seed).run()
     assert outcome.verdict is not None
     assert outcome.verdict.idle([*RECORD_RULES, "C11", "C12", "C16", "C17", "C18"]) == []
     assert len(outcome.faults) >= 2
 
 
+@pytest.mark.parametrize("first", range(0, 40, CHUNK))
+def test_promises_hold(first: int) -> None:
+    """Each chunk on its own, so that workers share them."""
+    judged: Counter[str] = Counter()
+    begun: set[str] = set()
+    for seed in range(first, first + CHUNK):
+        result, life = live(draw_plan(seed))
+        assert not result.problem, f"{draw_plan(seed)}\n{result.problem}"
+        assert life.outcome.verdict is not None
+        judged.update(life.outcome.verdict.judged)
+        begun.update(life.outcome.begun)
+    assert min(judged[rule] for rule in ("C1", "C2", "C4", "C5", "C6", "C7", "C8")) > 0
+    assert len(begun) >= 5
+
+
 def test_a_seed_replays_identically_also_in_another_process() -> None:
-    first, second = Life(3).run(), Life(3).run()
+    first, second = Life(draw_plan(3)).run(), Life(Plan.parse(str(draw_plan(3)))).run()
     assert (first.digest, str(first.simulation.trace)) == (second.digest, str(second.simulation.trace))
     command = [sys.executable, "-m", "tests.simulation", "--seed", "3"]
     other = subprocess.run(
@@ -71,3 +93,22 @@ def test_a_clean_stop_leaves_no_task_behind() -> None:
         await cluster.stop()
 
     simulation.run(scenario())
+
+
+def test_a_list_of_faults_is_shortened_to_what_fails() -> None:
+    asked: list[list[int]] = []
+
+    def fails(parts: list[int]) -> bool:
+        asked.append(parts)
+        return {3, 11} <= set(parts)
+
+    assert shrink(range(16), fails) == [3, 11]
+    assert len(asked) < 60
+    assert shrink([1], lambda parts: True) == []
+    assert shrink([1, 2, 3], lambda parts: 2 in parts) == [2]
+
+
+def test_a_plan_is_what_its_text_says() -> None:
+    for seed in range(50):
+        plan = draw_plan(seed)
+        assert Plan.parse(str(plan)) == plan

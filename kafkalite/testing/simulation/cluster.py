@@ -16,6 +16,7 @@ from kafkalite.broker.app import Broker
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.protocol.records import iter_batches
 from kafkalite.storage.cleaner import in_executor
+from kafkalite.storage.log_files import partition_of
 from kafkalite.testing.simulation.memory_disk import MemoryDisk
 from kafkalite.testing.simulation.processes import Process, Simulation
 from kafkalite.testing.simulation.virtual_time import VirtualClock
@@ -24,7 +25,7 @@ from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
 from zk.store import Create, NoNodeError, Operation, Result, StoreError, Write
-from zk.znodes import MalformedZnodeError, PartitionState
+from zk.znodes import MalformedZnodeError, PartitionState, TopicAssignment
 
 PORT: Final = 9092
 LOG_DIR: Final = "/logs"
@@ -50,13 +51,18 @@ class SimulatedBroker:
     def __init__(self, cluster: SimulatedCluster, broker_id: BrokerId) -> None:
         self.broker_id = broker_id
         self.name = f"broker-{broker_id}"
-        self.disk = MemoryDisk(cluster.clock, self._note_write)
+        self.clock = VirtualClock(cluster.simulation.time)
+        self.disk = MemoryDisk(self.clock, self._note_write)
         self.process: Process | None = None
         self.app: Broker | None = None
         self.store: MemoryStore | None = None
         self.lives = 0
         self.serves = False
         self.is_off = False
+        self.may_stop = False
+        """Is it right for it to stop by itself, because its disk is broken?"""
+        self.write_stall_s = 0.0
+        """For so long the whole process waits whenever something is written to a log."""
         self._cluster = cluster
         self._trace = cluster.simulation.trace
 
@@ -80,7 +86,7 @@ class SimulatedBroker:
             config,
             Session(self.store),
             self.disk,
-            cluster.clock,
+            self.clock,
             simulation.chance(f"{self.name}/{self.lives}"),
             self._fatal,
             in_executor(self.disk),
@@ -101,17 +107,24 @@ class SimulatedBroker:
         """The process is gone; ZooKeeper notices it as it would, by silence."""
         assert self.process is not None and self.store is not None
         self.process.kill(unheard=unheard)
-        self.store.suspend()
+        self.store.fall_silent()
         self.disk.process_ended()
         self.process = self.app = None
         self.serves = False
 
     def _fatal(self, reason: str) -> None:
-        self._cluster.simulation.problems.append(f"{self.name} stops: {reason}")
+        simulation = self._cluster.simulation
+        if self.may_stop:
+            process = self.process
+            simulation.director.loop.call_soon(lambda: self.end() if self.process is process else None)
+        else:
+            simulation.problems.append(f"{self.name} stops: {reason}")
 
     def _note_write(self, path: str, position: int, data: bytes) -> None:
         self._trace.count(f"{self.name} {path} {position} {zlib.crc32(data)} {len(data)}")
         if path.endswith(".log"):
+            if self.write_stall_s and self.process is not None:
+                self.process.stall(self.write_stall_s)
             log = path.rsplit("/", 2)[1]
             for batch in iter_batches(data):
                 self._trace.add(
@@ -129,6 +142,7 @@ class SimulatedCluster:
         self.clock = VirtualClock(simulation.time)
         chance = simulation.chance("zookeeper")
         self.zookeeper = MemoryZooKeeper(lambda: chance.uniform(*_ZOOKEEPER_DELAY_S))
+        self.zookeeper.loop = simulation.director.loop
         self.zookeeper.on_transaction = self._note_transaction
         self.brokers = {number: SimulatedBroker(self, number) for number in range(1, size + 1)}
 
@@ -205,6 +219,40 @@ class SimulatedCluster:
         """Of the broker's registration, or that of its earlier life; None without one."""
         stat = self.zookeeper.tree.exists(paths.broker(broker_id))
         return None if stat is None else stat.czxid
+
+    def topics(self) -> list[str]:
+        """All that ZooKeeper knows."""
+        try:
+            return sorted(self.zookeeper.tree.children(paths.TOPICS))
+        except NoNodeError:
+            return []
+
+    def assignment(self, topic: str) -> TopicAssignment | None:
+        """As in ZooKeeper now."""
+        try:
+            return TopicAssignment.decode(self.zookeeper.tree.read(paths.topic(topic))[0])
+        except NoNodeError:
+            return None
+
+    def out_of_sync(self) -> list[TopicPartition]:
+        """The partitions without a leader, with a replica outside the ISR, or in the middle of a reassignment."""
+        late = []
+        for topic in self.topics():
+            assignment = self.assignment(topic)
+            if assignment is None:
+                continue
+            for number, replicas in assignment.partitions.items():
+                partition = TopicPartition(topic, number)
+                state = self.partition_state(partition)
+                moving = assignment.adding.get(number) or assignment.removing.get(number)
+                if state is None or state.leader < 0 or set(state.isr) != set(replicas) or moving:
+                    late.append(partition)
+        return late
+
+    def replicas_on(self, broker_id: BrokerId) -> list[TopicPartition]:
+        """The partitions that have a directory on a broker's disk; those that are being deleted are none."""
+        found = (partition_of(entry.name) for entry in self.brokers[broker_id].disk.list(LOG_DIR) if entry.is_directory)
+        return [each for each in found if each is not None]
 
     def log_bytes(self, broker_id: BrokerId, partition: TopicPartition) -> bytes:
         """All batches of a replica, as they are on its disk."""

@@ -3,7 +3,8 @@
 A process that is killed loses nothing, because what it wrote is the operating system's. `lose_power` takes back what was not brought to
 the medium, as far as chance decides: of the writes to each file since its last `sync` the first ones stay, the last of them perhaps torn;
 of the changes of names since the last `sync` of a directory the first ones stay (file systems with a journal keep their order). What
-`replace` wrote is whole wherever its name is there. After a power failure, and at the start, no file is in memory: `read_in_memory`
+`replace` wrote is whole wherever its name is there. A disk may also be `full`, `fail` operations, and `swap_back` what a file was before
+its last `replace`. After a power failure, and at the start, no file is in memory: `read_in_memory`
 gives None until something was read from it or written to it.
 """
 
@@ -67,6 +68,7 @@ class _OpenFile:
 
     def read_at(self, position: int, size: int) -> bytes:
         node = self._open_node()
+        self._disk.may_read(self._path)
         node.in_memory = True
         return bytes(node.content[position : position + size])
 
@@ -99,6 +101,10 @@ class MemoryDisk:
 
     def __init__(self, clock: Clock, on_write: OnWrite = lambda path, position, data: None) -> None:
         self.locks: dict[str, None] = {}
+        self.full = False
+        """Writes are refused with ENOSPC, after some of their bytes were written."""
+        self._failing: dict[str, None] = {}
+        self._replaced: dict[str, bytes] = {}
         self._clock = clock
         self._on_write = on_write
         self._root = _DirectoryNode(clock.now_ms())
@@ -118,14 +124,21 @@ class MemoryDisk:
         return _OpenFile(self, path, _file(node, path))
 
     def read(self, path: str) -> bytes:
+        self._may("read", path)
         node = _file(self._find(path), path)
         node.in_memory = True
         return bytes(node.content)
 
     def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        self._may("write", path)
         directory, name = self._parent(path)
-        if isinstance(directory.entries.get(name), _DirectoryNode):
+        before = directory.entries.get(name)
+        if isinstance(before, _DirectoryNode):
             raise _error(errno.EISDIR, path)
+        if self.full:
+            raise _error(errno.ENOSPC, path)
+        if before is not None:
+            self._replaced[path] = bytes(before.content)
         self._on_write(path, 0, content)
         self._change_names((directory, name, _FileNode(content, self._clock.now_ms())))
         if durable:
@@ -185,6 +198,7 @@ class MemoryDisk:
         self._find(path).modified_ms = modified_ms
 
     def sync(self, path: str) -> None:
+        self._may("sync", path)
         node = self._find(path)
         if isinstance(node, _DirectoryNode):
             self._unsynced_names.clear()
@@ -218,17 +232,43 @@ class MemoryDisk:
         self._unsynced_names.clear()
         _forget_memory(self._root)
 
+    def fail(self, *operations: str) -> None:
+        """Have every `read` from the medium, `write` or `sync` from now on fail with EIO; no name: none any more."""
+        self._failing = dict.fromkeys(operations)
+
+    def swap_back(self, chance: random.Random) -> str | None:
+        """Let one file be again what it was before its last `replace`; its path, or None where there was no such file."""
+        there = [path for path in self._replaced if self.exists(path)]
+        if not there:
+            return None
+        path = chance.choice(there)
+        _file(self._find(path), path).content[:] = self._replaced.pop(path)
+        return path
+
+    def may_read(self, path: str) -> None:
+        """OSError while reads from the medium fail."""
+        self._may("read", path)
+
+    def _may(self, operation: str, path: str) -> None:
+        if operation in self._failing:
+            raise _error(errno.EIO, path)
+
     # what open files do
 
     def write(self, node: _FileNode, path: str, position: int, data: bytes) -> None:
         """Bytes beyond the end are preceded by zeros."""
+        self._may("write", path)
         size = len(node.content)
+        if self.full:
+            data = data[: len(data) // 2]
         self._on_write(path, position, data)
         self._remember(node, min(position, size), was_write=True)
         if position > size:
             node.content += bytes(position - size)
         node.content[position : position + len(data)] = data
         node.modified_ms = self._clock.now_ms()
+        if self.full:
+            raise _error(errno.ENOSPC, path)
 
     def truncate(self, node: _FileNode, size: int) -> None:
         """Also makes a file longer, by zeros."""

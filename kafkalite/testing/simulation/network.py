@@ -16,7 +16,7 @@ import os
 import random
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
 from kafkalite.testing.simulation.trace import Trace
@@ -249,6 +249,15 @@ class SimulatedTransport(asyncio.Transport):
             self._close_now(problem)
             return None
 
+    def vanish(self) -> None:
+        """This end forgets the connection; the other learns it when it sends something."""
+        if not self._closing:
+            self._end_sent = True
+            self._unsent.clear()
+            self._unread.clear()
+            self._closing = True
+            self._call_connection_lost(_reset_error())
+
     # sending
 
     def _pump(self) -> None:
@@ -260,11 +269,12 @@ class SimulatedTransport(asyncio.Transport):
             self._end_sent = True
             self._send(self.peer._reset)
         while self._unsent and (room := network.window_bytes - self._outstanding_bytes) > 0:
-            size = network.piece_bytes(min(room, len(self._unsent)))
+            size = network.piece_bytes(min(room, len(self._unsent)), self)
             piece = bytes(self._unsent[:size])
             del self._unsent[:size]
             self._outstanding_bytes += size
             network.note(self, piece)
+            self._last_arrival_s += network.transmission_s(self, size)
             self._send(self.peer._arrive, piece)
         if self._end_wanted and not self._unsent and not self._end_sent:
             self._end_sent = True
@@ -361,21 +371,50 @@ class Network:
         self._servers: dict[Address, SimulatedServer] = {}
         self._transports: dict[SimulatedTransport, None] = {}
         self._base_delays_s: dict[tuple[str, str], float] = {}
-        self._cut: dict[tuple[str, str], None] = {}
+        self._cut: dict[tuple[str, str], int] = {}
+        self._extra_delays_s: dict[tuple[str, str], float] = {}
+        self._rates_bytes_per_s: dict[tuple[str, str], float] = {}
         self._next_port = _FIRST_EPHEMERAL_PORT
 
     # faults
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing goes from the one machine to the other any more; what is under way arrives."""
-        self._cut[source, target] = None
+        """Nothing goes from the one machine to the other any more; what is under way arrives. As often as cut it must be healed."""
+        self._cut[source, target] = self._cut.get((source, target), 0) + 1
 
     def heal(self, source: str, target: str) -> None:
         """What was held up is sent."""
-        self._cut.pop((source, target), None)
+        cuts = self._cut.pop((source, target), 0)
+        if cuts > 1:
+            self._cut[source, target] = cuts - 1
+            return
         for transport in list(self._transports):
             if {transport.process.machine, transport.peer.process.machine} == {source, target}:
                 transport.resend()
+
+    def delay(self, source: str, target: str, extra_s: float) -> None:
+        """Everything takes so much longer from now on, 0 for the usual time; connections overtake each other."""
+        self._extra_delays_s[source, target] = extra_s
+
+    def limit(self, source: str, target: str, bytes_per_s: float) -> None:
+        """No connection is faster from now on; 0 for no limit."""
+        self._rates_bytes_per_s[source, target] = bytes_per_s
+
+    def reset(self, one: str, other: str) -> None:
+        """Every connection between two machines ends with a reset on both sides."""
+        for transport in self._between(one, other):
+            transport._reset()
+
+    def half_close(self, one: str, other: str) -> None:
+        """The one machine forgets its connections to the other, which does not hear of it."""
+        for transport in self._between(one, other):
+            if transport.process.machine == one:
+                transport.vanish()
+
+    def _between(self, one: str, other: str) -> Iterator[SimulatedTransport]:
+        for transport in list(self._transports):
+            if {transport.process.machine, transport.peer.process.machine} == {one, other} and transport.process.alive:
+                yield transport
 
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cut
@@ -450,10 +489,19 @@ class Network:
         if base_s is None:
             base_s = _BASE_DELAY_S[0] if source == target else self._chance.uniform(*_BASE_DELAY_S)
             self._base_delays_s[source, target] = base_s
-        return base_s * (1.0 + self._chance.expovariate(2.0))
+        extra_s = self._extra_delays_s.get((source, target), 0.0)
+        return (base_s + extra_s) * (1.0 + self._chance.expovariate(2.0))
 
-    def piece_bytes(self, size: int) -> int:
+    def transmission_s(self, transport: SimulatedTransport, size: int) -> float:
+        """How long the link is busy with so many bytes."""
+        rate = self._rates_bytes_per_s.get((transport.process.machine, transport.peer.process.machine), 0.0)
+        return size / rate if rate else 0.0
+
+    def piece_bytes(self, size: int, transport: SimulatedTransport) -> int:
         """How much of this arrives in one piece."""
+        rate = self._rates_bytes_per_s.get((transport.process.machine, transport.peer.process.machine), 0.0)
+        if rate:
+            return min(size, max(1, int(rate / 10)))
         if size > 1 and self._chance.random() < _SPLIT_CHANCE:
             return self._chance.randrange(1, size)
         return size

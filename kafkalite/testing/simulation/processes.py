@@ -1,19 +1,23 @@
 """Many processes in one: each has an event loop of its own, all share one virtual time, and the seed decides whose turn it is.
 
-A process that is killed is never stepped again, so nothing of it runs any more, no `finally` either; that is what kill -9 is. Its
-connections end as its machine decides (`kafkalite.testing.simulation.network`). What an event loop cannot deliver to anybody, an exception
-in a callback or of a task that nobody awaits, fails the run.
+A process that is killed is never stepped again, so nothing of it runs any more, no `finally` either; that is what kill -9 is, and it may
+come between any two callbacks (`kill_after`). Its connections end as its machine decides (`kafkalite.testing.simulation.network`). One that
+is paused (SIGSTOP) is not stepped for a while, and then finds all its timers late and all that arrived meanwhile. What an event loop
+cannot deliver to anybody, an exception in a callback or of a task that nobody awaits, fails the run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
+import math
 import random
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from kafkalite.errors import KafkaError
 from kafkalite.testing.simulation.network import Network, SimulatedServer
 from kafkalite.testing.simulation.trace import Trace
 from kafkalite.testing.simulation.virtual_time import Deadlock, VirtualTime, VirtualTimeLoop
@@ -41,6 +45,29 @@ class ProcessLoop(VirtualTimeLoop):
         self.process = process
         self._network = network
         self._chance = chance
+
+    def step(self) -> None:
+        """As asyncio's `_run_once`, without what only selectors, signals and threads need; it ends when the process is killed."""
+        process, now_s, ready, scheduled = self.process, self._time.now_s, self._ready, self._scheduled
+        while scheduled and (scheduled[0]._when <= now_s or scheduled[0].cancelled()):  # type: ignore[attr-defined]
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False  # type: ignore[attr-defined]
+            if handle.cancelled():
+                self._timer_cancelled_count -= 1
+            else:
+                ready.append(handle)
+        asyncio._set_running_loop(self)
+        self._thread_id = 1
+        try:
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+                    if process.callbacks_left is not None and process.count_down():
+                        return
+        finally:
+            self._thread_id = None  # type: ignore[assignment]
+            asyncio._set_running_loop(None)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         future = self.create_future()
@@ -84,6 +111,10 @@ class Process:
         self.name = name
         self.machine = machine
         self.alive = True
+        self.paused = False
+        self.callbacks_left: int | None = None
+        """How many more callbacks it runs before it is killed; None: nobody wants to kill it."""
+        self._on_end: Callable[[], None] = self.kill
         self._simulation = simulation
         self.loop = ProcessLoop(self, simulation.time, simulation.network, simulation.chance(f"{name}/executor"))
         self.loop.set_exception_handler(self._problem)
@@ -124,11 +155,42 @@ class Process:
         if not self.alive:
             return
         self.alive = False
+        self._simulation.ended(self)
         self._simulation.network.process_ended(self, unheard=unheard)
         for outcome in list(self._outcomes):
             if not outcome.done():
                 outcome.set_exception(ProcessKilled(self.name))
                 outcome.exception()  # whoever awaits it still sees it
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.paused = False
+
+    def stall(self, length_s: float) -> None:
+        """Nothing of it runs for so long, because its loop waits for a slow disk."""
+        if not self.paused:
+            self.paused = True
+            self._simulation.director.loop.call_later(length_s, self.resume)
+
+    def kill_after(self, callbacks: int, end: Callable[[], None]) -> None:
+        """Have `end` kill it when it has run so many more callbacks of its loop: between any two awaits, wherever that is."""
+        self.callbacks_left, self._on_end = callbacks, end
+
+    def count_down(self) -> bool:
+        """One callback more has run: was it the last one?"""
+        assert self.callbacks_left is not None
+        self.callbacks_left -= 1
+        if self.callbacks_left > 0:
+            return False
+        self.callbacks_left = None
+        director = self._simulation.director.loop
+        asyncio._set_running_loop(director)
+        self._on_end()
+        return True
 
     def _problem(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if self.alive:
@@ -171,8 +233,11 @@ class Simulation:
         self.problems: list[str] = []
         """Exceptions that nobody was there to take, and errors that were only logged."""
         self.causes: list[BaseException | None] = []
+        self.may_complain: dict[str, None] = {}
+        """Processes that may log errors of their disk, because it is broken."""
         self._turns = self.chance("turns")
         self._processes: list[Process] = []
+        self._running: list[Process] = []
         self.director = self.process("director")
         """Runs the scenario; it kills, cuts and judges, and is not part of what is simulated."""
         self.network.kernel = self.director.loop
@@ -185,7 +250,12 @@ class Simulation:
         """A new process."""
         process = Process(self, name, machine or name)
         self._processes.append(process)
+        self._running.append(process)
         return process
+
+    def ended(self, process: Process) -> None:
+        """It is never stepped again."""
+        self._running.remove(process)
 
     def machines(self) -> list[str]:
         """The names of all machines that there were."""
@@ -215,17 +285,24 @@ class Simulation:
     def _step(self) -> None:
         now_s = self.time.now_s
         due: list[Process] = []
-        next_s: float | None = None
-        for process in self._processes:
-            if process.alive and (at_s := process.loop.due_s()) is not None:
-                if next_s is None or at_s < next_s:
-                    next_s = at_s
+        next_s = math.inf
+        for process in self._running:
+            if process.paused:
+                continue
+            loop = process.loop
+            if loop._ready:
+                due.append(process)
+            elif loop._scheduled:
+                at_s = loop._scheduled[0]._when  # type: ignore[attr-defined]
                 if at_s <= now_s:
                     due.append(process)
-        if next_s is None:
-            raise Deadlock(f"nobody has anything to wait for: {self._waiting()}")
+                elif at_s < next_s:
+                    next_s = at_s
         if due:
-            (due[0] if len(due) == 1 else self._turns.choice(due)).loop.step()
+            process = due[0] if len(due) == 1 else due[int(self._turns.random() * len(due))]
+            process.loop.step()
+        elif next_s == math.inf:
+            raise Deadlock(f"nobody has anything to wait for: {self._waiting()}")
         else:
             self.time.now_s = next_s
 
@@ -242,9 +319,12 @@ class _Listener(logging.Handler):
         loop = asyncio._get_running_loop()
         source = loop.process.name if isinstance(loop, ProcessLoop) else "?"
         self._simulation.trace.add(source, record.getMessage())
+        cause = record.exc_info[1] if record.exc_info else None
+        if source in self._simulation.may_complain and isinstance(cause, OSError | KafkaError | None):
+            return
         if record.levelno >= logging.ERROR and record.name != _STATE_CHANGES:
             self._simulation.problems.append(f"{source} logged: {record.getMessage()}")
-            self._simulation.causes.append(record.exc_info[1] if record.exc_info else None)
+            self._simulation.causes.append(cause)
 
 
 @contextmanager

@@ -39,10 +39,12 @@ class VirtualClock:
     """`kafkalite.clock.Clock` on virtual time, by default that of the running loop."""
 
     def __init__(self, time: VirtualTime | None = None) -> None:
+        self.wall_offset_ms = 0
+        """By how much the wall clock is wrong; monotonic time never is."""
         self._time = time
 
     def now_ms(self) -> int:
-        return _EPOCH_MS + int(self.monotonic_ms())
+        return _EPOCH_MS + int(self.monotonic_ms()) + self.wall_offset_ms
 
     def monotonic_ms(self) -> float:
         now_s = asyncio.get_running_loop().time() if self._time is None else self._time.now_s

@@ -1,0 +1,336 @@
+"""Faults done to a simulated cluster: each begins at its moment, lasts, and ends; `heal` makes whole whatever is left.
+
+Some faults take what the cluster never promised to keep: a replica that forgets what it had (`lose-power`, `bad-disk`) may do so while all
+the others still have it. Such a fault is left out where a partition has not all its replicas in sync, and any fault whose target is not
+there (a broker that is down already); `begun` says which faults there really were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+from kafkalite.testing.simulation.cluster import SimulatedBroker, SimulatedCluster
+from kafkalite.testing.simulation.faults import Fault
+from kafkalite.testing.simulation.processes import ProcessKilled
+from kafkalite.types import TopicPartition
+from zk import paths
+from zk.store import Delete, NoNodeError
+from zk.znodes import ControllerSeat
+
+_NOTICE_SHARE: Final = 2 / 3
+"""After this share of its session timeout without answers a client of ZooKeeper gives its connection up."""
+
+Act: TypeAlias = Callable[["Injection", Fault], Awaitable[None]]
+
+
+class NotNow(Exception):
+    """The fault makes no sense, or takes more than was promised, as things are."""
+
+
+class Injection:
+    """See the module. Runs on the director's loop."""
+
+    def __init__(self, cluster: SimulatedCluster, *, survives_a_loss: bool) -> None:
+        """`survives_a_loss`: acknowledged records are on two replicas at least (min.insync.replicas), so one may forget them."""
+        self.cluster = cluster
+        self._survives_a_loss = survives_a_loss
+        self.begun: list[Fault] = []
+        self._network = cluster.simulation.network
+
+    async def inject(self, faults: Sequence[Fault]) -> None:
+        """All of them; until the last one has ended."""
+        await asyncio.gather(*(self._one(number, fault) for number, fault in enumerate(faults)))
+
+    async def heal(self) -> None:
+        """Let every broker run again, and nothing be slow, full or broken."""
+        cluster = self.cluster
+        if not cluster.zookeeper.has_quorum:
+            cluster.zookeeper.regain_quorum()
+        down = [each.broker_id for each in cluster.brokers.values() if each.process is None]
+        if down:
+            await cluster.start(*down)
+
+    async def _one(self, number: int, fault: Fault) -> None:
+        await asyncio.sleep(fault.at_s)
+        trace = self.cluster.simulation.trace
+        try:
+            targets = tuple(map(self._machine, fault.targets))
+            if len(set(targets)) < len(targets):
+                raise NotNow("twice the same machine")
+            chosen = Fault(fault.at_s, fault.kind, targets, fault.length_s, fault.parameters)
+            trace.add("fault", str(chosen).strip())
+            await _ACTS[fault.kind](self, chosen)
+        except NotNow as reason:
+            trace.add("fault", f"{fault.kind} is left out: {reason}")
+        else:
+            self.begun.append(fault)
+            trace.add("fault", f"{fault.kind} {' '.join(targets)} is over".replace("  ", " "))
+
+    # targets
+
+    def _machine(self, target: str) -> str:
+        if target == "controller":
+            try:
+                data, _ = self.cluster.zookeeper.tree.read(paths.CONTROLLER)
+            except NoNodeError:
+                raise NotNow("there is no controller") from None
+            return f"broker-{ControllerSeat.decode(data).broker_id}"
+        role, _, name = target.partition(":")
+        if not name:
+            return target
+        topic, _, partition = name.rpartition("-")
+        state = self.cluster.partition_state(TopicPartition(topic, int(partition)))
+        if state is None:
+            raise NotNow(f"there is no {name}")
+        if role == "leader" and state.leader >= 0:
+            return f"broker-{state.leader}"
+        followers = sorted(each for each in state.isr if each != state.leader)
+        if role == "follower" and followers:
+            return f"broker-{followers[0]}"
+        raise NotNow(f"{name} has no {role}")
+
+    def _broker(self, fault: Fault) -> SimulatedBroker:
+        """The one that runs. NotNow."""
+        broker = next((each for each in self.cluster.brokers.values() if each.name == fault.targets[0]), None)
+        if broker is None:
+            raise NotNow(f"{fault.targets[0]} is no broker")
+        if broker.process is None or not (broker.serves or fault.kind == "kill"):
+            raise NotNow(f"{broker.name} is down or starts")
+        return broker
+
+    def _others(self, machine: str) -> list[str]:
+        return [each for each in self.cluster.simulation.machines() if each not in (machine, "director")]
+
+    # what several faults need
+
+    async def _start_again(self, broker: SimulatedBroker) -> None:
+        if broker.process is None:
+            try:
+                await self.cluster.start(broker.broker_id)
+            except ProcessKilled:
+                pass  # by another fault, which starts it again
+
+    @contextmanager
+    def _cut(self, links: Sequence[tuple[str, str]]) -> Iterator[None]:
+        for source, target in links:
+            self._network.cut(source, target)
+        try:
+            yield
+        finally:
+            for source, target in links:
+                self._network.heal(source, target)
+
+    def _may_forget(self) -> None:
+        """NotNow unless every replica is in sync, so that each of them has all that was acknowledged."""
+        if not self._survives_a_loss:
+            raise NotNow("one replica may be all there is")
+        if not all(each.serves for each in self.cluster.brokers.values()):
+            raise NotNow("a broker is down")
+        late = self.cluster.out_of_sync()
+        if late:
+            raise NotNow(f"{late[0]} has not all its replicas in sync")
+
+    @contextmanager
+    def _away_from_zookeeper(self, broker: SimulatedBroker) -> Iterator[None]:
+        store = broker.store
+        assert store is not None
+        store.suspend(store.session_timeout_s * _NOTICE_SHARE)
+        try:
+            yield
+        finally:
+            if broker.store is store and broker.process is not None:
+                store.resume()
+
+    # the kinds
+
+    async def kill(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        assert broker.process is not None
+        gone = asyncio.Event()
+
+        def end() -> None:
+            if broker.process is not None and broker.process.alive:
+                self.cluster.kill(broker.broker_id)
+            gone.set()
+
+        broker.process.kill_after(int(fault.parameter("callbacks", 1.0)), end)
+        # A broker that has stopped or died meanwhile counts no callbacks any more.
+        process = broker.process
+        while not gone.is_set() and process.alive:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(fault.length_s)
+        await self._start_again(broker)
+
+    async def kill_all(self, fault: Fault) -> None:
+        for broker in self.cluster.running():
+            self.cluster.kill(broker.broker_id)
+        await asyncio.sleep(fault.length_s)
+        await asyncio.gather(*(self._start_again(each) for each in self.cluster.brokers.values()))
+
+    async def stop(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        try:
+            await self.cluster.stop(broker.broker_id)
+        except ProcessKilled:
+            pass  # by another fault
+        await asyncio.sleep(fault.length_s)
+        await self._start_again(broker)
+
+    async def pause(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        process, store = broker.process, broker.store
+        assert process is not None and store is not None
+        if process.paused:
+            raise NotNow("it is paused already")
+        process.pause()
+        store.fall_silent()
+        await asyncio.sleep(fault.length_s)
+        process.resume()
+        if process.alive:
+            store.resume()
+
+    async def lose_power(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        self._may_forget()
+        self.cluster.lose_power(broker.broker_id)
+        chance = self.cluster.simulation.chance(f"swap {fault}")
+        for _ in range(int(fault.parameter("swaps"))):
+            path = broker.disk.swap_back(chance)
+            self.cluster.simulation.trace.add(broker.name, f"{path} is what it was before")
+        await asyncio.sleep(fault.length_s)
+        await self._start_again(broker)
+
+    async def cut(self, fault: Fault) -> None:
+        one, other = fault.targets
+        with self._cut([(one, other), (other, one)]):
+            await asyncio.sleep(fault.length_s)
+
+    async def cut_one_way(self, fault: Fault) -> None:
+        one, other = fault.targets
+        with self._cut([(one, other)]):
+            await asyncio.sleep(fault.length_s)
+
+    async def isolate(self, fault: Fault) -> None:
+        name = self._broker(fault).name
+        with self._cut([pair for other in self._others(name) for pair in ((name, other), (other, name))]):
+            await asyncio.sleep(fault.length_s)
+
+    async def partition(self, fault: Fault) -> None:
+        inside = [each for each in fault.targets if each in self.cluster.simulation.machines()]
+        outside = [each for each in self._others("") if each not in inside]
+        with self._cut([pair for one in inside for other in outside for pair in ((one, other), (other, one))]):
+            await asyncio.sleep(fault.length_s)
+
+    async def slow_link(self, fault: Fault) -> None:
+        one, other = fault.targets
+        self._network.delay(one, other, fault.parameter("delay_s"))
+        await asyncio.sleep(fault.length_s)
+        self._network.delay(one, other, 0.0)
+
+    async def trickle(self, fault: Fault) -> None:
+        one, other = fault.targets
+        self._network.limit(one, other, fault.parameter("bytes_per_s"))
+        await asyncio.sleep(fault.length_s)
+        self._network.limit(one, other, 0.0)
+
+    async def reset(self, fault: Fault) -> None:
+        self._network.reset(*fault.targets)
+
+    async def half_close(self, fault: Fault) -> None:
+        self._network.half_close(*fault.targets)
+
+    async def cut_zookeeper(self, fault: Fault) -> None:
+        with self._away_from_zookeeper(self._broker(fault)):
+            await asyncio.sleep(fault.length_s)
+
+    async def expire_session(self, fault: Fault) -> None:
+        store = self._broker(fault).store
+        assert store is not None
+        store.expire_session()
+
+    async def lose_reply(self, fault: Fault) -> None:
+        store = self._broker(fault).store
+        assert store is not None
+        store.lose_next_reply()
+
+    async def slow_zookeeper(self, fault: Fault) -> None:
+        store = self._broker(fault).store
+        assert store is not None
+        store.lag_s = fault.parameter("delay_s")
+        await asyncio.sleep(fault.length_s)
+        store.lag_s = 0.0
+
+    async def lose_quorum(self, fault: Fault) -> None:
+        zookeeper = self.cluster.zookeeper
+        if not zookeeper.has_quorum:
+            raise NotNow("there is none")
+        zookeeper.lose_quorum()
+        await asyncio.sleep(fault.length_s)
+        zookeeper.regain_quorum()
+
+    async def delete_controller(self, fault: Fault) -> None:
+        self.cluster.zookeeper.administer([Delete(paths.CONTROLLER)])
+
+    async def full_disk(self, fault: Fault) -> None:
+        disk = self._broker(fault).disk
+        disk.full = True
+        await asyncio.sleep(fault.length_s)
+        disk.full = False
+
+    async def bad_disk(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        self._may_forget()
+        broker.may_stop = True
+        complaints = self.cluster.simulation.may_complain
+        complaints[broker.name] = None
+        broker.disk.fail(*(name for name, _ in fault.parameters))
+        await asyncio.sleep(fault.length_s)
+        broker.disk.fail()
+        if broker.process is not None and broker.process.alive:
+            self.cluster.kill(broker.broker_id)
+        broker.may_stop = False
+        complaints.pop(broker.name, None)
+        await self._start_again(broker)
+
+    async def slow_disk(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        broker.write_stall_s = fault.parameter("delay_s")
+        await asyncio.sleep(fault.length_s)
+        broker.write_stall_s = 0.0
+
+    async def jump_clock(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        milliseconds = int(fault.parameter("seconds") * 1000)
+        broker.clock.wall_offset_ms += milliseconds
+        await asyncio.sleep(fault.length_s)
+        broker.clock.wall_offset_ms -= milliseconds
+
+
+_ACTS: Final[dict[str, Act]] = {
+    "kill": Injection.kill,
+    "kill-all": Injection.kill_all,
+    "stop": Injection.stop,
+    "pause": Injection.pause,
+    "lose-power": Injection.lose_power,
+    "cut": Injection.cut,
+    "cut-one-way": Injection.cut_one_way,
+    "isolate": Injection.isolate,
+    "partition": Injection.partition,
+    "slow-link": Injection.slow_link,
+    "trickle": Injection.trickle,
+    "reset": Injection.reset,
+    "half-close": Injection.half_close,
+    "cut-zookeeper": Injection.cut_zookeeper,
+    "expire-session": Injection.expire_session,
+    "lose-reply": Injection.lose_reply,
+    "slow-zookeeper": Injection.slow_zookeeper,
+    "lose-quorum": Injection.lose_quorum,
+    "delete-controller": Injection.delete_controller,
+    "full-disk": Injection.full_disk,
+    "bad-disk": Injection.bad_disk,
+    "slow-disk": Injection.slow_disk,
+    "jump-clock": Injection.jump_clock,
+}

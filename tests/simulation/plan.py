@@ -1,0 +1,159 @@
+"""What a seed draws before anything runs: settings of brokers and topics, what is asked of the cluster, and its faults.
+
+A plan is data. Its text is what a transcript of a failing seed holds, and a plan that is read from there runs as it did.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from kafkalite.testing.simulation.faults import Fault, draw_faults
+
+BROKERS: Final = ("broker-1", "broker-2", "broker-3")
+CLIENTS: Final = ("producer-all", "producer-one", "consumer-0", "consumer-1")
+ROLES: Final = (
+    "leader:flights-0",
+    "leader:flights-1",
+    "follower:flights-0",
+    "leader:__consumer_offsets-0",
+    "controller",
+)
+WINDOW_S: Final = 8.0
+
+_SETTINGS: Final[Mapping[str, Sequence[str]]] = {
+    "replica.lag.time.max.ms": ("500", "1500", "5000", "30000"),
+    "replica.fetch.wait.max.ms": ("50", "500", "500"),
+    "replica.fetch.max.bytes": ("200", "1048576", "1048576"),
+    "zookeeper.session.timeout.ms": ("2000", "6000", "6000"),
+    "log.segment.bytes": ("1000", "5000", "1073741824"),
+    "log.flush.interval.messages": ("1", "10", "9223372036854775807"),
+    "log.index.interval.bytes": ("1", "4096"),
+    "replica.high.watermark.checkpoint.interval.ms": ("100", "5000"),
+    "log.flush.offset.checkpoint.interval.ms": ("500", "60000"),
+    "offsets.topic.num.partitions": ("1", "2"),
+    "offsets.topic.segment.bytes": ("2000", "104857600"),
+    "log.retention.check.interval.ms": ("1000", "300000"),
+    "log.cleaner.backoff.ms": ("500", "15000"),
+    "auto.leader.rebalance.enable": ("true", "false"),
+    "leader.imbalance.check.interval.seconds": ("2", "300"),
+    "num.replica.fetchers": ("1", "1", "2"),
+    "producer.id.expiration.ms": ("86400000", "86400000"),
+    "group.initial.rebalance.delay.ms": ("0", "100", "1000"),
+    "controller.socket.timeout.ms": ("1000", "30000"),
+    "replica.socket.timeout.ms": ("1000", "30000"),
+    "request.timeout.ms": ("1500", "30000"),
+    "max.incremental.fetch.session.cache.slots": ("0", "2", "1000"),
+}
+"""What is worth drawing for a broker, each value as likely as the others."""
+
+_OPERATIONS: Final = ("create-topic", "delete-topic", "add-partitions", "reassign", "elect", "alter-config")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """See the module. `settings` are those of all brokers; `workload` are numbers that the clients go by."""
+
+    seed: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+    workload: Mapping[str, int] = field(default_factory=dict)
+    faults: tuple[Fault, ...] = ()
+    operations: tuple[Fault, ...] = ()
+    """What administrators ask for, in the form of faults: moment, kind, targets."""
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}"]
+        lines += [f"setting {name}={value}" for name, value in self.settings.items()]
+        lines += [f"workload {name}={value}" for name, value in self.workload.items()]
+        lines += [f"fault {each}" for each in self.faults]
+        lines += [f"asks {each}" for each in self.operations]
+        return "\n".join(lines)
+
+    @classmethod
+    def parse(cls, text: str) -> Plan:
+        """What `str` wrote. ValueError."""
+        plan = cls(0)
+        for line in text.splitlines():
+            word, _, rest = line.strip().partition(" ")
+            name, _, value = rest.partition("=")
+            if word == "seed":
+                plan = replace(plan, seed=int(rest))
+            elif word == "setting":
+                plan = replace(plan, settings={**plan.settings, name: value})
+            elif word == "workload":
+                plan = replace(plan, workload={**plan.workload, name: int(value)})
+            elif word == "fault":
+                plan = replace(plan, faults=(*plan.faults, Fault.parse(rest)))
+            elif word == "asks":
+                plan = replace(plan, operations=(*plan.operations, Fault.parse(rest)))
+            elif word:
+                raise ValueError(f"no line of a plan: {line}")
+        return plan
+
+    def parts(self) -> list[object]:
+        """What can be left out, one by one."""
+        return [*self.faults, *self.operations, *self.settings.items()]
+
+    def only(self, parts: Sequence[object]) -> Plan:
+        """The same with these of its parts."""
+        return replace(
+            self,
+            faults=tuple(each for each in self.faults if each in parts),
+            operations=tuple(each for each in self.operations if each in parts),
+            settings={name: value for name, value in self.settings.items() if (name, value) in parts},
+        )
+
+
+def draw_plan(seed: int) -> Plan:
+    """The plan of a seed."""
+    plan = _draw(seed)
+    if any(each.kind == "full-disk" for each in plan.faults):
+        # A replica that could not be made for want of room comes with the next start of its broker only.
+        made = ("create-topic", "add-partitions", "reassign")
+        plan = replace(plan, operations=tuple(each for each in plan.operations if each.kind not in made))
+    return plan
+
+
+def _draw(seed: int) -> Plan:
+    chance = random.Random(f"{seed}/plan")
+    chosen = chance.sample(list(_SETTINGS), chance.choice([0, 3, 8]))
+    return Plan(
+        seed,
+        {name: chance.choice(_SETTINGS[name]) for name in chosen},
+        {
+            "records": chance.choice([15, 30, 60]),
+            "pace_ms": chance.choice([30, 100, 200]),
+            "flights_min_isr": chance.choice([1, 2, 2, 2]),
+            "freight_min_isr": chance.choice([1, 2]),
+            "batch_size": chance.choice([1, 300, 16384]),
+            "linger_ms": chance.choice([0, 5, 200]),
+            "compression": chance.choice([0, 0, 1, 2, 3, 4]),
+            "static_members": chance.choice([0, 1]),
+            "session_timeout_ms": chance.choice([6000, 6000, 10000]),
+            "compacts": chance.choice([0, 1]),
+            "acks_one": chance.choice([0, 1]),
+        },
+        tuple(draw_faults(chance, BROKERS, CLIENTS, ROLES, WINDOW_S)),
+        tuple(_draw_operations(chance)),
+    )
+
+
+def _draw_operations(chance: random.Random) -> list[Fault]:
+    operations = []
+    for _ in range(chance.choice([0, 0, 1, 2, 4])):
+        kind = chance.choice(_OPERATIONS)
+        target = {
+            "create-topic": f"extra-{chance.randrange(3)}",
+            "delete-topic": f"extra-{chance.randrange(3)}",
+            "add-partitions": "flights",
+            "reassign": chance.choice(["flights-0", "freight-0", "freight-0"]),
+            "elect": "flights-0",
+            "alter-config": "flights",
+        }[kind]
+        replicas = chance.sample([1, 2, 3], 2 if target == "freight-0" else 3)
+        parameters = tuple((f"replica{number}", float(each)) for number, each in enumerate(replicas))
+        at_s = round(chance.uniform(0.0, WINDOW_S), 3)
+        operations.append(Fault(at_s, kind, (target,), 0.0, parameters if kind == "reassign" else ()))
+    return sorted(operations, key=lambda each: each.at_s)
