@@ -21,12 +21,17 @@ from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.scram import ScramMechanism
-from tests.peers import apache_kafka, hostile_bytes, old_requests
+from tests.peers import apache_kafka, coordinated_transactions, hostile_bytes, old_requests
 
 pytestmark = pytest.mark.peer
 
 START_TIMEOUT_S = 180
 ANSWER_TIMEOUT_S = 60
+PROPERTIES = {
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.min.isr": "1",
+}
 CLOSED = "the connection was closed"
 SHA_256, SHA_512 = (int(each) for each in ScramMechanism)
 Case = tuple[str, Any, int]
@@ -37,7 +42,9 @@ def clusters() -> Iterator[tuple[LocalCluster, LocalCluster]]:
     """(ours, Apache Kafka's)."""
     with ExitStack() as stack:
         running = [
-            stack.enter_context(LocalCluster(brokers=2, command=command, start_timeout_s=START_TIMEOUT_S))
+            stack.enter_context(
+                LocalCluster(brokers=2, command=command, start_timeout_s=START_TIMEOUT_S, properties=PROPERTIES)
+            )
             for command in (BROKER_COMMAND, apache_kafka.broker_command())
         ]
         apache_kafka.wait_for_controller(running[1].bootstrap_servers)
@@ -204,6 +211,14 @@ def credential_cases() -> Iterator[Case]:
 @pytest.mark.parametrize("make", [acl_cases, token_cases, feature_cases, transaction_cases])
 def test_answers_are_those_of_apache_kafka(clusters: tuple[LocalCluster, LocalCluster], make: Any) -> None:
     assert not (found := differences(clusters, list(make()))), "\n".join(found)
+
+
+def test_transactions_are_coordinated_as_by_apache_kafka(clusters: tuple[LocalCluster, LocalCluster]) -> None:
+    ours, theirs = (
+        asyncio.run(coordinated_transactions.answers(each.bootstrap_servers.split(",")[0], shown)) for each in clusters
+    )
+    wrong = [f"{mine}\n  {other}" for mine, other in zip(ours, theirs, strict=True) if mine != other]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_credentials_are_altered_as_by_apache_kafka(clusters: tuple[LocalCluster, LocalCluster]) -> None:
