@@ -184,8 +184,12 @@ class TransactionMachine:
                 self._forget_if_new(transaction)
             then(_STORE_ERRORS.get(code, code), following)
 
-        key = transaction_record.encode_key(transaction.transactional_id)
-        decision.append([DraftRecord(key, transaction_record.encode_value(stored))], settled)
+        key, value = (
+            transaction_record.encode_key(transaction.transactional_id),
+            transaction_record.encode_value(stored),
+        )
+        transaction.draft = (value, stored)
+        decision.append([DraftRecord(key, value)], settled)
 
     def _forget_if_new(self, transaction: Transaction) -> None:
         if transaction.is_new:
@@ -267,7 +271,12 @@ class TransactionMachine:
                 logger.warning("offset %d: a key of unknown version %d", record.offset, version)
                 return
             transactional_id = transaction_record.decode_key(record.key)
-            stored = None if record.value is None else transaction_record.decode_value(record.value)
+            transaction = self.transactions.get(transactional_id)
+            draft = transaction.draft if transaction is not None else None
+            if draft is not None and draft[0] is record.value:
+                stored: StoredTransaction | None = draft[1]
+            else:
+                stored = None if record.value is None else transaction_record.decode_value(record.value)
         except (ValueError, IndexError, struct.error) as problem:
             logger.error("offset %d: a record that cannot be read: %s", record.offset, problem)
             return
@@ -276,7 +285,6 @@ class TransactionMachine:
         if stored is None:
             self.transactions.pop(transactional_id, None)
             return
-        transaction = self.transactions.get(transactional_id)
         if transaction is None:
             transaction = self.transactions[transactional_id] = Transaction(transactional_id, stored)
         transaction.take(stored)

@@ -19,6 +19,8 @@ class Transaction:
     transactional_id: str
     stored: StoredTransaction
     pending: TransactionState | None = None
+    draft: tuple[bytes, StoredTransaction] | None = None
+    """The record on its way, and what it says: what was just written need not be read."""
     last_producer_id: int = field(default=NO_PRODUCER_ID)
     last_producer_epoch: int = field(default=NO_PRODUCER_EPOCH)
     is_sending: bool = False
@@ -35,6 +37,6 @@ class Transaction:
 
     def take(self, stored: StoredTransaction) -> None:
         """A record says so."""
-        before, self.stored, self.pending = self.stored, stored, None
+        before, self.stored, self.pending, self.draft = self.stored, stored, None, None
         if (before.producer_id, before.producer_epoch) != (stored.producer_id, stored.producer_epoch):
             self.last_producer_id, self.last_producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH

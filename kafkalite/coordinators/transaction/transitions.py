@@ -27,6 +27,8 @@ from kafkalite.coordinators.transaction.transaction_record import (
 from kafkalite.errors import ErrorCode, ensure
 
 _EPOCH_MAX: Final = 32_767
+_TOPICS_MAX: Final = 5000
+"""In one transaction: each of its steps writes them all, which takes milliseconds for a thousand."""
 _PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 _AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 _COMPLETED: Final = {
@@ -122,6 +124,8 @@ def with_partitions(
     if is_ongoing and all(added <= known.get(topic, none) for topic, added in request.partitions.items()):
         return ErrorCode.NONE
     partitions = {**known, **{topic: known.get(topic, none) | added for topic, added in request.partitions.items()}}
+    if len(partitions) > _TOPICS_MAX:
+        return ErrorCode.POLICY_VIOLATION
     return replace(
         stored,
         state=TransactionState.ONGOING,

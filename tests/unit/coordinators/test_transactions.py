@@ -115,6 +115,15 @@ def test_partitions_that_are_in_the_transaction_are_not_written_again() -> None:
     assert scene.add(me, {"t": frozenset({1})}) is OK and len(scene.log) == before
 
 
+def test_a_transaction_has_five_thousand_topics_at_most() -> None:
+    scene = TransactionScene()
+    me = scene.producer()
+    assert scene.add(me, {f"t{index}": frozenset({0}) for index in range(5000)}) is OK
+    assert scene.add(me, {"t0": frozenset({1})}) is OK
+    assert scene.add(me, {"one more": frozenset({0})}) is E.POLICY_VIOLATION
+    assert scene.end(me) is OK and len(scene.mark().partitions) == 5000
+
+
 def test_a_transaction_without_partitions_has_no_markers_and_ends() -> None:
     scene = TransactionScene()
     me = scene.producer()
