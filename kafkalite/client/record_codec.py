@@ -15,7 +15,7 @@ from kafkalite.client.errors import ClientError, RecordDeserializationError, err
 from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecord, Header
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.compiled_records import builder, decode, unreadable
-from kafkalite.protocol.compression import compress
+from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge, compress
 from kafkalite.protocol.records import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -130,14 +130,22 @@ class RecordReader:
 
     __slots__ = ("_data", "_header", "_plain", "_problem", "_records", "_topic_partition", "remaining")
 
-    def __init__(self, data: Buffer, header: BatchHeader, topic_partition: TopicPartition, from_offset: int) -> None:
+    def __init__(
+        self,
+        data: Buffer,
+        header: BatchHeader,
+        topic_partition: TopicPartition,
+        from_offset: int,
+        limit_bytes: int = DECOMPRESSED_LIMIT_BYTES,
+    ) -> None:
+        """ClientError for a batch that cannot be read; DecompressedTooLarge for one that becomes more than a lower limit."""
         self._data = data
         self._header = header
         self._topic_partition = topic_partition
         self._problem: Exception | None = None
         self.remaining = header.records_count
         try:
-            records = decode(data, header)
+            records = decode(data, header, limit_bytes)
             for record in records if from_offset > header.base_offset else ():
                 if record.offset >= from_offset:
                     records = chain((record,), records)
@@ -148,6 +156,8 @@ class RecordReader:
             self.remaining = len(wanted)
             records = iter(wanted)
         except KafkaError as problem:
+            if limit_bytes < DECOMPRESSED_LIMIT_BYTES and isinstance(problem, DecompressedTooLarge):
+                raise
             raise self._unreadable(problem) from problem
         self._records: Iterator[Any] = records
 

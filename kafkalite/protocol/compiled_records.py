@@ -21,10 +21,12 @@ import struct
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
+from mmap import mmap
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
 from kafkalite.protocol import record_walk
+from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES
 from kafkalite.protocol.record_walk import Starts
 from kafkalite.protocol.records import (
     CODEC_MASK,
@@ -37,6 +39,7 @@ from kafkalite.types import ROOM_BYTES, Buffer, RoomyBytes
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _ROOM: Final = bytes(ROOM_BYTES)
+_COPIED_AT_ONCE_BYTES: Final = 1024 * 1024
 _RECORDS_AT_ONCE: Final = 512
 _TIMESTAMP_DELTA_LIMIT: Final = 1 << 62
 _OFFSETS: Final = list(range(_RECORDS_AT_ONCE))
@@ -122,13 +125,13 @@ def builder() -> Callable[..., Any]:
     )
 
 
-def decode(data: Buffer, header: BatchHeader) -> Iterator[Any]:
+def decode(data: Buffer, header: BatchHeader, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> Iterator[Any]:
     """The records of the batch at `header` of `data`, with their headers as a list of (str, bytes or None).
 
-    Raises KafkaError when they cannot be decompressed; the iterator raises `unreadable`.
+    Raises KafkaError when they cannot be decompressed into `limit_bytes`; the iterator raises `unreadable`.
     """
     if header.attributes & CODEC_MASK:
-        return decode_plain(records_of(data, header), header)
+        return decode_plain(records_of(data, header, limit_bytes), header)
     start, end = header.position, header.end
     view = data if type(data) is memoryview else memoryview(data)
     if type(view.obj) is RoomyBytes or end + ROOM_BYTES <= len(view):
@@ -144,8 +147,23 @@ def decode_plain(plain: Buffer, header: BatchHeader) -> Iterator[Any]:
     if attributes & CODEC_MASK:
         header = header._replace(attributes=attributes & ~CODEC_MASK)
     # The decoder reads neither length nor CRC.
-    batch = b"".join((_HEADER.pack(*header[:-1]), plain, _ROOM))
-    return chain((_loaded or _load()).batch(memoryview(batch)[:-ROOM_BYTES]))
+    packed = _HEADER.pack(*header[:-1])
+    if len(plain) <= _COPIED_AT_ONCE_BYTES:
+        batch = memoryview(b"".join((packed, plain, _ROOM)))
+    else:
+        batch = _joined_in_pieces(packed, plain)
+    return chain((_loaded or _load()).batch(batch[:-ROOM_BYTES]))
+
+
+def _joined_in_pieces(packed: bytes, plain: Buffer) -> memoryview:
+    """As `join` with `_ROOM`; other threads have their turn meanwhile. The kernel's memory is taken where it is written."""
+    batch = mmap(-1, len(packed) + len(plain) + ROOM_BYTES)
+    batch[: len(packed)] = packed
+    source, target = memoryview(plain), memoryview(batch)[len(packed) :]
+    for begin in range(0, len(source), _COPIED_AT_ONCE_BYTES):
+        some = source[begin : begin + _COPIED_AT_ONCE_BYTES]
+        target[begin : begin + len(some)] = some
+    return memoryview(batch)
 
 
 def find_starts(data: Buffer, position: int, end: int, count: int, starts: Starts) -> None:

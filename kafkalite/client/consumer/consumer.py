@@ -15,10 +15,11 @@ from typing import Any, Self, Unpack
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.consumer.fetcher import Fetcher
+from kafkalite.client.consumer.large_batches import LargeBatches
 from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, list_offsets
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
-from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of
+from kafkalite.client.errors import ClientClosedError, ClientTimeoutError, error_of
 from kafkalite.client.group.committable import Committable, OnCommit, committable, tell
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.group.session import GroupSession
@@ -44,6 +45,7 @@ class Consumer:
         decoders_of = TopicDeserializers(chosen.key_deserializer, chosen.value_deserializer)
         self._buffer = FetchBuffer(chosen.max_partition_fetch_bytes, chosen.check_crcs, decoders_of)
         self._data = asyncio.Event()
+        self._large = LargeBatches(self._buffer, self._data.set)
         self._fetcher = Fetcher(self._cluster, self._buffer, chosen, self._data.set)
         self._fetching: asyncio.Task[None] | None = None
         self._iterated: UngivenRecords = []
@@ -91,6 +93,7 @@ class Consumer:
             self._fetching.cancel()
             await asyncio.gather(self._fetching, return_exceptions=True)
         await self._fetcher.stop()
+        await self._large.close()
         await self._cluster.close()
 
     async def __aenter__(self) -> Self:
@@ -474,18 +477,9 @@ class Consumer:
             self._check_open()
 
     def _take(self, limit: int, only: set[TopicPartition] | None) -> dict[TopicPartition, list[ConsumerRecord]]:
-        found: dict[TopicPartition, list[ConsumerRecord]] = {}
-        try:
-            while limit > 0:
-                taken = self._buffer.take(limit, only)
-                if taken is None:
-                    break
-                state, records = taken
-                limit -= len(records)
-                found.setdefault(state.topic_partition, []).extend(records)
-        except ClientError:
-            if not found:
-                raise
+        found = self._buffer.take_many(limit, only)
+        if self._buffer.deferred is not None:
+            self._large.begin()
         self._fetcher.wake()
         return found
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafkalite.client.errors import ClientError
 from kafkalite.client.record_codec import BatchRecords, Decode, RecordReader
 from kafkalite.client.records import ConsumerRecord
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
+from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.protocol.legacy_records import as_batch, legacy_records
 from kafkalite.protocol.records import (
     ABORT_MARKER,
@@ -35,6 +36,16 @@ from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
 
 _LARGEST_OFFSET = (1 << 63) - 1
 _MESSAGES_AT_ONCE = 500
+AT_ONCE_BYTES = 4 * 1024 * 1024
+"""Decompressed; a batch that becomes more, up to 40 ms of work for each 10 MiB, is deferred."""
+_OLD_AT_ONCE_BYTES = 128 * 1024
+"""Of messages of older formats, each of which is read and written again in Python."""
+_RECORDS_AT_ONCE = 32_768
+"""A position may be behind so many records of its batch."""
+
+
+OpenedBatch: TypeAlias = tuple[RecordReader, int]
+"""A reader, and the position behind the last of its records."""
 
 
 class Chunk:
@@ -50,21 +61,52 @@ class Chunk:
         self._reader_end = -1
         self._aborted = deque(sorted((first_offset, producer_id) for producer_id, first_offset in aborted))
         self._aborted_producers: set[int] = set()
+        self._deferred: tuple[int, bool] | None = None
+        """From which offset the first batch, that would hold the event loop, is to be opened, and whether its CRC is checked."""
+        self._problem: BaseException | None = None
+
+    @property
+    def is_deferred(self) -> bool:
+        """Is the first batch to be opened by another thread (`open_apart`)?"""
+        return self._deferred is not None
+
+    def open_apart(self) -> OpenedBatch:
+        """A reader of the first batch, for `opened`; it changes nothing. ClientError."""
+        if self._deferred is None:
+            raise InvariantBroken("only what is deferred is opened apart")
+        position, check_crcs = self._deferred
+        return self._reader_of(self.headers[0], position, check_crcs, DECOMPRESSED_LIMIT_BYTES)
+
+    def opened(self, outcome: OpenedBatch | BaseException) -> None:
+        """Take what `open_apart` returned or raised; an error is raised whenever it is this batch's turn."""
+        self._deferred = None
+        if isinstance(outcome, BaseException):
+            self._problem = outcome
+        else:
+            self._reader, self._reader_end = outcome
+            self.headers.popleft()
 
     def take(
         self, position: int, limit: int, check_crcs: bool, to_key: Decode | None = None, to_value: Decode | None = None
     ) -> tuple[list[ConsumerRecord], int]:
-        """Up to `limit` records of one batch from `position` on, and the position behind them; [] at the end of the chunk.
+        """Up to `limit` records of one batch from `position` on, and the position behind them; [] at the end of the chunk, and
+        where the next batch is deferred.
 
         ClientError CORRUPT_MESSAGE and others for a batch that cannot be read, RecordDeserializationError; the position stays before it.
         """
         while True:
             if self._reader is None:
-                if not self.headers:
+                if self._problem is not None:
+                    raise self._problem
+                if not self.headers or self._deferred is not None:
                     return [], position
                 header = self.headers[0]
                 if header.next_offset > position and not self._is_skipped(header):
-                    self._open(header, position, check_crcs)
+                    try:
+                        self._open(header, position, check_crcs)
+                    except DecompressedTooLarge:
+                        self._deferred = position, check_crcs
+                        return [], position
                 else:
                     position = max(position, min(header.next_offset, self.next_offset))
                 self.headers.popleft()
@@ -95,30 +137,39 @@ class Chunk:
         return self._reader is None and not self.headers
 
     def _open(self, header: BatchHeader, position: int, check_crcs: bool) -> None:
+        """DecompressedTooLarge when that is too much work for the event loop."""
+        if header.records_count > _RECORDS_AT_ONCE and header.base_offset < position:
+            raise DecompressedTooLarge(AT_ONCE_BYTES)
+        self._reader, self._reader_end = self._reader_of(header, position, check_crcs, AT_ONCE_BYTES)
+
+    def _reader_of(self, header: BatchHeader, position: int, check_crcs: bool, limit_bytes: int) -> OpenedBatch:
+        """A reader of the batch at the front. ClientError; DecompressedTooLarge for more than a limit below the largest."""
         data = self.data
         if header.records_count < 0:
             if header.magic == MAGIC:
                 raise self._unreadable(header, f"has {header.records_count} records and cannot be read")
-            data, header = self._rebatched(check_crcs)
+            data, header = self._rebatched(check_crcs, limit_bytes)
         elif header.base_offset < 0 or header.last_offset_delta < 0:
             raise self._unreadable(header, f"has offsets from {header.base_offset} to {header.last_offset}")
         elif check_crcs:
             self._check_crc(header)
-        self._reader = RecordReader(data, header, self.topic_partition, position)
-        self._reader_end = min(header.next_offset, self.next_offset)
+        reader = RecordReader(data, header, self.topic_partition, position, limit_bytes)
+        return reader, min(header.next_offset, self.next_offset)
 
-    def _rebatched(self, check_crcs: bool) -> tuple[Buffer, BatchHeader]:
+    def _rebatched(self, check_crcs: bool, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> tuple[Buffer, BatchHeader]:
         """The message of an older format at the front as a batch; a plain one together with plain ones behind it.
 
         Of those, the last one is left at the front.
         """
         headers, first = self.headers, self.headers[0]
-        records = self._old_records(first, check_crcs)
+        if limit_bytes < DECOMPRESSED_LIMIT_BYTES:
+            limit_bytes = _OLD_AT_ONCE_BYTES
+        records = self._old_records(first, check_crcs, limit_bytes)
         while not first.codec and len(headers) > 1 and len(records) < _MESSAGES_AT_ONCE:
             if headers[1].magic != first.magic or headers[1].attributes != first.attributes:
                 break
             try:
-                records += self._old_records(headers[1], check_crcs)
+                records += self._old_records(headers[1], check_crcs, limit_bytes)
             except ClientError:
                 break  # it is said when that one is at the front
             headers.popleft()
@@ -128,12 +179,14 @@ class Chunk:
             raise self._unreadable(first, f"cannot be read: {problem}") from problem
         return batch, BatchHeader.read(batch)
 
-    def _old_records(self, header: BatchHeader, check_crcs: bool) -> list[Record]:
+    def _old_records(self, header: BatchHeader, check_crcs: bool, limit_bytes: int) -> list[Record]:
         if check_crcs:
             self._check_crc(header)
         try:
-            return legacy_records(self.data, header)
+            return legacy_records(self.data, header, limit_bytes)
         except KafkaError as problem:
+            if limit_bytes < DECOMPRESSED_LIMIT_BYTES and isinstance(problem, DecompressedTooLarge):
+                raise
             raise self._unreadable(header, f"cannot be read: {problem}") from problem
 
     def _check_crc(self, header: BatchHeader) -> None:
@@ -236,6 +289,8 @@ class FetchBuffer:
         self.states: dict[TopicPartition, PartitionState] = {}
         self.buffered_bytes = 0
         self._turn: deque[TopicPartition] = deque()
+        self.deferred: Chunk | None = None
+        """Begins with a batch that another thread is to open (`LargeBatches`)."""
 
     # assignment and positions
 
@@ -277,6 +332,8 @@ class FetchBuffer:
     def _drop_chunks(self, state: PartitionState) -> None:
         self.buffered_bytes -= state.buffered_bytes
         state.buffered_bytes = 0
+        if self.deferred in state.chunks:
+            self.deferred = None
         state.chunks.clear()
 
     # fetching
@@ -327,6 +384,21 @@ class FetchBuffer:
 
     # reading
 
+    def take_many(
+        self, limit: int, only: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Up to `limit` records of as many partitions as it takes; an error only where there are none before it."""
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        try:
+            while limit > 0 and (taken := self.take(limit, only)) is not None:
+                state, records = taken
+                limit -= len(records)
+                found.setdefault(state.topic_partition, []).extend(records)
+        except ClientError:
+            if not found:
+                raise
+        return found
+
     def take(
         self, limit: int, only: Collection[TopicPartition] | None = None
     ) -> tuple[PartitionState, list[ConsumerRecord]] | None:
@@ -360,4 +432,7 @@ class FetchBuffer:
                 self.buffered_bytes -= chunk.size_bytes
             if taken:
                 return taken
+            if chunk.is_deferred:
+                self.deferred = chunk
+                return []
         return []
