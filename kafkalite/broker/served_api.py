@@ -6,9 +6,9 @@ Each module of `handlers` has its records in `APIS`; dispatch and ApiVersions ar
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeAlias, TypeVar
 
 from kafkalite.broker.authorizer import Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
@@ -74,3 +74,13 @@ def served(
         f"{key.name} {first_version} to {last_version}: the codec knows {api.min_version} to {api.max_version}",
     )
     return ServedApi(api, first_version, last_version, handle, failure, permissions)
+
+
+def spoken_of(served: Iterable[ServedApi[Never]]) -> messages.api_versions_response.ApiVersionsResponse:
+    """What ApiVersions answers: every API that is served, with its versions. The same for everybody, so it is made once."""
+    m = messages.api_versions_response
+    keys = [
+        m.ApiVersion(api_key=each.api.key, min_version=each.first_version, max_version=each.last_version)
+        for each in sorted(served, key=lambda each: each.api.key)
+    ]
+    return m.ApiVersionsResponse(api_keys=keys)

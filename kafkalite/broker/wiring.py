@@ -28,6 +28,7 @@ from kafkalite.broker.rates import replication_rates
 from kafkalite.broker.replica_fetchers import ReplicaFetchers
 from kafkalite.broker.replica_selection import selector
 from kafkalite.broker.replicas import Replicas
+from kafkalite.broker.served_api import ServedApi, spoken_of
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
 from kafkalite.broker.transaction_markers import MarkerWriter
@@ -38,6 +39,7 @@ from kafkalite.controller.channels import tcp_channels
 from kafkalite.controller.controller import Controller
 from kafkalite.lifecycle import Jobs
 from kafkalite.portions import Portions
+from kafkalite.protocol import messages
 from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
 from kafkalite.storage.cleaner import LogCleaner
 from kafkalite.storage.log_store import LogStore
@@ -47,7 +49,6 @@ from zk.session import Session
 from zk.store import Store
 
 if TYPE_CHECKING:
-    from kafkalite.broker.served_api import ServedApi
     from kafkalite.config.broker import BrokerConfig, LiveConfig
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
@@ -81,7 +82,7 @@ class BrokerParts:
 
     broker_id: BrokerId
     cluster_id: str
-    served: Sequence[ServedApi[Never]]
+    spoken: messages.api_versions_response.ApiVersionsResponse
     live_config: LiveConfig
     clock: Clock
     rng: random.Random
@@ -216,7 +217,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
     return BrokerParts(
         broker_id=broker_id,
         cluster_id=cluster_id,
-        served=served,
+        spoken=spoken_of(served),
         live_config=live,
         clock=clock,
         rng=early.rng,

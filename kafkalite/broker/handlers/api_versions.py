@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Never, Protocol
+from typing import Final, Protocol
 
 from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import ServedApi, served
+from kafkalite.broker.served_api import served
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
@@ -19,19 +18,14 @@ class Parts(Protocol):
     """What this handler uses of the broker."""
 
     @property
-    def served(self) -> Sequence[ServedApi[Never]]: ...
+    def spoken(self) -> messages.api_versions_response.ApiVersionsResponse: ...
 
 
 def api_versions(
     parts: Parts, request: messages.api_versions_request.ApiVersionsRequest, context: RequestContext
 ) -> messages.api_versions_response.ApiVersionsResponse:
-    """Every API that is served, with its versions."""
-    m = messages.api_versions_response
-    keys = [
-        m.ApiVersion(api_key=each.api.key, min_version=each.first_version, max_version=each.last_version)
-        for each in sorted(parts.served, key=lambda each: each.api.key)
-    ]
-    return m.ApiVersionsResponse(api_keys=keys)
+    """What is spoken here."""
+    return parts.spoken
 
 
 APIS: Final = (served(ApiKey.API_VERSIONS, 0, 4, api_versions),)

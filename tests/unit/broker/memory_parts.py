@@ -21,6 +21,7 @@ from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.quotas import ClientQuotas
 from kafkalite.broker.rates import ReplicationRate
 from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.served_api import spoken_of
 from kafkalite.broker.traffic import Traffic
 from kafkalite.broker.transaction_markers import MarkerWriter
 from kafkalite.broker.transaction_verification import Producer, Refusals
@@ -164,7 +165,7 @@ class MemoryParts:
     def __init__(self, *partitions: Partition, **settings: str) -> None:
         overrides = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = BrokerConfig.from_properties({"zookeeper.connect": "unused", "broker.id": "1"}, overrides)
-        self.broker_id, self.cluster_id, self.served = 1, "the-cluster", SERVED
+        self.broker_id, self.cluster_id, self.spoken = 1, "the-cluster", spoken_of(SERVED)
         self.clock, self.traffic = LoopClock(), Traffic()
         self.quotas = ClientQuotas(11, 1)
         self.metadata = MetadataCache()
