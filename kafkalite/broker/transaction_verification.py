@@ -105,6 +105,8 @@ class TransactionVerifier:
 
     def verify(self, producer: Producer, partitions: Iterable[TopicPartition]) -> Refusals | asyncio.Future[Refusals]:
         """Which of the partitions are not in the producer's transaction, or why nobody knows."""
+        if not producer.transactional_id:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
         partition = self._transactions.partition_for(producer.transactional_id)
         known = self._metadata.partition(TopicPartition(TRANSACTIONS_TOPIC, partition))
         if known is None:

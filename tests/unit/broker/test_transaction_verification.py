@@ -217,5 +217,6 @@ def test_nobody_coordinates() -> None:
         assert await site.verify(P[0]) == expected, "its broker is not alive"
         site.metadata.topics.clear()
         assert await site.verify(P[0]) == expected
+        assert await site.verify(P[0], who=Producer("", 7, 3)) == {P[0]: ErrorCode.INVALID_REQUEST}
 
     play(scenario)
