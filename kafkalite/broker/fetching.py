@@ -136,7 +136,10 @@ class PartitionReader:
                 data.records = b""
                 return
         data.records = b""
-        item.is_drained = item.fetch_offset >= upper_bound
+        # Who is outside the ISR is looked at in each of its fetches: whether it may join can change without a record.
+        item.is_drained = item.fetch_offset >= upper_bound and (
+            not limits.is_follower or limits.replica_id in partition.isr
+        )
         if item.fetch_offset < upper_bound and (budget > 0 or min_one):
             throttled = limits.is_follower and is_throttled(
                 log.config.leader_replication_throttled_replicas, item.topic_partition.partition, partition.local_id

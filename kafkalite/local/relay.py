@@ -132,6 +132,7 @@ class Relay(ABC):
     ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             far_writer: asyncio.StreamWriter | None = None
+            pumps: list[asyncio.Task[None]] = []
             try:
                 towards, back = self._lanes(target, writer.get_extra_info("peername")[1])
                 await towards.passable()
@@ -145,6 +146,8 @@ class Relay(ABC):
             except OSError:
                 pass  # the target is down: the near side sees a closed connection
             finally:
+                for pump in pumps:
+                    pump.cancel()
                 for each in (writer, far_writer):
                     if each is not None:
                         each.close()

@@ -170,6 +170,39 @@ def test_a_follower_that_fetches_is_noted_and_may_join_the_isr() -> None:
     assert reading.replicas.proposed == [partition.pending_change]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("obstacle", ["not alive", "refused"])
+def test_a_follower_that_may_not_join_yet_joins_an_idle_partition_when_it_may(obstacle: str) -> None:
+    """All brokers were killed at once. The new leader heard that the followers lead a life again after these had caught up, and its only
+    other way to notice them were records, which min.insync.replicas refused: nobody could write for ever.
+    """
+    alive = {1} if obstacle == "not alive" else {1, 2, 3}
+    partition = make_partition(FakeLog(log_end_offset=10), alive=alive)
+    partition.become_leader(assignment(leader_epoch=4, isr=(1,)), 0.0)
+    session = FetchSession(1, True, True, 0.0)
+    session.update([item(10)])
+    reading = reader(partition)
+
+    def fetch() -> None:
+        answers, _, urgent = reading.read_all(
+            [session.items[tp] for tp in session.ready], limits(replica_id=3), session
+        )
+        changed_answers(session, answers)
+        assert not urgent
+
+    fetch()
+    if obstacle == "refused":
+        assert partition.pending_change is not None
+        partition.isr_refused(partition.pending_change)
+    alive.add(3)
+    fetch()
+    change = partition.pending_change
+    assert change is not None
+    assert change.isr == (1, 3)
+    partition.isr_committed(change, change.isr, 4, 1, 0.0)
+    fetch()
+    assert not session.ready, "a member of the ISR costs nothing while nothing happens"
+
+
 def test_a_nearer_replica_is_named_instead_of_records() -> None:
     chosen = reader(leader(), choose_replica=lambda partition, rack: {"r": 2, "own": 1}.get(rack))
     near = chosen.read(item(0), limits(rack="r"), 100, True, SessionlessWatch(0.0))
