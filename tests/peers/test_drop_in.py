@@ -1,7 +1,8 @@
 """One broker's life, now as Apache Kafka and now as ours: the same server.properties, id, port, ZooKeeper and log directory.
 
 Each change of program happens after a clean stop or after kill -9. What is there stays: records of all codecs, compacted topics,
-producers' sequence numbers, aborted transactions, offsets of groups, the topics' settings; and all of it goes on.
+producers' sequence numbers, transactions that were aborted and one that is ongoing, offsets of groups, the topics' settings; and all of it
+goes on.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Machine:
         self.model: dict[str, list[bytes]] = {codec: [] for codec in CODECS}
         self.latest: dict[bytes, bytes] = {}
         self.topics: list[str] = []
+        self.committed: list[bytes] = []
+        self.ongoing: confluent_kafka.Producer | None = None
 
     def start(self, program: str) -> None:
         self.running = self.programs[program]
@@ -118,6 +121,28 @@ class Machine:
                 producer.produce("transactions", value, on_delivery=no_error)
             producer.flush(30)
             outcome(60)
+        self.committed += [b"commit_transaction-%d" % number for number in range(10)]
+
+    def write_within(self, name: str) -> None:
+        """Into the transaction that is ongoing, or a new one of a producer that outlives its broker."""
+        if self.ongoing is None:
+            settings = {"bootstrap.servers": self.servers, "transactional.id": "ongoing", "log_level": 0}
+            self.ongoing = confluent_kafka.Producer(settings)
+            self.ongoing.init_transactions(60)
+            self.ongoing.begin_transaction()
+        for number in range(10):
+            self.ongoing.produce("transactions", f"{name}-{number}".encode(), on_delivery=no_error)
+        assert self.ongoing.flush(60) == 0
+
+    def end_ongoing(self, *names: str) -> None:
+        """It is committed when there are names of what was written in it, else aborted."""
+        assert self.ongoing is not None
+        if names:
+            self.ongoing.commit_transaction(60)
+        else:
+            self.ongoing.abort_transaction(60)
+        self.ongoing = None
+        self.committed += [f"{name}-{number}".encode() for name in names for number in range(10)]
 
     def commit_offset(self, offset: int) -> None:
         consumer = confluent_kafka.Consumer({"bootstrap.servers": self.servers, "group.id": GROUP})
@@ -152,6 +177,7 @@ class Machine:
         for codec in CODECS:
             assert [value for _, value in self.read(codec)] == self.model[codec], codec
         assert dict(self.read("compacted")) == self.latest
+        assert [value for _, value in self.read("transactions")] == self.committed
 
 
 @pytest.fixture
@@ -174,14 +200,14 @@ def test_a_broker_of_apache_kafka_goes_on_as_ours_and_back(machine: Machine) -> 
     machine.write()
     machine.write_transactions()
     machine.commit_offset(123)
-    committed = [value for _, value in machine.read("transactions")]
-    assert committed == [b"commit_transaction-%d" % number for number in range(10)]
     offset = 123
     for how, program in (("clean", "ours"), ("clean", "apache"), ("kill", "ours"), ("kill", "apache")):
+        machine.write_within(f"before {how} {program}")
         machine.end(how)
         machine.start(program)
+        machine.write_within(f"after {how} {program}")
+        machine.end_ongoing(*((f"before {how} {program}", f"after {how} {program}") if how == "kill" else ()))
         machine.check()
-        assert [value for _, value in machine.read("transactions")] == committed
         assert machine.committed_offset() == offset
         machine.write()
         offset += 100
@@ -195,9 +221,13 @@ def test_a_broker_of_ours_goes_on_as_apache_kafka(machine: Machine) -> None:
     machine.start("ours")
     machine.create()
     machine.write()
+    machine.write_transactions()
+    machine.write_within("ours")
     machine.commit_offset(42)
     machine.end("kill")
     machine.start("apache")
+    machine.write_within("apache")
+    machine.end_ongoing("ours", "apache")
     machine.check()
     assert machine.committed_offset() == 42
     machine.write()
