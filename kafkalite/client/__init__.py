@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from kafkalite.client.producer.producer import Producer as Producer
     from kafkalite.client.producer.sync import SyncDelivery as SyncDelivery
     from kafkalite.client.producer.sync import SyncProducer as SyncProducer
+    from kafkalite.client.producer.transaction_state import PreparedTransaction as PreparedTransaction
     from kafkalite.client.records import CREATE_TIME as CREATE_TIME
     from kafkalite.client.records import LOG_APPEND_TIME as LOG_APPEND_TIME
     from kafkalite.client.records import ConsumerRecord as ConsumerRecord
@@ -134,6 +135,7 @@ _NAMES_OF = {
     ".producer.partitioner": "PartitionFunction",
     ".producer.producer": "Producer",
     ".producer.sync": "SyncDelivery SyncProducer",
+    ".producer.transaction_state": "PreparedTransaction",
     ".records": "CREATE_TIME ConsumerRecord Header LOG_APPEND_TIME RecordMetadata",
     ".serializers": "Deserializer DeserializerChoice Serializer SerializerChoice",
     "kafkalite.clock": "Clock",

@@ -22,7 +22,9 @@ from kafkalite.client.admin.transactions import (
     TransactionListing,
 )
 from kafkalite.client.blocking.client import BlockingClient
+from kafkalite.client.group.committable import Committable
 from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, shows
+from kafkalite.client.producer.transaction_state import PreparedTransaction
 from kafkalite.client.records import OffsetAndMetadata, OffsetAndTimestamp
 from kafkalite.clock import Clock
 from kafkalite.types import TopicPartition
@@ -212,3 +214,13 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
 
     def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
         return self._running().call(self._core.fence_producers(transactional_ids))
+
+    def end_transaction(
+        self,
+        prepared: PreparedTransaction,
+        *,
+        commit: bool,
+        offsets: Mapping[TopicPartition, Committable] | None = None,
+        group_id: str | None = None,
+    ) -> None:
+        self._running().call(self._core.end_transaction(prepared, commit=commit, offsets=offsets, group_id=group_id))

@@ -13,7 +13,12 @@ from typing import Any, Final
 
 from kafkalite.client.admin.calls import AdminCalls, all_of, by_topic, each_of
 from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.group.committable import Committable, committable
 from kafkalite.client.group.coordinator_link import CoordinatorKind
+from kafkalite.client.group.metadata import GroupMetadata
+from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch
+from kafkalite.client.producer.transaction_requests import check_offsets, refused, txn_offset_commit
+from kafkalite.client.producer.transaction_state import PreparedTransaction
 from kafkalite.clock import Clock, SystemClock
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -241,6 +246,38 @@ class TransactionAdmin(AdminCalls):
                 raise error_of(answer, what)
 
         await self._retrying(attempt, what)
+
+    async def end_transaction(
+        self,
+        prepared: PreparedTransaction,
+        *,
+        commit: bool,
+        offsets: Mapping[TopicPartition, Committable] | None = None,
+        group_id: str | None = None,
+    ) -> None:
+        """Commit or abort what `Producer.prepare_transaction` left to be decided; `offsets` of `group_id` are committed with it.
+
+        ProducerFencedError when a later producer of the id, or the transaction's timeout, has aborted it. Ending it in the same
+        way again changes nothing; INVALID_TXN_STATE when it was ended in the other. ValueError for offsets without a group or a commit.
+        """
+        if offsets and (group_id is None or not commit):
+            raise ValueError("offsets need a group and a commit")
+        identity = ProducerIdAndEpoch(prepared.producer_id, prepared.producer_epoch)
+        facts = dataclasses.asdict(prepared)
+        what = f"{'committing' if commit else 'aborting'} a transaction of {prepared.transactional_id}"
+
+        def read(response: Any, _: int) -> None:
+            if response.error_code:
+                raise refused(response.error_code, what)
+
+        if offsets and group_id is not None:
+            wanted = committable(offsets)
+            add = messages.add_offsets_to_txn_request.AddOffsetsToTxnRequest(**facts, group_id=group_id)
+            await self._at_coordinator(prepared.transactional_id, add, read, what, CoordinatorKind.TRANSACTION)
+            send = txn_offset_commit(prepared.transactional_id, identity, GroupMetadata(group_id), wanted)
+            await self._at_coordinator(group_id, send, lambda answer, _: check_offsets(answer, wanted, what), what)
+        end = messages.end_txn_request.EndTxnRequest(**facts, committed=commit)
+        await self._at_coordinator(prepared.transactional_id, end, read, what, CoordinatorKind.TRANSACTION)
 
     async def find_hanging_transactions(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 
-from kafkalite.client.producer.accumulator import Batch, BatchState
+from kafkalite.client.producer.accumulator import Batch, BatchState, DeliveryCallback
 from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, RecordMetadata
 
 OnDelivery = Callable[[RecordMetadata | None, Exception | None], None]
@@ -20,6 +20,19 @@ def metadata_of(batch: Batch, index: int) -> RecordMetadata:
     if batch.log_append_time >= 0:
         return RecordMetadata(topic, partition, offset, batch.log_append_time, LOG_APPEND_TIME)
     return RecordMetadata(topic, partition, offset, batch.timestamps[index], CREATE_TIME)
+
+
+def told_to(on_delivery: OnDelivery) -> DeliveryCallback:
+    """What a batch calls for one of its records."""
+
+    def callback(batch: Batch, index: int) -> None:
+        error = batch.part_of(index)[0].error
+        if error is not None:
+            on_delivery(None, error)
+        else:
+            on_delivery(metadata_of(batch, index), None)
+
+    return callback
 
 
 class Delivery:

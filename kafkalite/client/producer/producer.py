@@ -27,7 +27,7 @@ from kafkalite.client.group.committable import Committable, committable
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState, PartitionQueue
-from kafkalite.client.producer.deliveries import Delivery, OnDelivery, metadata_of
+from kafkalite.client.producer.deliveries import Delivery, OnDelivery, told_to
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.partitioner import Partitioner
 from kafkalite.client.producer.sender import Sender
@@ -41,6 +41,7 @@ from kafkalite.protocol.records import HEADER_SIZE
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.client.producer.transaction_state import PreparedTransaction
     from kafkalite.client.producer.transactions import TransactionManager
 
 log = logging.getLogger(__name__)
@@ -202,7 +203,7 @@ class Producer:
         delivery.batch = batch
         delivery.index = index = len(batch.timestamps) - 1
         if on_delivery is not None:
-            batch.callbacks.append((index, _adapted(on_delivery)))
+            batch.callbacks.append((index, told_to(on_delivery)))
         return True
 
     def _append_to_new(
@@ -421,6 +422,11 @@ class Producer:
         """
         await self._transactional().commit(timeout or self._max_block_s)
 
+    async def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction | None:
+        """Deliver what was sent, and leave the end of the transaction to `Admin.end_transaction`, in whatever process; None when
+        nothing was sent. `close` leaves it open. Errors as `commit_transaction`."""
+        return await self._transactional().prepare(timeout or self._max_block_s)
+
     async def abort_transaction(self, timeout: float | None = None) -> None:
         """Let nobody who reads committed records see what was sent; what is not sent yet fails with TransactionAbortedError."""
         await self._transactional().abort(timeout or self._max_block_s)
@@ -483,14 +489,3 @@ class Producer:
             "buffered_bytes": self._accumulator.used_bytes,
             "unfinished_batches": self._accumulator.unfinished,
         }
-
-
-def _adapted(on_delivery: OnDelivery) -> Any:
-    def callback(batch: Batch, index: int) -> None:
-        error = batch.part_of(index)[0].error
-        if error is not None:
-            on_delivery(None, error)
-        else:
-            on_delivery(metadata_of(batch, index), None)
-
-    return callback

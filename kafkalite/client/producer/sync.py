@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafkalite.client.blocking.client import BlockingClient
 from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTimeoutError
@@ -24,6 +24,11 @@ from kafkalite.client.producer.producer import Producer
 from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
 from kafkalite.client.records import Header, RecordMetadata
 from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.producer.transaction_state import PreparedTransaction
+
+Result = TypeVar("Result")
 
 _BYTES_OR_NONE = (bytes, type(None))
 _QUEUE_BYTES = 8 * 1024 * 1024
@@ -238,13 +243,16 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
     def commit_transaction(self, timeout: float | None = None) -> None:
         self._running().call(self._after_all_sent(lambda: self._core.commit_transaction(timeout)))
 
+    def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction | None:
+        return self._running().call(self._after_all_sent(lambda: self._core.prepare_transaction(timeout)))
+
     def abort_transaction(self, timeout: float | None = None) -> None:
         self._running().call(self._after_all_sent(lambda: self._core.abort_transaction(timeout)))
 
-    async def _after_all_sent(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _after_all_sent(self, call: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """A record belongs to the transaction in which `send` was called, not to that in which the loop gets it."""
         await self._drained()
-        await call()
+        return await call()
 
     @contextmanager
     def transaction(self, timeout: float | None = None) -> Iterator[Self]:

@@ -20,6 +20,7 @@ class State(Enum):
     INITIALIZING = "being initialized"
     READY = "not in a transaction"
     IN_TRANSACTION = "in a transaction"
+    PREPARED = "waiting for somebody to end a transaction"
     COMMITTING = "committing a transaction"
     ABORTING = "aborting a transaction"
     ABORTABLE_ERROR = "in a transaction that failed"
@@ -33,6 +34,7 @@ class Event(Enum):
     INITIALIZED = "the producer id is there"
     BEGIN = "begin_transaction"
     OFFSETS = "send_offsets_to_transaction"
+    PREPARE = "prepare_transaction"
     COMMIT = "commit_transaction"
     ABORT = "abort_transaction"
     ENDED = "the coordinator has the end"
@@ -45,14 +47,13 @@ TRANSITIONS: dict[Event, dict[State, State]] = {
     Event.INITIALIZED: {State.INITIALIZING: State.READY},
     Event.BEGIN: {State.READY: State.IN_TRANSACTION},
     Event.OFFSETS: {State.IN_TRANSACTION: State.IN_TRANSACTION},
-    Event.COMMIT: {State.IN_TRANSACTION: State.COMMITTING},
-    Event.ABORT: {State.IN_TRANSACTION: State.ABORTING, State.ABORTABLE_ERROR: State.ABORTING},
+    Event.PREPARE: {State.IN_TRANSACTION: State.PREPARED},
+    Event.COMMIT: dict.fromkeys((State.IN_TRANSACTION, State.PREPARED), State.COMMITTING),
+    Event.ABORT: dict.fromkeys((State.IN_TRANSACTION, State.PREPARED, State.ABORTABLE_ERROR), State.ABORTING),
     Event.ENDED: {State.COMMITTING: State.READY, State.ABORTING: State.READY},
-    Event.ABORTABLE: {
-        State.IN_TRANSACTION: State.ABORTABLE_ERROR,
-        State.COMMITTING: State.ABORTABLE_ERROR,
-        State.ABORTABLE_ERROR: State.ABORTABLE_ERROR,
-    },
+    Event.ABORTABLE: dict.fromkeys(
+        (State.IN_TRANSACTION, State.PREPARED, State.COMMITTING, State.ABORTABLE_ERROR), State.ABORTABLE_ERROR
+    ),
     Event.FATAL: dict.fromkeys(State, State.FATAL_ERROR),
 }
 
@@ -61,6 +62,15 @@ _HINTS = {
     State.READY: "begin_transaction comes first",
     State.IN_TRANSACTION: "commit_transaction or abort_transaction comes first",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTransaction:
+    """A transaction that has all its records, and waits for `Admin.end_transaction`; plain data, to be sent to whoever decides."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
 
 
 @dataclass(slots=True)
@@ -98,11 +108,6 @@ class Lifecycle:
         elif (following := TRANSITIONS[Event.ABORTABLE].get(self.state)) is not None:
             self.state = following
             self.error = self.error or AbortableTransactionError.of(problem)
-
-    @property
-    def is_open(self) -> bool:
-        """Is there a transaction that was neither committed nor aborted?"""
-        return self.state in (State.IN_TRANSACTION, State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR)
 
     @property
     def refusal(self) -> ClientError | None:

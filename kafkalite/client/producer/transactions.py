@@ -37,7 +37,7 @@ from kafkalite.client.producer import transaction_requests as requests
 from kafkalite.client.producer.options import ProducerOptions
 from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch, SequenceNumbers
 from kafkalite.client.producer.transaction_requests import Verdict, is_fatal_for_batch, refused, verdict_of
-from kafkalite.client.producer.transaction_state import Event, Lifecycle, State
+from kafkalite.client.producer.transaction_state import Event, Lifecycle, PreparedTransaction, State
 from kafkalite.errors import ErrorCode, InvariantBroken
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -97,6 +97,14 @@ class TransactionManager:
         """Deliver all records and commit. TransactionStateError, AbortableTransactionError, FatalTransactionError, ClientTimeoutError."""
         await self._operate(Event.COMMIT, self._commit, timeout_s)
 
+    async def prepare(self, timeout_s: float) -> PreparedTransaction | None:
+        """Deliver all records, and leave the end to somebody else; None when there is nothing to end. Errors as `commit`."""
+        await self._operate(Event.PREPARE, self._prepare, timeout_s)
+        identity = self._known_identity()
+        if not self._started:
+            return None
+        return PreparedTransaction(self.transactional_id, identity.producer_id, identity.producer_epoch)
+
     async def abort(self, timeout_s: float) -> None:
         """Give up records that are not sent yet, and abort. TransactionStateError, FatalTransactionError, ClientTimeoutError."""
         await self._operate(Event.ABORT, self._abort, timeout_s)
@@ -113,11 +121,6 @@ class TransactionManager:
         task.add_done_callback(self._offsets.pop)
         await self._in_time(task, Event.OFFSETS, timeout_s)
         self._raise_error()
-
-    @property
-    def is_open(self) -> bool:
-        """Is there a transaction that was neither committed nor aborted?"""
-        return self._lifecycle.is_open
 
     @property
     def may_be_aborted(self) -> bool:
@@ -181,9 +184,12 @@ class TransactionManager:
         self._sequences.restart(self._identity)
         return True
 
-    async def _commit(self) -> None:
+    async def _prepare(self) -> None:
         await self._flush()
         await self._settled()
+
+    async def _commit(self) -> None:
+        await self._prepare()
         if self._lifecycle.state is State.COMMITTING and (not self._started or await self._end(commit=True)):
             self._ended()
 
@@ -347,7 +353,7 @@ class TransactionManager:
         """May batches of this partition be sent? The first time the coordinator is told of it, together with others that come meanwhile."""
         if topic_partition in self._added:
             return True
-        if self._lifecycle.state in (State.IN_TRANSACTION, State.COMMITTING):
+        if self._lifecycle.state in (State.IN_TRANSACTION, State.PREPARED, State.COMMITTING):
             self._new[topic_partition] = None
             if self._adding is None:
                 self._adding = asyncio.get_running_loop().create_task(self._add_partitions())

@@ -16,12 +16,15 @@ from kafkalite.errors import ErrorCode
 
 S = State
 REFUSED = ClientError(ErrorCode.TRANSACTION_ABORTABLE)
-ASKED = [Event.INIT, Event.BEGIN, Event.OFFSETS, Event.COMMIT, Event.ABORT]
+ASKED = [Event.INIT, Event.BEGIN, Event.OFFSETS, Event.PREPARE, Event.COMMIT, Event.ABORT]
 ALLOWED = {
     (S.UNINITIALIZED, Event.INIT): S.INITIALIZING,
     (S.READY, Event.BEGIN): S.IN_TRANSACTION,
     (S.IN_TRANSACTION, Event.OFFSETS): S.IN_TRANSACTION,
+    (S.IN_TRANSACTION, Event.PREPARE): S.PREPARED,
     (S.IN_TRANSACTION, Event.COMMIT): S.COMMITTING,
+    (S.PREPARED, Event.COMMIT): S.COMMITTING,
+    (S.PREPARED, Event.ABORT): S.ABORTING,
     (S.IN_TRANSACTION, Event.ABORT): S.ABORTING,
     (S.ABORTABLE_ERROR, Event.ABORT): S.ABORTING,
 }
@@ -56,7 +59,7 @@ def test_what_a_program_may_ask_for(state: State, event: Event) -> None:
 def test_an_error_that_an_abort_mends(state: State) -> None:
     subject = lifecycle(state)
     subject.failed(REFUSED, fatal=False)
-    in_doubt = state in (S.IN_TRANSACTION, S.COMMITTING, S.ABORTABLE_ERROR)
+    in_doubt = state in (S.IN_TRANSACTION, S.PREPARED, S.COMMITTING, S.ABORTABLE_ERROR)
     assert subject.state is (S.ABORTABLE_ERROR if in_doubt else state)
     assert isinstance(subject.error, AbortableTransactionError) is in_doubt
 

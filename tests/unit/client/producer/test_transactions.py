@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkalite.client import Admin
 from kafkalite.client.errors import (
     AbortableTransactionError,
     ClientError,
@@ -18,6 +19,7 @@ from kafkalite.client.errors import (
 )
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.producer.producer import Producer
+from kafkalite.client.producer.transaction_state import PreparedTransaction
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -400,6 +402,33 @@ def test_a_batch_with_a_number_is_answered_before_the_abort(cluster: Transaction
     headers = [BatchHeader.read(batch) for batch in cluster.logs[T0]]
     assert [(h.producer_epoch, h.base_sequence) for h in headers] == [(0, 0), (0, 1)]
     assert cluster.visible == {T0: [b"y"]}
+
+
+@pytest.mark.parametrize("commit", [False, True])
+def test_a_prepared_transaction_is_ended_by_somebody_else(cluster: TransactionalCluster, commit: bool) -> None:
+    async def scenario() -> None:
+        async with transactional(cluster) as target:
+            await target.init_transactions()
+            await target.begin_transaction()
+            assert await target.prepare_transaction() is None, "nothing to end"
+            await target.commit_transaction()
+            await target.begin_transaction()
+            await target.send("t", b"x", partition=0)
+            prepared = await target.prepare_transaction()
+            assert prepared == PreparedTransaction("tx", 7, 0)
+            with pytest.raises(TransactionStateError):
+                await target.send("t", b"y")
+        assert cluster.pending[T0] == [b"x"] and not cluster.outcomes
+        async with Admin(bootstrap_servers="fake:9001", opener=cluster.open) as admin:
+            offsets: dict[str, Any] = {"offsets": {T0: (5, "note")}, "group_id": "g"} if commit else {}
+            await admin.end_transaction(prepared, commit=commit, **offsets)
+            cluster.fence()
+            with pytest.raises(ProducerFencedError):
+                await admin.end_transaction(prepared, commit=commit)
+
+    run(scenario())
+    assert cluster.outcomes == [commit] and cluster.visible == ({T0: [b"x"]} if commit else {})
+    assert cluster.committed_offsets == ({("g", T0): 5} if commit else {})
 
 
 @pytest.mark.parametrize("with_error", [False, True])
