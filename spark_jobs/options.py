@@ -136,12 +136,14 @@ class SourceOptions:
 class SinkOptions:
     """The options of `df.write` and `df.writeStream`.
 
-    `topic` wins over the column. `include_timestamp` (not in Spark's own sink): the column `timestamp` is the records' time.
+    `topic` wins over the column. Not in Spark's own sink: with `include_timestamp` the column `timestamp` is the records' time; with
+    `transactional_id_prefix` rows are written in transactions (`transactions`).
     """
 
     topic: str | None
     kafka: Mapping[str, str] = field(default_factory=dict)
     include_timestamp: bool = False
+    transactional_id_prefix: str | None = None
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
@@ -182,11 +184,20 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     given = Options(options)
     settings = _kafka_settings(given)
     _refuse_settings(settings, _REFUSED_OF_SINKS)
+    if "transactional.id" in settings:
+        raise OptionError(
+            "Kafka option 'transactional.id' is not supported: tasks would fence each other. "
+            "Use the sink option 'transactional.id.prefix'."
+        )
+    prefix = given.get("transactional.id.prefix")
+    if prefix is not None and not prefix.strip():
+        raise OptionError("Option 'transactional.id.prefix' is empty")
     topic = given.get("topic")
     return SinkOptions(
         topic=topic.strip() if topic is not None else None,
         kafka=settings,
         include_timestamp=_boolean(given, "includeTimestamp", False),
+        transactional_id_prefix=prefix.strip() if prefix is not None else None,
     )
 
 

@@ -174,7 +174,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """What `df.writeStream.format("kafkalite")` runs. A batch that is run again is written again: at least once."""
+    """What `df.writeStream.format("kafkalite")` runs. A batch that is run again is written again: at least once, but with transactions."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._writer = SinkWriter(options, schema)
@@ -183,7 +183,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._writer.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing: brokers acknowledged all rows before the tasks ended."""
+        """Without transactions nothing: brokers acknowledged all rows before the tasks ended."""
+        if (driver := self._writer.driver) is not None:
+            driver.commit_batch(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing can be taken back."""
+        """Without transactions nothing can be taken back."""
+        if (driver := self._writer.driver) is not None:
+            driver.abort(messages)

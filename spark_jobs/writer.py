@@ -1,4 +1,5 @@
-"""The sink: rows become records, at least once. A task that fails is run again, and what it had sent stays.
+"""The sink: rows become records, at least once. A task that fails is run again, and what it had sent stays; in transactions it does not
+become visible (`transactions`).
 
 Columns: `value` (string or binary), and if wanted `key` (the same), `topic` (string), `partition` (int), `headers` (array of structs of
 key and value) and, with the option `includeTimestamp`, `timestamp`. Others are left out.
@@ -17,6 +18,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 from kafkalite.client import ProducerOptions, SyncProducer
 from spark_jobs.options import OptionError, SinkOptions, client_options
 from spark_jobs.rows import HEADERS_TYPE
+from spark_jobs.transactions import DriverTransactions, Written, producer_options, task
 
 _TEXT_OR_BYTES = (StringType(), BinaryType())
 _COLUMNS: Mapping[str, tuple[DataType, ...]] = {
@@ -65,8 +67,17 @@ class SinkWriter:
         if not options.include_timestamp:
             self._columns.discard("timestamp")
 
+    @property
+    def driver(self) -> DriverTransactions | None:
+        """What the driver does when the tasks have ended; None without transactions."""
+        prefix = self._options.transactional_id_prefix
+        return None if prefix is None else DriverTransactions(self._options.kafka, prefix)
+
     def write(self, batches: Iterator[Any]) -> WriterCommitMessage:
-        """Send all rows and wait until brokers have them. The first error that a record met."""
+        """Send all rows and wait until brokers have them. The first error that a record met.
+
+        With transactions they are for the driver to commit.
+        """
         failures: list[Exception] = []
 
         def note(_: Any, problem: Exception | None) -> None:
@@ -74,16 +85,26 @@ class SinkWriter:
                 failures.append(problem)
 
         # As Java's producer: records without a key fill one partition's batch, then another's.
-        with SyncProducer(
-            **{"partitioner": "sticky", **client_options(ProducerOptions, self._options.kafka)}
-        ) as producer:
+        prefix, (number, query_id) = self._options.transactional_id_prefix, task()
+        if prefix is None:
+            options = client_options(ProducerOptions, self._options.kafka)
+        else:
+            options = producer_options(self._options.kafka, prefix, number)
+        with SyncProducer(**{"partitioner": "sticky", **options}) as producer:
+            if prefix is not None:
+                producer.init_transactions()
+                producer.begin_transaction()
             for batch in batches:
                 self._send(producer, batch, note)
                 if failures:
                     break
+            if not failures and prefix is not None:
+                return Written(producer.prepare_transaction(), query_id)
             if not failures:
                 producer.flush()
             if failures:
+                if prefix is not None:
+                    producer.abort_transaction()
                 producer.close(timeout=0)
                 raise failures[0]
         return WriterCommitMessage()
@@ -123,3 +144,13 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         return self._writer.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Without transactions nothing: brokers acknowledged all rows before the tasks ended."""
+        if (driver := self._writer.driver) is not None:
+            driver.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Without transactions nothing can be taken back."""
+        if (driver := self._writer.driver) is not None:
+            driver.abort(messages)

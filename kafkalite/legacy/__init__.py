@@ -7,3 +7,5 @@ a tool has to start in a tenth of the time that Java takes.
 
 KAFKA_VERSION = "3.9.1"
 """Whose tools these are; what `--version` prints."""
+KAFKA_COMMIT = "f745dfdcee2b9851"
+"""What tools that read their command lines with argparse4j print behind it."""

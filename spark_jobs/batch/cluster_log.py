@@ -54,6 +54,12 @@ class ClusterLog:
         if offsets:
             self._admin.alter_group_offsets(group, {TopicPartition(topic, p): o for p, o in offsets.items()})
 
+    def end_transactions(self, prefix: str) -> None:
+        """Abort what producers whose transactional ids begin with `prefix` left open, and let them do nothing more."""
+        listed = self._admin.list_transactions()
+        left = [each.transactional_id for each in listed if each.transactional_id.startswith(prefix)]
+        self._admin.fence_producers(left)
+
     def _offsets(self, wanted: Mapping[TopicPartition, int | str]) -> dict[int, int]:
         found = self._admin.list_offsets(wanted, isolation_level=READ_COMMITTED)
         return {each.partition: answer.offset for each, answer in found.items() if answer is not None}

@@ -18,7 +18,7 @@ from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, RunPlan, lost_befo
 from spark_jobs.batch.publication import Guard, clear_staging, publish
 from spark_jobs.batch.records import Reading
 from spark_jobs.batch.storage import Storage
-from spark_jobs.batch.topic_sink import send
+from spark_jobs.batch.topic_sink import send, transactional_prefix
 
 GROUP_PREFIX = "kafkalite-"
 
@@ -164,6 +164,7 @@ def _send(night: Night, entry: Entry) -> None:
     (result,) = results
     files = [night.uri(f"{result.path}/{file.name}") for file in result.files]
     run = f"{entry.job}/{entry.plan.topic}/{entry.plan.date}/{result.identity}"
+    night.log.end_transactions(f"{transactional_prefix(run)}-")  # of an attempt that died
     end = night.log.bounds(entry.sink_topic).end
     send(night.spark, night.reading, files, run, entry.sink_topic, entry.sink_start, end)
 

@@ -1,8 +1,8 @@
-"""Published rows to a topic, once each as far as a log allows it.
+"""Published rows to a topic, once each for readers of committed records.
 
-Each record carries the run and the row in headers, and the ledger holds the topic's ends from before the first attempt. Whoever goes on
-after a crash reads from there which rows have been sent, and sends the others. A task that Spark repeats may send rows twice; the headers
-tell which.
+Tasks write in transactions that the driver commits when all have ended, so one that Spark repeats leaves nothing. Each record carries the
+run and the row in headers, and the ledger holds the topic's ends from before the first attempt. Whoever goes on after a crash aborts what
+is open (the driver may have died between two commits), reads from there which rows have been committed, and sends the others.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ _ROW, _KEY, _VALUE, _HEADERS, _TIMESTAMP = "__row", "key", "value", "headers", "
 _HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
 
+def transactional_prefix(run: str) -> str:
+    """What the transactional ids of a run begin with; nothing else may use them."""
+    return f"kafkalite/{run}"
+
+
 def send(
     spark: SparkSession, reading: Reading, files: Sequence[str], run: str, topic: str, start: Offsets, end: Offsets
 ) -> None:
@@ -41,6 +46,7 @@ def send(
     (
         records.write.format("kafkalite")
         .options(**options, topic=topic, includeTimestamp=str(_TIMESTAMP in columns).lower())
+        .option("transactional.id.prefix", transactional_prefix(run))
         .mode("append")
         .save()
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafkalite.client import SyncProducer
 from kafkalite.local.cluster import LocalCluster
 from tests.peers.admin_usage import USAGE
 from tests.peers.apache_kafka import fetch
@@ -469,6 +470,27 @@ def _compare_resets(tools: Comparison) -> None:
     reset("WHO-g", "--topic", "data:1", "--to-offset", "5", "--dry-run", "--export")
     reset("WHO-new", "--topic", "data", "--to-earliest", "--execute")
     reset("WHO-new", "--topic", "data2", "--shift-by", "1", "--execute")
+
+
+def test_a_transaction_that_is_open(tools: Comparison, records: list[str]) -> None:
+    with SyncProducer(bootstrap_servers=tools.servers, transactional_id="peer-open") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send_and_wait("data", b"open", partition=1)
+        for command in (
+            "list",
+            "list --duration-filter 600000",
+            "describe --transactional-id peer-open",
+            "describe-producers --topic data --partition 1",
+            "describe-producers --topic data --partition 1 --broker-id 3",
+            "find-hanging --topic data --max-transaction-timeout -1",
+            "find-hanging --broker-id 2 --max-transaction-timeout -1",
+        ):
+            tools.same("kafka-transactions", "@", *command.split(), mask=_without_duration, settles=True)
+
+
+def _without_duration(text: str) -> str:
+    return re.sub(r"\t\d{1,7} +\tdata-1", "\tdata-1", text)
 
 
 def _rows_in_order(text: str) -> str:

@@ -29,6 +29,7 @@ from tests.spark.sessions import SESSION, driver_environment, python_environment
 PROPERTIES = {
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
     # Others lead soon after a broker was killed, and it comes back soon.
     "zookeeper.session.timeout.ms": "4000",
     "zookeeper.connection.timeout.ms": "20000",

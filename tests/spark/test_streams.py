@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,53 @@ def test_a_stream_to_another_topic_survives_the_death_of_a_broker(
     assert sent.count() == 2400
     assert sent.exceptAll(found).count() == 0, "every row is there; some may be there twice"
     assert found.distinct().exceptAll(sent.distinct()).count() == 0
+
+
+def test_a_stream_in_transactions_is_written_once_however_it_dies(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """Its task is killed amid a batch; then the driver, after the commit and before Spark has written down that the batch is done."""
+    source, target = make_topic(2), make_topic(2)
+    fill(cluster, source, 60, 2)
+    settings = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+
+    def run() -> None:
+        reader = spark.readStream.format("kafkalite").options(**settings, subscribe=source)
+        frame = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger="20").load()
+        rows = frame.select("key", "value", "partition").coalesce(1)
+        writer = rows.mapInArrow(killed_once(str(tmp_path / "killed")), rows.schema).writeStream.format("kafkalite")
+        writer = writer.options(**settings, **{"topic": target, "transactional.id.prefix": "stream"})
+        query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+        query.awaitTermination(120)
+
+    run()
+    assert (tmp_path / "killed").exists(), "Spark has run the task again"
+    done = sorted((tmp_path / "c" / "commits").glob("[0-9]*"))
+    assert len(done) == 3
+    for each in (tmp_path / "c" / "commits").glob(f"*{done[-1].name}*"):
+        each.unlink()
+    run()
+    committed = read(spark, cluster, subscribe=target, **{"kafka.isolation.level": "read_committed"})
+    sent = read(spark, cluster, subscribe=source).select("key", "value")
+    found = committed.select("key", "value")
+    assert found.count() == 60 and sent.exceptAll(found).count() == 0
+    assert read(spark, cluster, subscribe=target).count() >= 80, "what was written again was aborted"
+
+
+def killed_once(mark: str) -> Any:
+    """A step that kills its process behind the first rows, if nobody did so before."""
+
+    def step(batches: Iterator[Any]) -> Iterator[Any]:
+        import os
+        import pathlib
+
+        for batch in batches:
+            yield batch
+            if not pathlib.Path(mark).exists():
+                pathlib.Path(mark).touch()
+                os._exit(1)
+
+    return step
 
 
 def test_progress_tells_how_far_behind_the_query_is(

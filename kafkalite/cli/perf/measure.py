@@ -29,12 +29,16 @@ _POLL_RECORDS: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class ProduceLoad:
-    """What is to be sent: `value_of(n)` is the value of record n. `records_per_s` limits the rate, -1 does not."""
+    """What is to be sent: `value_of(n)` is the value of record n. `records_per_s` limits the rate, -1 does not.
+
+    With `transaction_ms` records are sent in transactions of that age, by a transactional producer.
+    """
 
     topic: str
     num_records: int
     value_of: Callable[[int], bytes]
     records_per_s: float = -1
+    transaction_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,28 @@ class _Sent:
         return [batch.part_of(index)[0].error for index in range(begin, begin + len(self.sizes))]
 
 
+class _Transactions:
+    """Transactions that follow each other; one is committed when it is `age_ms` old."""
+
+    def __init__(self, producer: Producer, age_ms: int) -> None:
+        self._producer, self._age_ms = producer, age_ms
+        self._began_ms: float | None = None
+
+    async def turn(self, now_ms: float) -> None:
+        """A record is to be sent now."""
+        if self._began_ms is not None and now_ms - self._began_ms >= self._age_ms:
+            await self.end()
+        if self._began_ms is None:
+            await self._producer.begin_transaction()
+            self._began_ms = now_ms
+
+    async def end(self) -> None:
+        """Commit what is open."""
+        if self._began_ms is not None:
+            await self._producer.commit_transaction()
+            self._began_ms = None
+
+
 class _Production:
     """Times are noted per record, but completion is heard of once per batch: records of a batch share their fate."""
 
@@ -91,9 +117,12 @@ class _Production:
     async def run(self) -> ProduceOutcome:
         load, now_ms = self._load, self._clock.monotonic_ms
         pace = Pace(load.records_per_s, self._clock) if load.records_per_s > 0 else None
+        transaction = _Transactions(self._producer, load.transaction_ms) if load.transaction_ms is not None else None
         for number in range(load.num_records):
             value = load.value_of(number)
             began_ms = now_ms()
+            if transaction is not None:
+                await transaction.turn(began_ms)
             delivery = await self._producer.send(load.topic, value)
             sent = self._open.get(delivery.batch)
             if sent is None:
@@ -102,6 +131,8 @@ class _Production:
             sent.sizes.append(len(value))
             if pace is not None and (wait_ms := pace.ahead_ms(number + 1)):
                 await asyncio.sleep(wait_ms / 1000)
+        if transaction is not None:
+            await transaction.end()
         await self._producer.flush()
         for batch in list(self._open):
             self._settle(batch)

@@ -154,9 +154,16 @@ class GroupAdmin(AdminCalls):
         return await self._at_coordinator(group_id, request, read, what)
 
     async def list_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What a group has committed: for all partitions that it did for, or for `partitions`, with None where there is nothing."""
+        """What a group has committed: for all partitions that it did for, or for `partitions`, with None where there is nothing.
+
+        With `require_stable` offsets that a transaction is about to commit are waited for (KIP-447).
+        """
         m = messages.offset_fetch_request
         wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
         if wanted == []:
@@ -167,7 +174,8 @@ class GroupAdmin(AdminCalls):
                 m.OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
                 for name, numbers in by_topic(wanted).items()
             ]
-        request = m.OffsetFetchRequest(groups=[m.OffsetFetchRequestGroup(group_id=group_id, topics=topics)])
+        group = m.OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+        request = m.OffsetFetchRequest(groups=[group], require_stable=require_stable)
         what = f"fetching committed offsets of group {group_id}"
 
         def read(response: Any, _: int) -> dict[TopicPartition, OffsetAndMetadata | None]:

@@ -105,9 +105,14 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
         return self._running().call(self._core.describe_groups(group_ids))
 
     def list_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return self._running().call(self._core.list_group_offsets(group_id, partitions))
+        calling = self._core.list_group_offsets(group_id, partitions, require_stable=require_stable)
+        return self._running().call(calling)
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
         self._running().call(self._core.alter_group_offsets(group_id, offsets))

@@ -32,6 +32,7 @@ _OPTIONS: Final = (
     *("--payload-delimiter", "--producer-props", "--producer.config", "--print-metrics"),
     *("--transactional-id", "--transaction-duration-ms"),
 )
+_TRANSACTIONAL_ID: Final = "performance-producer-default-transactional-id"
 _WINDOW_MS: Final = 5000.0
 
 
@@ -54,9 +55,7 @@ def _run(arguments: Sequence[str]) -> int:
     value_of = _payloads(given)
     settings = _settings(given)
     if given.get("--transaction-duration-ms", 0) > 0:
-        raise ToolError(
-            "transactions are not offered by kafkalite's producer", "java.lang.UnsupportedOperationException"
-        )
+        settings["transactional.id"] = given.get("--transactional-id", _TRANSACTIONAL_ID)
     from kafkalite.legacy.cluster.servers import check_servers
 
     try:
@@ -171,10 +170,16 @@ async def _measure(given: dict[str, Any], settings: dict[str, str], value_of: Ca
     from kafkalite.client.producer.producer import Producer
     from kafkalite.clock import SystemClock
 
-    load = ProduceLoad(given["--topic"], given["--num-records"], value_of, given["--throughput"])
+    duration_ms = given.get("--transaction-duration-ms", 0)
+    load = ProduceLoad(
+        *(given["--topic"], given["--num-records"], value_of, given["--throughput"]),
+        transaction_ms=duration_ms if duration_ms > 0 else None,
+    )
     producer = Producer(**options_for(ProducerOptions, settings))
     try:
         await producer.connect(float(settings.get("max.block.ms", 60_000)) / 1000)
+        if load.transaction_ms is not None:
+            await producer.init_transactions()
         outcome = await produce_load(producer, load, SystemClock(), _print_window, _WINDOW_MS)
         if outcome.first_error is not None:
             print(f"{outcome.failed} records failed: {outcome.first_error}", file=sys.stderr)

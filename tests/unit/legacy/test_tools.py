@@ -16,7 +16,9 @@ from kafkalite.legacy.command_line.help_texts import option_table
 
 FOLDER = Path(kafkalite.legacy.__file__).parent
 TABLES = sorted(path.stem for path in (FOLDER / "help").iterdir())
-WITH_OPTIONS = [name for name in TABLES if name not in ("kafka-producer-perf-test", "zookeeper-shell")]
+WITH_OPTIONS = [
+    name for name in TABLES if name not in ("kafka-producer-perf-test", "kafka-transactions", "zookeeper-shell")
+]
 
 
 def installed_scripts() -> dict[str, str]:

@@ -1,0 +1,88 @@
+"""Command lines of those of Kafka's tools that read them with argparse4j: options, commands, and what it says of mistakes.
+
+The table of such a tool (`help_texts`) has its own help first, and then that of each command behind a line `%% command`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+_WIDTH: Final = 75
+_UNBREAKABLE: Final = re.compile(r"\S*?(?:-+(?=[^-\s])|\s+|$)")
+
+
+class Misuse(Exception):
+    """A command line that cannot be read; the message is argparse4j's."""
+
+
+class Argument(NamedTuple):
+    """One option: the name of its Java type, its converter (ValueError), whether it must be given."""
+
+    name: str
+    java_type: str = "String"
+    convert: Callable[[str], Any] = str
+    required: bool = False
+    default: Any = None
+
+
+def read_arguments(declared: Sequence[Argument], arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The values of the options at the front, by name, and what is left from the first word that is none. Misuse.
+
+    Options may be abbreviated; of one that is given twice the last counts.
+    """
+    found = {each.name: each.default for each in declared}
+    left = list(arguments)
+    while left and left[0].startswith("-"):
+        word, equals, value = left.pop(0).partition("=")
+        option = _option(declared, word)
+        if not equals:
+            if not left or left[0].startswith("--"):
+                raise Misuse(f"argument {option.name}: expected one argument")
+            value = left.pop(0)
+        try:
+            found[option.name] = option.convert(value)
+        except ValueError:
+            wrong = f"could not convert '{value}' to {option.java_type} (For input string: \"{value}\")"
+            raise Misuse(f"argument {option.name}: {wrong}") from None
+    return found, left
+
+
+def check_required(declared: Sequence[Argument], found: dict[str, Any]) -> None:
+    """Misuse for what is missing; of several argparse4j names one, which depends on a hash table."""
+    missing = [each.name for each in declared if each.required and found[each.name] is None]
+    if missing:
+        raise Misuse(f"argument {missing[-1]} is required")
+
+
+def _option(declared: Sequence[Argument], word: str) -> Argument:
+    exact = [each for each in declared if each.name == word]
+    begun = exact or [each for each in declared if len(word) > 2 and each.name.startswith(word)]
+    if not begun:
+        raise Misuse(f"unrecognized arguments: '{word}'")
+    if len(begun) > 1:
+        names = ", ".join(each.name for each in begun)
+        raise Misuse(f"ambiguous option: {word} could match {names}")
+    return begun[0]
+
+
+def justified(text: str) -> str:
+    """A message in lines of 75 columns, filled up with blanks where they are shorter, the last one not, as argparse4j prints it."""
+    lines = [""]
+    for each in _UNBREAKABLE.findall(text):
+        if len(lines[-1]) + len(each) > _WIDTH:
+            lines.append("")
+        lines[-1] += each
+    return "\n".join([*(_filled(line.split()) for line in lines[:-1]), lines[-1]])
+
+
+def _filled(words: list[str]) -> str:
+    """What does not go evenly into the gaps goes into those in the middle."""
+    gaps = len(words) - 1
+    if gaps < 1:
+        return " ".join(words)
+    each, left = divmod(_WIDTH - sum(map(len, words)), gaps)
+    first = (gaps - left + 1) // 2
+    blanks = [" " * (each + (first <= number < first + left)) for number in range(gaps)]
+    return "".join(word + blank for word, blank in zip(words, [*blanks, ""], strict=True))
