@@ -2,7 +2,8 @@
 
 A file is told by its name (`log_files`, `checkpoints`); `.deleted`, `.cleaned` and `.swap` behind it do not matter. `examine` gives a
 `Row` for each thing in the file, in order, and a `Damage` where something is wrong; it ends at the first damage behind which nothing can
-be found. `first_damage` also compares an index with the segment beside it. Nothing is written, and a running broker may go on: then the
+be found. `first_damage` also compares an index with the segment beside it, and the segment's markers with the
+transaction index. Nothing is written, and a running broker may go on: then the
 end of its active segment may look cut.
 
 Index files that Kafka was writing when it died are full of zeros behind their last entry; that is no damage.
@@ -43,6 +44,7 @@ from kafkalite.storage.partition_metadata import read_topic_id
 from kafkalite.storage.producer_snapshot import UnusableSnapshot, decode_snapshot
 from kafkalite.storage.transaction_index import ENTRY_SIZE as TRANSACTION_ENTRY_SIZE
 from kafkalite.storage.transaction_index import TransactionIndex
+from kafkalite.storage.transaction_inspection import aborting_markers, missing_entries, wrong_entries
 from kafkalite.types import Buffer, topic_id_to_text
 
 BATCH, RECORD = "batch", "record"
@@ -110,13 +112,20 @@ def first_damage(path: Path) -> Damage | None:
         if isinstance(found, Damage):
             return found
     name = _plain_name(path)
-    segment = path.with_name(path.name.replace(Path(name).suffix, log_files.LOG, 1))
+    segment = _beside(path, log_files.LOG)
+    if name.endswith((log_files.LOG, log_files.TRANSACTION_INDEX)) and segment.exists():
+        return next(_wrong_transactions(path, segment), None)
     if not name.endswith((log_files.OFFSET_INDEX, log_files.TIME_INDEX)) or not segment.exists():
         return None
     headers = _sound_headers(segment)
     if name.endswith(log_files.OFFSET_INDEX):
         return next(_misplaced_offsets(path, headers), None)
     return next(_wrong_times(path, headers), None)
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    """The segment or index that belongs to this file."""
+    return path.with_name(path.name.replace(Path(_plain_name(path)).suffix, suffix, 1))
 
 
 def _plain_name(path: Path) -> str:
@@ -383,6 +392,21 @@ def _wrong_times(path: Path, headers: list[BatchHeader]) -> Iterator[Damage]:
         elif below and largest[below - 1] > timestamp:
             reason = f"a record up to offset {offset} has timestamp {largest[below - 1]}"
             yield Damage(path, at, f"entry for timestamp {timestamp}: {reason}")
+
+
+def _wrong_transactions(path: Path, segment: Path) -> Iterator[Damage]:
+    """What the segment and its transaction index, one of which `path` is, do not agree upon."""
+    index = _beside(segment, log_files.TRANSACTION_INDEX)
+    size = index.stat().st_size if index.exists() else 0
+    with _opened() as files:
+        try:
+            entries = TransactionIndex(files, str(index), size).entries()
+        except OSError:  # the index's own check says it
+            return
+    markers = aborting_markers(segment.read_bytes())
+    compare = missing_entries if path == segment else wrong_entries
+    for position, reason in compare(entries, markers):
+        yield Damage(path, position, reason)
 
 
 # snapshots and checkpoints

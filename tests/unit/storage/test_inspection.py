@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -199,6 +200,38 @@ def test_transaction_indexes(tmp_path: Path) -> None:
     path.write_bytes(struct.pack(">hqqqq", 9, 7, 11, 14, 11))
     damage = first_damage(path)
     assert damage is not None and "version 9" in damage.reason
+
+
+def test_transaction_indexes_are_compared_with_markers(tmp_path: Path) -> None:
+    segment, index = tmp_path / f"{NAME}.log", tmp_path / f"{NAME}.txnindex"
+    fields: dict[str, Any] = {"attributes": 0x10, "producer_epoch": 0}
+    parts, offset = [], int(NAME)
+    for producer, ends in ((7, None), (8, None), (7, False), (8, True), (7, None), (7, False), (9, False), (9, None)):
+        if ends is None:
+            records = [NewRecord(b"k", b"v", 1)]
+            parts.append(build_batch(records, base_offset=offset, producer_id=producer, base_sequence=0, **fields))
+        else:
+            marker = {"producer_id": producer, "producer_epoch": 0, "coordinator_epoch": 0, "timestamp": 1}
+            parts.append(build_marker(commit=ends, base_offset=offset, **marker))
+        offset += 1
+    segment.write_bytes(b"".join(parts))
+
+    def entry(producer: int, first: int, marker: int) -> bytes:
+        return struct.pack(">hqqqq", 0, producer, first, marker, marker)
+
+    def damage_of(*entries: bytes) -> tuple[str, str]:
+        index.write_bytes(b"".join(entries))
+        return str(first_damage(segment) or ""), str(first_damage(index) or "")
+
+    first, second = entry(7, 10, 12), entry(7, 14, 15)
+    assert damage_of(first, second) == ("", "")
+    of_segment, of_index = damage_of(first)
+    assert "from offset 14 that the marker at 15 aborts is not in" in of_segment and not of_index
+    assert "offset 13 has no marker that aborts" in damage_of(entry(7, 10, 13), second)[1]
+    assert "offset 12 has no marker that aborts" in damage_of(entry(8, 11, 12), second)[1]
+    assert "began at 10 or before, not at 11" in damage_of(entry(7, 11, 12), second)[1]
+    index.unlink()
+    assert "from offset 10 that the marker at 12" in str(first_damage(segment))
 
 
 def test_snapshots(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from kafkalite.protocol.records import (
     read_marker,
 )
 from kafkalite.storage.append_checks import AppendOrigin
+from kafkalite.storage.inspection import files_below, first_damage
 from kafkalite.storage.partition_log import PartitionLog
 from tests.unit.storage.cleaner_settings import compact
 from tests.unit.storage.logs import NOW_MS, check_files, new_log, reopened
@@ -226,5 +227,7 @@ def test_readers_of_committed_records_see_what_was_committed(tmp_path: Path, see
         life.step()
         life.check()
     check_files(life.log)
+    life.log.flush()
+    assert not [str(each) for path in files_below(tmp_path) if (each := first_damage(path)) is not None]
     life.reopen()
     life.check()
