@@ -10,7 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from kafkalite.cli.main import main
+from kafkalite.client import NewTopic, SyncAdmin
 from kafkalite.local.cluster import LocalCluster
+from zk import paths
 
 pytestmark = pytest.mark.wire
 
@@ -60,3 +62,22 @@ def test_a_taken_port(cluster: LocalCluster, tmp_path: Path) -> None:
     assert found_of(rows, "ports") == [
         f"PLAINTEXT://127.0.0.1:{zookeeper_port} is taken by a program that is no broker"
     ]
+
+
+def test_znodes_that_disagree_are_repaired(cluster: LocalCluster) -> None:
+    """First it only says what it would do."""
+    orphan, stray = paths.topic_config("orphan"), paths.partition("repaired", 7)
+    with cluster.facts() as facts, SyncAdmin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("repaired", 1, 3)])
+        facts.client.create(orphan, b'{"version": 1, "config": {"retention.ms": "1"}}')
+        facts.client.create(f"{stray}/state", b"{}", makepath=True)
+        common = ["doctor", "-b", cluster.bootstrap_servers, "--zookeeper", cluster.zookeeper_connect]
+        told = CliRunner().invoke(main, [*common, "--fix", "--dry-run"])
+        assert told.exit_code == 0, told.output
+        assert orphan in told.output and stray in told.output and "2 repairs would be made" in told.output
+        assert facts.client.exists(orphan) and facts.client.exists(stray)
+        done = CliRunner().invoke(main, [*common, "--fix", "--yes"])
+        assert done.exit_code == 0, done.output
+        assert not facts.client.exists(orphan) and not facts.client.exists(stray)
+        admin.delete_topics(["repaired"])
+    assert found_of(examine(cluster, "--only", "znodes"), "znodes") == ["those of topics, deletions and moves agree"]

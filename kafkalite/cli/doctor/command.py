@@ -10,16 +10,17 @@ import click
 from click.core import ParameterSource
 
 from kafkalite.cli.calls import admin_options, bootstrap_option
+from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.context.settings import working_directory
 from kafkalite.cli.doctor.findings import Finding, any_problem, ok, problem, skipped
-from kafkalite.cli.output import Exit, note, output_option, write_rows
+from kafkalite.cli.output import Exit, counted, fail, note, output_option, write_rows
 from kafkalite.cli.zookeeper.session import zookeeper_option
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
 
 _COLUMNS = ("status", "check", "found", "remedy")
-_PARTS = ("machine", "zookeeper", "cluster", "disks")
+_PARTS = ("machine", "zookeeper", "znodes", "cluster", "disks")
 
 
 @click.command()
@@ -33,6 +34,9 @@ _PARTS = ("machine", "zookeeper", "cluster", "disks")
 )
 @click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Look at nothing else; may be repeated.")
 @click.option("--problems", "only_problems", is_flag=True, help="Leave out what is well.")
+@click.option("--fix", is_flag=True, help="Repair znodes that disagree, after a question.")
+@click.option("--dry-run", is_flag=True, help="With --fix: only say what would be done.")
+@click.option("--yes", is_flag=True, help="With --fix: do it without a question.")
 @zookeeper_option
 @bootstrap_option
 @output_option()
@@ -41,6 +45,9 @@ def doctor(
     properties: tuple[str, ...],
     only: tuple[str, ...],
     only_problems: bool,
+    fix: bool,
+    dry_run: bool,
+    yes: bool,
     zookeeper: str,
     bootstrap_server: str,
     timeout: float,
@@ -51,6 +58,7 @@ def doctor(
     \b
     machine     Java, limit of open files, clock, disk; with --config also a broker's settings, ports and directories
     zookeeper   its servers, its quorum, the brokers' clocks
+    znodes      do those of topics, deletions and moves agree; --fix repairs them
     cluster     do brokers answer where they say, how well are partitions
     disks       how full are the brokers' disks
 
@@ -65,9 +73,13 @@ def doctor(
         if context.get_parameter_source("zookeeper") is not ParameterSource.COMMANDLINE:
             zookeeper = settings.zookeeper_connect
         bootstrap_server = bootstrap_server or _own_address(settings)
+    if fix:
+        asyncio.run(_fix(zookeeper, bootstrap_server, timeout, dry_run=dry_run, yes=yes))
+        return
     parts: dict[str, Callable[[], Iterator[Finding]]] = {
         "machine": lambda: _machine(settings, timeout),
         "zookeeper": lambda: iter(asyncio.run(_zookeeper(zookeeper, timeout))),
+        "znodes": lambda: iter(asyncio.run(_znodes(zookeeper, timeout))),
         "cluster": lambda: iter(asyncio.run(_cluster(bootstrap_server, timeout))),
         "disks": lambda: iter(asyncio.run(_disks(bootstrap_server, timeout))),
     }
@@ -134,6 +146,60 @@ async def _zookeeper(connect: str, timeout_s: float) -> list[Finding]:
     except (OSError, StoreError, MalformedZnodeError) as failed:
         return [*findings, skipped(check, f"no registration can be read: {failed}")]
     return [*findings, *doctor_zookeeper.judge_broker_clocks(clocks)]
+
+
+async def _znodes(connect: str, timeout_s: float) -> list[Finding]:
+    from kafkalite.cli.doctor import znodes
+    from zk.kazoo_store import KazooStore, split_connect
+    from zk.store import StoreError
+
+    try:
+        servers, chroot = split_connect(connect)
+        store = KazooStore(servers)  # a store makes its chroot, so this one has none
+        try:
+            await store.start(timeout_s)
+            _, repairs = await znodes.look(store, chroot)
+        finally:
+            await store.close()
+    except (OSError, StoreError, ValueError) as failed:
+        return [skipped(znodes.CHECK, f"they cannot be read: {failed}")]
+    return znodes.findings(repairs)
+
+
+async def _fix(connect: str, bootstrap_server: str, timeout_s: float, *, dry_run: bool, yes: bool) -> None:
+    """Repair what disagrees: say what would be done, ask, look once more, do what is still to be done."""
+    from kafkalite.cli.doctor import znodes
+    from kafkalite.client import Admin
+    from kafkalite.client.errors import ClientError
+    from zk.kazoo_store import KazooStore, split_connect
+    from zk.store import StoreError
+
+    try:
+        servers, chroot = split_connect(connect)
+        store = KazooStore(servers)
+        try:
+            await store.start(timeout_s)
+            _, planned = await znodes.look(store, chroot)
+            for each in planned:
+                note(f"{each.found}\n  → {each.remedy}")
+            if not planned or dry_run:
+                note(f"{counted(len(planned), 'repair')} would be made" if planned else "nothing is to be repaired")
+                return
+            confirm(f"Make {counted(len(planned), 'repair')}?", yes)
+            seen = await znodes.snapshot(store, chroot)
+            still = [each for each in znodes.judge(seen) if each in planned]
+            for each in still:
+                await znodes.delete(store, seen, each, chroot)
+            if cancelled := [place for each in still for place in each.cancelled]:
+                async with Admin(**admin_options(bootstrap_server, timeout_s)) as admin:
+                    await admin.alter_partition_reassignments(dict.fromkeys(cancelled))
+            if any(each.elects for each in still):
+                await znodes.elect(store, seen, chroot)
+        finally:
+            await store.close()
+    except (OSError, StoreError, ClientError, ValueError) as failed:
+        fail(f"not everything could be repaired: {failed}")
+    note(f"{counted(len(still), 'repair')} made")
 
 
 async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:

@@ -1,0 +1,246 @@
+"""What `kafkalite doctor` finds of the cluster's znodes that disagree, and what `--fix` does about it.
+
+A finding here is a thing that no controller is working at: it is there in two looks, some seconds apart. Repairs are of three kinds:
+znodes that belong to nothing are deleted, each in a multi that checks the controller's epoch; reassignments that wait for a broker that is
+gone are cancelled by the controller; and where the controller ought to act and does not, another one is elected, which begins with all
+that is there. What would lose records, or is a matter of opinion, is told elsewhere and not done: lost brokers, unclean elections, znodes
+that cannot be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from kafkalite.cli.doctor.findings import Finding, Status
+from kafkalite.types import TopicPartition
+from zk import paths
+from zk.store import Check, Delete, NoNodeError, RolledBackError, StoreError
+from zk.znodes import MalformedZnodeError
+from zk.znodes.controller import ControllerSeat
+from zk.znodes.topics import PartitionState, TopicAssignment
+
+if TYPE_CHECKING:
+    from zk.store import Store
+
+T = TypeVar("T")
+
+CHECK: Final = "znodes"
+FIX: Final = "kafkalite doctor --fix"
+_AGAIN_AFTER_S: Final = 3.0
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was in ZooKeeper. `topics` has None for an assignment that cannot be read, `states` for a missing or unreadable state."""
+
+    epoch_version: int = -1
+    controller: int | None = None
+    brokers: frozenset[int] = frozenset()
+    topics: Mapping[str, TopicAssignment | None] = field(default_factory=dict)
+    states: Mapping[TopicPartition, PartitionState | None] = field(default_factory=dict)
+    configured: frozenset[str] = frozenset()
+    marked: frozenset[str] = frozenset()
+    """Topics that are to be deleted."""
+    has_reassignment: bool = False
+    notices: frozenset[str] = frozenset()
+    """Notifications for the controller, which it deletes when it has read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """`found` and `remedy` for a person. What is done: `deleted` znodes, `cancelled` moves, or a new controller."""
+
+    found: str
+    remedy: str
+    deleted: tuple[str, ...] = ()
+    cancelled: tuple[TopicPartition, ...] = ()
+    elects: bool = False
+
+
+def judge(snapshot: Snapshot) -> list[Repair]:
+    """What disagrees. Pure; what a controller may be working at is in it, too."""
+    return list(_judged(snapshot))
+
+
+def _judged(seen: Snapshot) -> Iterator[Repair]:
+    for topic in sorted(seen.marked - seen.topics.keys()):
+        path = paths.delete_topic(topic)
+        yield Repair(f"{topic} is to be deleted, and there is no such topic", f"delete {path}", deleted=(path,))
+    for topic in sorted(seen.configured - seen.topics.keys() - seen.marked):
+        path = paths.topic_config(topic)
+        why = "a topic of that name would be made with them"
+        yield Repair(f"settings of {topic}, which is no topic: {why}", f"delete {path}", deleted=(path,))
+    yield from _strays(seen)
+    if seen.brokers and seen.controller not in seen.brokers:
+        who = "nobody" if seen.controller is None else f"broker {seen.controller}, which is not registered,"
+        yield _another(f"{who} is the controller")
+    yield from _waiting(seen)
+    yield from _moves(seen)
+    if seen.notices:
+        yield _another(f"{len(seen.notices)} notifications that the controller has not read")
+
+
+def _another(found: str) -> Repair:
+    return Repair(found, "have another controller elected", elects=True)
+
+
+def _strays(seen: Snapshot) -> Iterator[Repair]:
+    for topic, assignment in sorted(seen.topics.items()):
+        if assignment is None:
+            continue
+        there = [place.partition for place in seen.states if place.topic == topic]
+        for partition in sorted(set(there) - assignment.partitions.keys()):
+            deleted = (paths.partition_state(topic, partition), paths.partition(topic, partition))
+            yield Repair(
+                f"a state of {topic}-{partition}, which {topic} does not have", f"delete {deleted[1]}", deleted=deleted
+            )
+
+
+def _waiting(seen: Snapshot) -> Iterator[Repair]:
+    """What a controller would have done as soon as it could."""
+    headless, leaderless, undeleted = [], [], []
+    for topic, assignment in sorted(seen.topics.items()):
+        if assignment is None:
+            continue
+        replicas = {broker for some in assignment.partitions.values() for broker in some}
+        if topic in seen.marked:
+            moving = bool(assignment.adding or assignment.removing)
+            if replicas <= seen.brokers and not moving:
+                undeleted.append(topic)
+            continue
+        for partition, some in sorted(assignment.partitions.items()):
+            place = TopicPartition(topic, partition)
+            state = seen.states.get(place)
+            if place not in seen.states:
+                if seen.brokers.intersection(some):
+                    headless.append(str(place))
+            elif state is not None and state.leader not in seen.brokers and seen.brokers.intersection(state.isr):
+                leaderless.append(str(place))
+    for names, what in (
+        (headless, "have replicas on live brokers and no state"),
+        (leaderless, "have no live leader, and an in-sync replica that lives"),
+        (undeleted, "are to be deleted, all their brokers live, and they are still there"),
+    ):
+        if names:
+            yield _another(f"{_some(names)} {what}")
+
+
+def _moves(seen: Snapshot) -> Iterator[Repair]:
+    hanging: dict[int, list[TopicPartition]] = {}
+    done = []
+    moving = False
+    for topic, assignment in sorted(seen.topics.items()):
+        if assignment is None or topic in seen.marked:
+            continue
+        for partition in sorted(assignment.adding.keys() | assignment.removing.keys()):
+            moving = True
+            place = TopicPartition(topic, partition)
+            adding = assignment.adding.get(partition, ())
+            lost = [broker for broker in adding if broker not in seen.brokers]
+            state = seen.states.get(place)
+            if lost:
+                hanging.setdefault(lost[0], []).append(place)
+            elif state is not None and set(adding) <= set(state.isr):
+                done.append(str(place))
+    for broker, places in sorted(hanging.items()):
+        found = f"{_some(list(map(str, places)))} move to broker {broker}, which is not registered"
+        yield Repair(found, "cancel these moves (or start that broker)", cancelled=tuple(places))
+    if done:
+        yield _another(f"{_some(done)} have all replicas of their move in sync, and the move does not end")
+    if seen.has_reassignment and not moving:
+        yield _another(f"{paths.REASSIGN_PARTITIONS} is there, and nothing moves")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+async def look(store: Store, chroot: str = "") -> tuple[Snapshot, list[Repair]]:
+    """What disagrees, and still did some seconds later. StoreError, OSError."""
+    before = judge(await snapshot(store, chroot))
+    if not before:
+        return Snapshot(), []
+    await asyncio.sleep(_AGAIN_AFTER_S)
+    seen = await snapshot(store, chroot)
+    return seen, [each for each in judge(seen) if each in before]
+
+
+async def snapshot(store: Store, chroot: str = "") -> Snapshot:
+    """All that is judged, read without making anything."""
+
+    async def read(path: str) -> tuple[bytes, int] | None:
+        try:
+            data, stat = await store.read(chroot + path)
+        except NoNodeError:
+            return None
+        return data, stat.version
+
+    async def names(path: str) -> list[str]:
+        try:
+            return await store.children(chroot + path)
+        except NoNodeError:
+            return []
+
+    controller, topics, states = None, {}, {}
+    if (found := await read(paths.CONTROLLER)) is not None:
+        with suppress(MalformedZnodeError):
+            controller = ControllerSeat.decode(found[0]).broker_id
+    for topic in await names(paths.TOPICS):
+        topics[topic] = _decoded(TopicAssignment.decode, await read(paths.topic(topic)))
+        for name in await names(paths.partitions(topic)):
+            if name.isdecimal():
+                found = await read(paths.partition_state(topic, int(name)))
+                if found is not None:
+                    states[TopicPartition(topic, int(name))] = _decoded(PartitionState.decode, found)
+    epoch = await read(paths.CONTROLLER_EPOCH)
+    notices = [
+        f"{parent}/{name}" for parent in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS) for name in await names(parent)
+    ]
+    return Snapshot(
+        -1 if epoch is None else epoch[1],
+        controller,
+        frozenset(int(name) for name in await names(paths.BROKER_IDS) if name.isdecimal()),
+        topics,
+        states,
+        frozenset(await names(paths.CONFIG_TOPICS)) - {paths.DEFAULT_ENTITY},
+        frozenset(await names(paths.DELETE_TOPICS)),
+        await read(paths.REASSIGN_PARTITIONS) is not None,
+        frozenset(notices),
+    )
+
+
+def _decoded(decode: Callable[[bytes], T], found: tuple[bytes, int] | None) -> T | None:
+    try:
+        return None if found is None else decode(found[0])
+    except MalformedZnodeError:
+        return None
+
+
+def findings(repairs: Sequence[Repair]) -> list[Finding]:
+    if not repairs:
+        return [Finding(CHECK, Status.OK, "those of topics, deletions and moves agree")]
+    return [Finding(CHECK, Status.PROBLEM, each.found, f"{each.remedy}: {FIX}") for each in repairs]
+
+
+async def delete(store: Store, seen: Snapshot, repair: Repair, chroot: str = "") -> None:
+    """Delete what a repair names, unless the controller has changed since. StoreError."""
+    for path in repair.deleted:
+        await _fenced(store, seen, Delete(chroot + path), chroot)
+
+
+async def elect(store: Store, seen: Snapshot, chroot: str = "") -> None:
+    """Take the seat away, so that brokers elect a controller. StoreError."""
+    await _fenced(store, seen, Delete(chroot + paths.CONTROLLER), chroot)
+
+
+async def _fenced(store: Store, seen: Snapshot, operation: Delete, chroot: str) -> None:
+    check = Check(chroot + paths.CONTROLLER_EPOCH, seen.epoch_version)
+    for result in await store.multi([check, operation]):
+        if isinstance(result, StoreError) and not isinstance(result, NoNodeError | RolledBackError):
+            raise result  # who was rolled back was refused because of the other
