@@ -26,7 +26,7 @@ from tests.wire.conftest import wait_until_known, wait_until_led
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]
 
-RECORDS: Final = 4000
+RECORDS: Final = 2400
 """In each of the two partitions."""
 PER_TRANSACTION: Final = 50
 STATE_PARTITIONS: Final = 3

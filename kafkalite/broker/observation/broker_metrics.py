@@ -12,6 +12,7 @@ from kafkalite.broker.observation import (
     process_metrics,
     request_metrics,
     topic_metrics,
+    transaction_metrics,
 )
 from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, histogram_samples, label_text
 from zk.store import SessionState
@@ -41,6 +42,7 @@ def all_families(
     yield from request_metrics.families(serving)
     yield from topic_metrics.families(serving.parts)
     yield from controller_metrics.families(serving.parts)
+    yield from transaction_metrics.families(serving.parts)
     yield from group_metrics.families(groups.coordinated, broker.config.kafkalite_metrics_max_groups)
     yield from group_metrics.zookeeper_families(zookeeper_groups.views, zookeeper_groups.omitted)
 

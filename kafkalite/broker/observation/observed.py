@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.observation import groups, request_metrics, topic_metrics, zookeeper_groups
     from kafkalite.broker.observation.controller_metrics import Parts as ControllerParts
+    from kafkalite.broker.observation.transaction_metrics import Parts as TransactionParts
     from kafkalite.clock import Clock
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.lifecycle import Jobs, UnexpectedErrors
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from zk.store import Store
 
 
-class ObservedParts(topic_metrics.Parts, groups.Parts, zookeeper_groups.Parts, ControllerParts, Protocol):
+class ObservedParts(
+    topic_metrics.Parts, groups.Parts, zookeeper_groups.Parts, ControllerParts, TransactionParts, Protocol
+):
     """Of the parts of a broker that serves."""
 
 

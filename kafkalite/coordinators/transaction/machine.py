@@ -326,6 +326,10 @@ class TransactionMachine:
             if transaction.pending is not TransactionState.DEAD:
                 yield _described(transaction)
 
+    def statistics(self) -> dict[str, int]:
+        """Counts for metrics and tests."""
+        return {"ids": len(self.transactions), "ongoing": len(self._ongoing), "prepared": len(self._prepared)}
+
 
 def _producer(transaction: Transaction) -> tuple[int, int]:
     return transaction.stored.producer_id, transaction.stored.producer_epoch

@@ -81,7 +81,9 @@ def test_a_transaction_is_committed_when_all_markers_are_written() -> None:
     assert scene.add(me) is OK and scene.state() == "Ongoing"
     assert scene.add(me, {"t": frozenset({1}), "u": frozenset({0})}) is OK
     scene.advance(5)
+    assert scene.machine.statistics() == {"ids": 1, "ongoing": 1, "prepared": 0}
     assert scene.end(me) is OK and scene.state() == "PrepareCommit"
+    assert scene.machine.statistics() == {"ids": 1, "ongoing": 0, "prepared": 1}
     everything = {"t": frozenset({0, 1}), "u": frozenset({0})}
     assert scene.mark() == WriteMarkers(ID, 1, 0, True, everything)
     assert scene.state() == "CompleteCommit" and not scene.sent

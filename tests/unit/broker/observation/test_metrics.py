@@ -18,6 +18,7 @@ from kafkalite.broker.observation import (
     process_metrics,
     request_metrics,
     topic_metrics,
+    transaction_metrics,
 )
 from kafkalite.broker.observation.exposition import Family
 from kafkalite.broker.observation.loop_lag import LoopLag
@@ -163,6 +164,19 @@ def test_the_active_controller_tells_of_the_cluster() -> None:
     assert found["kafka_controller_kafkacontroller_activecontrollercount", ()] == 1
     assert found["kafka_controller_kafkacontroller_offlinepartitionscount", ()] == 6
     assert found["kafkalite_controller_request_retries_total", ("2",)] == 8
+
+
+def test_transactions_are_counted() -> None:
+    broker: Any = FakeBroker()
+    machines = [
+        SimpleNamespace(statistics=lambda: {"ids": 5, "ongoing": 2, "prepared": 1}),
+        SimpleNamespace(statistics=lambda: {"ids": 1, "ongoing": 0, "prepared": 1}),
+    ]
+    broker.transactions = SimpleNamespace(loaded_machines=lambda: machines)
+    broker.marker_sender = SimpleNamespace(statistics=lambda: {"transactions": 2, "partitions": 7})
+    found = read(transaction_metrics.families(broker))
+    assert found["kafkalite_transactional_ids", ()] == 6 and found["kafkalite_transaction_markers_awaited", ()] == 7
+    assert [found["kafkalite_transactions", (state,)] for state in ("ongoing", "prepared")] == [2, 2]
 
 
 def test_a_broker_that_starts_has_few_metrics() -> None:

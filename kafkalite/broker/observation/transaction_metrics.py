@@ -1,0 +1,44 @@
+"""Metrics of the transactional ids that this broker coordinates, and of the markers that it has others write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from kafkalite.broker.observation.exposition import Family, Sample, gauge, label_text
+
+if TYPE_CHECKING:
+    from kafkalite.broker.marker_sender import MarkerSender
+    from kafkalite.coordinators.runtime import CoordinatorRuntime
+    from kafkalite.coordinators.transaction.machine import TransactionMachine
+
+
+class Parts(Protocol):
+    """What is looked at of the broker."""
+
+    @property
+    def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
+
+    @property
+    def marker_sender(self) -> MarkerSender: ...
+
+
+def families(parts: Parts) -> Iterator[Family]:
+    """A transaction that stays prepared waits for leaders of its partitions: that is what to watch."""
+    counts = [machine.statistics() for machine in parts.transactions.loaded_machines()]
+    yield gauge(
+        "kafkalite_transactional_ids",
+        "Transactional ids that this broker coordinates.",
+        sum(each["ids"] for each in counts),
+    )
+    yield Family(
+        "kafkalite_transactions",
+        "gauge",
+        "Transactions that are open (ongoing), or decided and not completed (prepared).",
+        [Sample(label_text(state=state), sum(each[state] for each in counts)) for state in ("ongoing", "prepared")],
+    )
+    yield gauge(
+        "kafkalite_transaction_markers_awaited",
+        "Markers that are to be written by leaders of partitions.",
+        parts.marker_sender.statistics()["partitions"],
+    )
