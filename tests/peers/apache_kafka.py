@@ -27,6 +27,7 @@ ARTIFACTS: Final = (
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.slf4j", "slf4j-reload4j", "1.7.36"),
 )
+STREAMS_ARTIFACTS: Final = (("org.apache.kafka", "kafka-streams", VERSION), ("org.slf4j", "slf4j-reload4j", "1.7.36"))
 TOOLS: Final = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -58,9 +59,8 @@ _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   </dependencies>
 </project>
 """
-_DEPENDENCY: Final = (
-    "    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
-)
+_DEPENDENCY: Final = """    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
+      <exclusions><exclusion><groupId>org.rocksdb</groupId><artifactId>rocksdbjni</artifactId></exclusion></exclusions></dependency>"""
 _LOG4J: Final = """log4j.rootLogger={level}, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
 log4j.appender.console.Target={target}
@@ -84,7 +84,7 @@ def fetch() -> Path:
     with (home / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes fetch once
         if not complete.exists():
-            _fetch_into(home, maven)
+            _fetch_into(home, maven, ARTIFACTS)
             complete.touch()
         archive = _archive_path(home)
         if not archive.exists():
@@ -92,9 +92,24 @@ def fetch() -> Path:
     return home
 
 
-def _fetch_into(home: Path, maven: str) -> None:
+def fetch_streams() -> Path:
+    """As `fetch`, the jars of Kafka Streams; without RocksDB, whose 60 MB only stores on disk need."""
+    foreign_program("java", "openjdk-17-jre-headless")
+    maven = foreign_program("mvn", "maven")
+    home = cache_folder().with_name(f"kafka-streams-{VERSION}")
+    home.mkdir(parents=True, exist_ok=True)
+    complete = home / ".complete"
+    with (home / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not complete.exists():
+            _fetch_into(home, maven, STREAMS_ARTIFACTS)
+            complete.touch()
+    return home
+
+
+def _fetch_into(home: Path, maven: str, artifacts: Sequence[tuple[str, str, str]]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        dependencies = "\n".join(_DEPENDENCY.format(*artifact) for artifact in ARTIFACTS)
+        dependencies = "\n".join(_DEPENDENCY.format(*artifact) for artifact in artifacts)
         Path(scratch, "pom.xml").write_text(_POM.format(dependencies=dependencies))
         command = [maven, "--quiet", "--batch-mode", "dependency:copy-dependencies", f"-DoutputDirectory={home}"]
         done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S)
@@ -147,6 +162,11 @@ def _java_command(
     jars = os.pathsep.join(map(str, sorted(home.glob("*.jar"))))
     log = f"-Dlog4j.configuration=file:{settings}"
     return ["java", *flags, *options, log, "-cp", jars, main_class, *arguments]
+
+
+def streams_command(source: Path, *arguments: str) -> list[str]:
+    """Runs a program of one Java file that uses Kafka Streams."""
+    return _java_command(fetch_streams(), str(source), "256m", "WARN", [], *arguments)
 
 
 def broker_command() -> list[str]:
