@@ -44,6 +44,8 @@ _ANY: Final = -1
 """Items of a reply that are written in one go."""
 _AS_LONG_AS_ASKED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 """APIs whose reply has no more items than a short request can name, or than are told at once; not to be counted each time."""
+_KEPT_DECODED_BYTES: Final = 4096
+"""A longer fetch is not kept decoded while it waits, for as long as its client likes."""
 _SELDOM_PLAIN_BYTES: Final = 16 * 1024
 """As `PLAIN_BYTES`, for APIs of which there are few requests: their items may be so short that 128 KiB take 50 ms."""
 _DECODED_BYTES_MAX = 4 * REQUEST_MEMORY_BYTES
@@ -70,6 +72,19 @@ class _Decoded(NamedTuple):
 
     request: Any
     began_s: float
+
+
+class _Undecoded(NamedTuple):
+    """A fetch that waits, as it came: decoded it may take forty times as much, and only its failure needs it once more."""
+
+    frame: bytes
+    api_key: int
+    version: int
+    body_position: int
+
+    def decoded(self) -> Message:
+        request: Message = codec.reader(self.api_key, "request", self.version)(self.frame, self.body_position)
+        return request
 
 
 class Dispatcher(Generic[PartsT_contra]):
@@ -134,6 +149,8 @@ class Dispatcher(Generic[PartsT_contra]):
                 self._authorize(cluster_permission, context)
             reply = handle(self._parts, request, context)
             if is_async or isinstance(reply, asyncio.Future):
+                if api_key == ApiKey.FETCH and len(frame) > _KEPT_DECODED_BYTES and decoded is None:
+                    request = _Undecoded(bytes(frame), api_key, version, header.body_position)
                 items_at_once = _ANY if len(frame) <= PLAIN_BYTES and api_key in _AS_LONG_AS_ASKED else _ITEMS_AT_ONCE
                 return self._later(
                     self._awaited(reply, served, request, version, correlation_id, latency, began_s, items_at_once)
@@ -198,7 +215,7 @@ class Dispatcher(Generic[PartsT_contra]):
         self,
         awaitable: Awaitable[Reply],
         served: ServedApi[PartsT_contra],
-        request: Message,
+        request: Message | _Undecoded,
         version: int,
         correlation_id: int,
         latency: Histogram,
@@ -211,7 +228,8 @@ class Dispatcher(Generic[PartsT_contra]):
         except ProtocolViolation:
             raise
         except Exception as problem:
-            answer = await self._refused(served, request, version, correlation_id, problem)
+            asked = request.decoded() if isinstance(request, _Undecoded) else request
+            answer = await self._refused(served, asked, version, correlation_id, problem)
         latency.observe(self.now_s() - began_s)
         return answer
 

@@ -453,6 +453,7 @@ async def _fetch_much(
         session, is_full = await session_of_many(parts, request, items, uses_ids, limits, pace)
     except KafkaError as problem:
         return messages.fetch_response.FetchResponse(error_code=problem.code)
+    del request  # which may be much larger than what is waited for
     if session is not None and not is_full:
         begun = _Incremental(parts, session, limits, unknown, context).start()
         reply = await begun if isinstance(begun, asyncio.Future) else begun
