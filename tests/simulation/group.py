@@ -5,27 +5,46 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.client import Consumer, RebalanceListener, TopicPartition
+from kafkalite.client import Admin, Consumer, RebalanceListener, TopicPartition
+from kafkalite.testing.history.events import (
+    NO_OFFSET,
+    UNKNOWN_GENERATION,
+    CommitAcknowledged,
+    CommitInvoked,
+    OffsetFetched,
+    PartitionAssigned,
+)
+from kafkalite.types import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from tests.simulation.life import Life
 
 _POLL_MS: Final = 500
+_AUDIT_S: Final = 1.0
 
 
 class _Assignments(RebalanceListener):
     """Gives each assignment of a member a name: within one its positions only move forward."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, life: Life, group: str, name: str) -> None:
+        self._life, self._group, self._name = life, group, name
         self._count = 0
+        self.consumer: Consumer | None = None
 
     @property
     def position(self) -> str:
         return f"{self._name}/{self._count}"
 
+    @property
+    def generation(self) -> int:
+        assert self.consumer is not None and self.consumer._group is not None
+        return self.consumer._group.membership.generation
+
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         self._count += 1
+        for each in sorted(assigned):
+            now_ns = self._life.now_ns
+            self._life.note(PartitionAssigned(now_ns, self._group, self._name, self.generation, *each))
 
 
 class GroupReaders:
@@ -39,6 +58,7 @@ class GroupReaders:
         self._life = life
         self._topics = topics
         self._stopping = False
+        self._commits = 0
 
     def stop(self) -> None:
         """Have the members leave."""
@@ -51,8 +71,8 @@ class GroupReaders:
         workload = life.plan.workload
 
         async def consume() -> None:
-            assignments = _Assignments(name)
-            consumer = Consumer(
+            assignments = _Assignments(life, self.group, name)
+            assignments.consumer = consumer = Consumer(
                 group_id=self.group,
                 group_instance_id=name if workload.get("static_members") else None,
                 auto_offset_reset="earliest",
@@ -71,16 +91,51 @@ class GroupReaders:
                             life.note_read(assignments.position, record)
                             self.read_offsets.setdefault(partition, set()).add(record.offset)
                     if found:
-                        await self._commit(consumer)
+                        await self._commit(consumer, name, assignments)
                     await asyncio.sleep(0.1)
 
         await life.within_process(process, consume())
 
-    async def _commit(self, consumer: Consumer) -> None:
-        offsets = {each: found.offset for each, found in consumer.consumed_offsets().items()}
+    async def _commit(self, consumer: Consumer, name: str, assignments: _Assignments) -> None:
+        life, offsets = self._life, {each: found.offset for each, found in consumer.consumed_offsets().items()}
+        self._commits += 1
+        number, generation = self._commits, assignments.generation
+        for partition, offset in offsets.items():
+            life.note(CommitInvoked(life.now_ns, self.group, name, number, *partition, offset))
         try:
             await consumer.commit()
         except Exception as problem:
             self._life.simulation.trace.add(self.group, f"a commit failed: {problem!r}")
         else:
             self.committed |= offsets
+            if offsets:
+                known = generation if generation == assignments.generation else UNKNOWN_GENERATION
+                life.note(CommitAcknowledged(life.now_ns, self.group, name, number, known))
+
+    async def audit(self) -> None:
+        """Ask every now and then what the group has committed, until `stop`."""
+        process, options = self._life.client("watcher")
+
+        async def ask() -> None:
+            async with Admin(**options) as admin:
+                while not self._stopping:
+                    await self._ask(admin)
+                    await asyncio.sleep(_AUDIT_S)
+
+        await self._life.within_process(process, ask())
+
+    async def _ask(self, admin: Admin) -> None:
+        """A coordinator that cannot know of its successor tells what it has, here as in Kafka: such answers prove nothing."""
+        life = self._life
+        asked_ns, has_zombie = life.now_ns, life.witness.has_zombie(OFFSETS_TOPIC)
+        try:
+            found = await admin.list_group_offsets(self.group)
+        except Exception as problem:
+            life.simulation.trace.add("watcher", f"was not told: {problem!r}")
+            return
+        if has_zombie or life.witness.has_zombie(OFFSETS_TOPIC):
+            return
+        for partition in dict.fromkeys([*self.read_offsets, *found]):
+            told = found.get(partition)
+            offset = NO_OFFSET if told is None else told.offset
+            life.note(OffsetFetched(life.now_ns, asked_ns, "watcher", self.group, *partition, offset))

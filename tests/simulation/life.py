@@ -9,7 +9,6 @@ without leaving a task.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,17 +20,18 @@ from kafkalite.testing.history.events import (
     Event,
     ProducerStarted,
     RecordRead,
-    ReplicaBatch,
-    ReplicaLog,
     SendAcknowledged,
     SendInvoked,
     SendUnknown,
     Value,
 )
 from kafkalite.testing.history.judge import Verdict, judge
+from kafkalite.testing.history.recorder import Recorder
+from kafkalite.testing.history.report import explain
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.injection import Injection
 from kafkalite.testing.simulation.processes import Process, Simulation
+from kafkalite.testing.simulation.witness import Witness
 from tests.simulation.administration import Administration
 from tests.simulation.group import GroupReaders
 from tests.simulation.plan import Plan
@@ -68,7 +68,9 @@ class Life:
         self.cluster = SimulatedCluster(self.simulation, 3, plan.settings)
         self._minimum = {name: plan.workload.get(f"{name}_min_isr", 2) for name in (FLIGHTS, FREIGHT)}
         self.injection = Injection(self.cluster, survives_a_loss=min(self._minimum.values()) > 1)
-        self.outcome = Outcome(plan, self.simulation)
+        self.recorder = Recorder(lambda: int(self.simulation.time.now_s * 1e9))
+        self.outcome = Outcome(plan, self.simulation, self.recorder.events)
+        self.witness = Witness(self.cluster, self.recorder, (FLIGHTS, FREIGHT))
         self.latest: dict[bytes, int] = {}
         """Of each key of the compacted topic the highest number that was acknowledged."""
         self.faults_are_over = False
@@ -91,11 +93,11 @@ class Life:
         return self.simulation.process(name), options
 
     def note(self, event: Event) -> None:
-        self.outcome.history.append(event)
+        self.recorder.add(event)
 
     @property
     def now_ns(self) -> int:
-        return int(self.simulation.time.now_s * 1e9)
+        return self.recorder.now_ns()
 
     # the story
 
@@ -104,8 +106,10 @@ class Life:
         await cluster.start()
         administration = Administration(self)
         await administration.create(self._topics())
+        self.witness.note_resources(is_baseline=True)
+        watching = asyncio.ensure_future(self.witness.watch())
         readers = GroupReaders(self, [FLIGHTS, FREIGHT])
-        reading = asyncio.gather(*(readers.read(number) for number in range(2)))
+        reading = asyncio.gather(*(readers.read(number) for number in range(2)), readers.audit())
         work = [self._produce("producer-all", "all", [FLIGHTS, FREIGHT])]
         if plan.workload.get("acks_one"):
             work.append(self._produce("producer-one", 1, [LOOSE]))
@@ -135,8 +139,11 @@ class Life:
         if plan.workload.get("compacts"):
             await self._within(self._check_latest(), "the compacted topic is read")
         await cluster.until(self._replicas_are_level, "followers have all that their leaders have", LIVENESS_S)
-        self._note_replicas(partitions)
+        watching.cancel()
+        self.witness.note_resources(is_baseline=False)
+        self.witness.note_replicas(partitions)
         await self._within(cluster.stop(), "brokers stop")
+        self.witness.note_segments(partitions)
         self._judge(ends, readers)
 
     def _topics(self) -> list[NewTopic]:
@@ -309,27 +316,11 @@ class Life:
         batches = list(iter_batches(self.cluster.log_bytes(broker_id, partition)))
         return batches[-1].last_offset + 1 if batches else 0
 
-    def _note_replicas(self, partitions: list[TopicPartition]) -> None:
-        for partition in partitions:
-            assignment = self.cluster.assignment(partition.topic)
-            assert assignment is not None
-            for broker_id in assignment.partitions[partition.partition]:
-                data = self.cluster.log_bytes(broker_id, partition)
-                batches = tuple(
-                    ReplicaBatch(
-                        batch.base_offset,
-                        batch.partition_leader_epoch,
-                        batch.crc,
-                        batch.size,
-                        hashlib.blake2b(data[batch.position : batch.end], digest_size=8).digest(),
-                    )
-                    for batch in iter_batches(data)
-                )
-                self.note(ReplicaLog(self.now_ns, broker_id, *partition, batches))
-
     def _judge(self, ends: dict[TopicPartition, int], readers: GroupReaders) -> None:
         verdict = self.outcome.verdict = judge(self.outcome.history)
-        assert not verdict.violations, "\n".join(map(str, verdict.violations))
+        if verdict.violations:
+            self.witness.note_trace()
+            raise AssertionError(explain(self.outcome.history, verdict))
         for partition, end in ends.items():
             if partition.topic in (FLIGHTS, FREIGHT):
                 missing = set(range(end)) - readers.read_offsets.get(partition, set())

@@ -14,21 +14,12 @@ import pytest
 from kafkalite.testing.history.judge import RECORD_RULES
 from kafkalite.testing.simulation.cluster import PORT, SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
-from tests.simulation import scenario
 from tests.simulation.__main__ import live
 from tests.simulation.life import Life
 from tests.simulation.plan import Plan, draw_plan
 from tests.simulation.shrinking import shrink
 
 CHUNK = 10
-
-
-@pytest.mark.parametrize("seed", [1, 14])
-def test_promises_hold_under_kills_and_cuts(seed: int) -> None:
-    outcome = scenario.Life(seed).run()
-    assert outcome.verdict is not None
-    assert outcome.verdict.idle([*RECORD_RULES, "C11", "C12", "C16", "C17", "C18"]) == []
-    assert len(outcome.faults) >= 2
 
 
 @pytest.mark.parametrize("first", range(0, 40, CHUNK))
@@ -42,7 +33,7 @@ def test_promises_hold(first: int) -> None:
         assert life.outcome.verdict is not None
         judged.update(life.outcome.verdict.judged)
         begun.update(life.outcome.begun)
-    assert min(judged[rule] for rule in ("C1", "C2", "C4", "C5", "C6", "C7", "C8")) > 0
+    assert [rule for rule in (*RECORD_RULES, "C11", "C12", "C16", "C17", "C18") if not judged[rule]] == []
     assert len(begun) >= 5
 
 

@@ -36,17 +36,17 @@ from zk.znodes.controller import ControllerEpoch
 
 _LOOK_S: Final = 0.1
 _DIGEST_BYTES: Final = 8
-_SLACK: Final = {"tasks": 10, "connections": 10, "waiting requests": 0}
+_SLACK: Final = {"tasks": 25, "connections": 25, "waiting requests": 3}
 """How many more than at the beginning there may be: fetchers and links depend on who leads and who controls."""
 
 
 class Witness:
-    """Sees what happens to `partitions` from its making on; `watch` looks into brokers until it is cancelled."""
+    """Sees what happens to the partitions of `topics` from its making on; `watch` looks into brokers until it is cancelled."""
 
-    def __init__(self, cluster: SimulatedCluster, recorder: Recorder, partitions: Iterable[TopicPartition]) -> None:
+    def __init__(self, cluster: SimulatedCluster, recorder: Recorder, topics: Iterable[str]) -> None:
         self._cluster = cluster
         self._recorder = recorder
-        self._partitions = list(partitions)
+        self._topics = frozenset(topics)
         self._transactions = 0
         self._known: dict[tuple[str, TopicPartition], tuple[int, int, int]] = {}
         self._next_observer = cluster.zookeeper.on_transaction
@@ -64,10 +64,8 @@ class Witness:
             if broker.app is None or broker.app.serving is None:
                 continue
             observer = f"{broker.name}/{broker.lives}"
-            partitions = broker.app.serving.parts.replicas.partitions
-            for name in self._partitions:
-                partition = partitions.get(name)
-                if partition is None or not partition.is_leader:
+            for name, partition in broker.app.serving.parts.replicas.partitions.items():
+                if name.topic not in self._topics or not partition.is_leader:
                     continue
                 seen = partition.leader_epoch, partition.leader, partition.high_watermark
                 if self._known.get((observer, name)) != seen:
@@ -75,6 +73,21 @@ class Witness:
                     now_ns, (epoch, leader, mark) = self._recorder.now_ns(), seen
                     self._recorder.add(LeaderSeen(now_ns, observer, *name, epoch, leader))
                     self._recorder.add(HighWatermarkSeen(now_ns, observer, *name, epoch, mark))
+
+    def has_zombie(self, topic: str) -> bool:
+        """Does a broker believe to lead a partition of the topic that another leads by now? It cannot know, and tells what it has."""
+        for broker in self._cluster.running():
+            if broker.app is None or broker.app.serving is None:
+                continue
+            for name, partition in broker.app.serving.parts.replicas.partitions.items():
+                if name.topic == topic and partition.is_leader:
+                    state = self._cluster.partition_state(name)
+                    if state is None or (state.leader, state.leader_epoch) != (
+                        broker.broker_id,
+                        partition.leader_epoch,
+                    ):
+                        return True
+        return False
 
     # ZooKeeper
 
@@ -112,7 +125,7 @@ class Witness:
         topic, _, partition, _ = path.removeprefix(f"{paths.TOPICS}/").split("/")
         name = TopicPartition(topic, int(partition))
         self._recorder.add(ControllerWrote(now_ns, self._transactions, broker, state.controller_epoch, path))
-        if name in self._partitions:
+        if name.topic in self._topics:
             self._recorder.add(LeaderSeen(now_ns, "ZooKeeper", *name, state.leader_epoch, state.leader))
 
     # resources
@@ -128,10 +141,10 @@ class Witness:
 
     # the end
 
-    def note_replicas(self) -> None:
-        """All batches of the partitions as they lie on each broker's disk."""
-        for broker_id in self._cluster.brokers:
-            for name in self._partitions:
+    def note_replicas(self, partitions: Iterable[TopicPartition]) -> None:
+        """All batches of these partitions as they lie on the disks of the brokers that they are assigned to."""
+        for name in partitions:
+            for broker_id in self._replicas(name):
                 data = self._cluster.log_bytes(broker_id, name)
                 batches = tuple(
                     ReplicaBatch(
@@ -145,12 +158,17 @@ class Witness:
                 )
                 self._recorder.add(ReplicaLog(self._recorder.now_ns(), broker_id, *name, batches))
 
-    def note_segments(self) -> None:
-        """Read every file of the partitions back, as it lies on each broker's disk."""
+    def note_segments(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read every file of these partitions back."""
         with tempfile.TemporaryDirectory(prefix="kafkalite-inspected-") as folder:
-            for broker_id, broker in self._cluster.brokers.items():
-                for name in self._partitions:
+            for name in partitions:
+                for broker_id in self._replicas(name):
+                    broker = self._cluster.brokers[broker_id]
                     self._note_segments_of(broker_id, broker, name, Path(folder) / str(broker_id) / str(name))
+
+    def _replicas(self, partition: TopicPartition) -> Sequence[int]:
+        assignment = self._cluster.assignment(partition.topic)
+        return () if assignment is None else assignment.partitions[partition.partition]
 
     def _note_segments_of(self, broker_id: int, broker: SimulatedBroker, name: TopicPartition, copy: Path) -> None:
         directory = f"{LOG_DIR}/{name}"

@@ -12,7 +12,8 @@ from tests.simulation.bugs.groups import GROUPS
 from tests.simulation.bugs.logs import LOGS
 from tests.simulation.bugs.patching import Bug, put_in
 from tests.simulation.bugs.replication import REPLICATION
-from tests.simulation.scenario import Life
+from tests.simulation.life import Life
+from tests.simulation.plan import draw_plan
 
 BUGS: Final = (*REPLICATION, *CONTROL, *LOGS, *GROUPS)
 _RULE: Final = re.compile(r"^\s*(C\d+) ", re.MULTILINE)
@@ -35,7 +36,7 @@ class Caught(NamedTuple):
 
 def live(seed: int) -> None:
     """One life of a cluster. Raises whatever the seed fails with."""
-    Life(seed).run()
+    Life(draw_plan(seed)).run()
 
 
 def hunt(bug: Bug, seeds: Iterable[int], live: Callable[[int], None] = live) -> Caught:
