@@ -56,9 +56,7 @@ def finish(scenario: Scenario, group: GroupWorkload) -> None:
     group.wait_caught_up(ends, 40)
     group.stop()
     assert judge(group.history, ends) == []
-    print(
-        f"{len(group.history.acknowledged)} commits, {len(group.history.fetched)} answers of OffsetFetch, {ends} records"
-    )
+    print(f"{len(group.history.acknowledged)} commits in {len(group.history.recorder.events)} events, {ends} records")
 
 
 def test_the_coordinator_dies_while_members_commit(scenario: Scenario, group: GroupWorkload, long: bool) -> None:

@@ -1,11 +1,6 @@
 """A consumer group at work while its coordinators are tormented: what its members read and commit, what OffsetFetch says, the verdict.
 
-Rules, each for every partition:
-
-    G1  OffsetFetch is never behind a commit that was acknowledged before it was asked
-    G2  OffsetFetch is never behind what it had said before it was asked
-    G3  every record below an acknowledged commit was given to a member
-    G4  in the end the members have read and committed everything
+What is recorded is judged by rule C11 of `kafkalite.testing.history.judge`, and in the end the members must have committed everything.
 
 Members commit what they read, batch by batch, and wait for the answer. A commit that failed promises nothing. They are of several
 clients, which share the group: it goes on only when each of them has found its way.
@@ -13,86 +8,91 @@ clients, which share the group: it goes on only when each of them has found its 
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import confluent_kafka
 
 from kafkalite.client import SyncConsumer, TopicPartition
 from kafkalite.client.errors import ClientError, CommitFailedError
 from kafkalite.local.broker_process import wait_until
+from kafkalite.testing.history.events import (
+    NO_OFFSET,
+    UNKNOWN_GENERATION,
+    CommitAcknowledged,
+    CommitInvoked,
+    OffsetFetched,
+    ReaderStarted,
+    RecordRead,
+)
+from kafkalite.testing.history.facts import facts_of
+from kafkalite.testing.history.judge import RULES
+from kafkalite.testing.history.recorder import Recorder
 
 MEMBER_SESSION_MS: Final = 6000
 MEMBERS: Final = ("confluent", "kafkalite")
 _HEARTBEAT_MS: Final = 500
-_NOTHING: Final = -1
 _BATCH: Final = 200
 _ANSWER_S: Final = 3.0
 _CLOSE_S: Final = 60.0
 
-
-class Acknowledged(NamedTuple):
-    """A commit and the moment of its answer, in seconds of a monotonic clock."""
-
-    at_s: float
-    partition: int
-    offset: int
-
-
-class Fetched(NamedTuple):
-    """What OffsetFetch said; it was asked after `asked_s` and had answered before `answered_s`. Several may ask at the same time."""
-
-    asked_s: float
-    partition: int
-    offset: int
-    answered_s: float
+_members = itertools.count(1)
 
 
 @dataclass
 class GroupHistory:
-    """Everything in the order in which it was noted; `read` has the offsets given to members by partition."""
+    """What the members of `group` did with `topic`; they and the watcher append to it from threads of their own."""
 
-    acknowledged: list[Acknowledged] = field(default_factory=list)
-    fetched: list[Fetched] = field(default_factory=list)
-    read: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    group: str
+    topic: str
+    recorder: Recorder = field(default_factory=Recorder)
     problems: list[str] = field(default_factory=list)
+    acknowledged: list[tuple[int, int]] = field(default_factory=list)
+    """Partition and offset of each acknowledged commit, in their order."""
+    _commits: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def member(self, name: str) -> None:
+        """A member begins."""
+        self.recorder.add(ReaderStarted(self.recorder.now_ns(), name, self.group, False))
+
+    def read(self, member: str, partition: int, offset: int) -> None:
+        self.recorder.add(RecordRead(self.recorder.now_ns(), member, self.topic, partition, offset, "", offset))
+
+    def invoked(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
+        """Offsets by partition are about to be committed; the number of each partition's commit."""
+        numbers = {}
+        for partition, offset in offsets.items():
+            numbers[partition] = number = next(self._commits)
+            now_ns = self.recorder.now_ns()
+            self.recorder.add(CommitInvoked(now_ns, self.group, member, number, self.topic, partition, offset))
+        return numbers
+
+    def committed(self, member: str, number: int, partition: int, offset: int) -> None:
+        now_ns = self.recorder.now_ns()
+        self.recorder.add(CommitAcknowledged(now_ns, self.group, member, number, UNKNOWN_GENERATION))
+        self.acknowledged.append((partition, offset))
+
+    def fetched(self, asked_ns: int, partition: int, offset: int) -> None:
+        now_ns = self.recorder.now_ns()
+        self.recorder.add(OffsetFetched(now_ns, asked_ns, "watcher", self.group, self.topic, partition, offset))
 
 
 def judge(history: GroupHistory, ends: Mapping[int, int] | None = None) -> list[str]:
-    """The promises that were broken; `ends` are the partitions' log ends, for G4."""
+    """The promises that were broken; `ends` are the partitions' log ends, which the members must have committed."""
     violations = list(history.problems)
-    floors: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for commit in history.acknowledged:
-        known = floors[commit.partition]
-        highest = max(commit.offset, known[-1][1]) if known else commit.offset
-        known.append((commit.at_s, highest))
-    said: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for answer in sorted(history.fetched, key=lambda each: each.answered_s):
-        least = max(
-            (offset for at_s, offset in floors.get(answer.partition, ()) if at_s <= answer.asked_s), default=_NOTHING
-        )
-        if answer.offset < least:
-            violations.append(f"G1 partition {answer.partition}: {answer.offset} though {least} was acknowledged")
-        told = said[answer.partition]
-        earlier = bisect_right(told, answer.asked_s, key=itemgetter(0))
-        before = told[earlier - 1][1] if earlier else _NOTHING
-        if answer.offset < before:
-            violations.append(f"G2 partition {answer.partition}: {answer.offset} after {before}")
-        told.append((answer.answered_s, max(answer.offset, told[-1][1] if told else _NOTHING)))
-    for partition, known in floors.items():
-        skipped = set(range(known[-1][1])) - history.read[partition]
-        if skipped:
-            violations.append(f"G3 partition {partition}: {len(skipped)} records skipped, first {min(skipped)}")
+    for subject, finding in RULES["C11"](facts_of(list(history.recorder.events))):
+        if finding is not None:
+            violations.append(f"C11 {subject}: {finding}")
+    committed: dict[int, int] = {}
+    for partition, offset in history.acknowledged:
+        committed[partition] = max(offset, committed.get(partition, 0))
     for partition, end in (ends or {}).items():
-        committed = floors[partition][-1][1] if partition in floors else 0
-        if committed != end:
-            violations.append(f"G4 partition {partition}: {committed} of {end} committed")
+        if committed.get(partition, 0) != end:
+            violations.append(f"partition {partition}: {committed.get(partition, 0)} of {end} committed")
     return violations
 
 
@@ -102,7 +102,7 @@ class GroupWorkload:
     def __init__(
         self, servers: str, group: str, topic: str, partitions: int, *, members: Iterable[str] = MEMBERS
     ) -> None:
-        self.history = GroupHistory()
+        self.history = GroupHistory(group, topic)
         self.group, self.topic = group, topic
         self._servers, self._partitions = servers, partitions
         self._lock = threading.Lock()
@@ -130,7 +130,7 @@ class GroupWorkload:
 
         def all_went_on() -> bool:
             with self._lock:
-                return len({each.partition for each in self.history.acknowledged[first:]}) == self._partitions
+                return len({partition for partition, _ in self.history.acknowledged[first:]}) == self._partitions
 
         wait_until(all_went_on, f"commits of {self.group} on all {self._partitions} partitions", timeout_s)
         return time.monotonic() - began_s
@@ -140,7 +140,7 @@ class GroupWorkload:
 
         def caught_up() -> bool:
             with self._lock:
-                latest = {each.partition: each.offset for each in self.history.acknowledged}
+                latest = dict(self.history.acknowledged)
             return all(latest.get(partition, 0) >= end for partition, end in ends.items())
 
         wait_until(caught_up, f"{self.group} to commit everything up to {dict(ends)}", timeout_s)
@@ -170,20 +170,24 @@ class GroupWorkload:
             "heartbeat.interval.ms": _HEARTBEAT_MS,
             "fetch.wait.max.ms": 100,
         }
+        name = self._begins("confluent")
         consumer = self._client(**options)
         consumer.subscribe([self.topic])
         while not self._stopping:
             messages = [each for each in consumer.consume(_BATCH, 0.1) if each.error() is None]
-            ahead = self._noted((int(each.partition() or 0), int(each.offset() or 0)) for each in messages)
+            ahead = self._noted(name, ((int(each.partition() or 0), int(each.offset() or 0)) for each in messages))
+            numbers = self._commits(name, ahead)
             offsets = [confluent_kafka.TopicPartition(self.topic, *each) for each in ahead.items()]
             try:
                 answer = consumer.commit(offsets=offsets, asynchronous=False) if offsets else []
             except confluent_kafka.KafkaException:
                 continue
-            self._committed({each.partition: each.offset for each in answer or () if each.error is None})
+            taken = {each.partition: each.offset for each in answer or () if each.error is None}
+            self._committed(name, numbers, taken)
         consumer.close()
 
     def _consume_with_ours(self) -> None:
+        name = self._begins("kafkalite")
         with SyncConsumer(
             self.topic,
             bootstrap_servers=self._servers,
@@ -197,46 +201,55 @@ class GroupWorkload:
         ) as consumer:
             while not self._stopping:
                 found = consumer.poll(timeout_ms=100, max_records=_BATCH)
-                ahead = self._noted((each.partition, each.offset) for records in found.values() for each in records)
+                ahead = self._noted(
+                    name, ((each.partition, each.offset) for records in found.values() for each in records)
+                )
                 if not ahead:
                     continue
+                numbers = self._commits(name, ahead)
                 try:
                     consumer.commit({TopicPartition(self.topic, number): offset for number, offset in ahead.items()})
                 except ClientError as problem:
                     if not (problem.retriable or isinstance(problem, CommitFailedError)):
                         raise
                     continue
-                self._committed(ahead)
+                self._committed(name, numbers, ahead)
 
-    def _noted(self, places: Iterable[tuple[int, int]]) -> dict[int, int]:
+    def _begins(self, client: str) -> str:
+        name = f"{client}-{next(_members)}"
+        self.history.member(name)
+        return name
+
+    def _noted(self, member: str, places: Iterable[tuple[int, int]]) -> dict[int, int]:
         """Records at (partition, offset) were given to a member; the offsets to commit."""
         ahead: dict[int, int] = {}
         with self._lock:
             for partition, offset in places:
-                self.history.read[partition].add(offset)
+                self.history.read(member, partition, offset)
                 ahead[partition] = offset + 1
         return ahead
 
-    def _committed(self, offsets: Mapping[int, int]) -> None:
+    def _commits(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
         with self._lock:
-            at_s = time.monotonic()
-            self.history.acknowledged += [Acknowledged(at_s, *each) for each in offsets.items()]
+            return self.history.invoked(member, offsets)
+
+    def _committed(self, member: str, numbers: Mapping[int, int], offsets: Mapping[int, int]) -> None:
+        with self._lock:
+            for partition, offset in offsets.items():
+                self.history.committed(member, numbers[partition], partition, offset)
 
     def _watch(self) -> None:
         client = self._client()
         places = [confluent_kafka.TopicPartition(self.topic, number) for number in range(self._partitions)]
         while not self._stopping:
-            asked_s = time.monotonic()
+            asked_ns = self.history.recorder.now_ns()
             try:
                 answer = client.committed(places, timeout=_ANSWER_S)
             except confluent_kafka.KafkaException:
                 continue
-            answered_s = time.monotonic()
             with self._lock:
-                self.history.fetched += [
-                    Fetched(asked_s, place.partition, max(place.offset, _NOTHING), answered_s)
-                    for place in answer
-                    if place.error is None
-                ]
+                for place in answer:
+                    if place.error is None:
+                        self.history.fetched(asked_ns, place.partition, max(place.offset, NO_OFFSET))
             time.sleep(0.05)
         client.close()

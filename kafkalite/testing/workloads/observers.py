@@ -17,9 +17,11 @@ from kafkalite.errors import ErrorCode
 from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
-from kafkalite.testing.history.events import HighWatermarkSeen, LeaderSeen
+from kafkalite.testing.history.events import ControllerElected, ControllerWrote, HighWatermarkSeen, LeaderSeen
 from kafkalite.testing.history.recorder import Recorder
+from kafkalite.types import NO_BROKER
 from zk import paths
+from zk.znodes.controller import ControllerEpoch
 from zk.znodes.topics import PartitionState
 
 _PERIOD_S: Final = 0.2
@@ -29,7 +31,8 @@ _FETCH_VERSION: Final = 12
 
 
 def observe_zookeeper(recorder: Recorder, facts: ClusterFacts, topic: str, partitions: int) -> None:
-    """Record every leader that ZooKeeper names for the topic, until the session of `facts` is closed."""
+    """Record every leader that ZooKeeper names for the topic, and the controllers, until the session of `facts` is closed."""
+    facts.client.DataWatch(paths.CONTROLLER_EPOCH)(partial(_record_controller, recorder))
     for partition in range(partitions):
         changed = partial(_record_state, recorder, topic, partition)
         facts.client.DataWatch(paths.partition_state(topic, partition))(changed)
@@ -38,7 +41,16 @@ def observe_zookeeper(recorder: Recorder, facts: ClusterFacts, topic: str, parti
 def _record_state(recorder: Recorder, topic: str, partition: int, data: bytes | None, stat: ZnodeStat | None) -> None:
     if data is not None:
         state = PartitionState.decode(data)
+        if stat is not None:
+            path = paths.partition_state(topic, partition)
+            recorder.add(ControllerWrote(recorder.now_ns(), stat.mzxid, NO_BROKER, state.controller_epoch, path))
         recorder.add(LeaderSeen(recorder.now_ns(), "ZooKeeper", topic, partition, state.leader_epoch, state.leader))
+
+
+def _record_controller(recorder: Recorder, data: bytes | None, stat: ZnodeStat | None) -> None:
+    if data is not None and stat is not None:
+        epoch = ControllerEpoch.decode(data).epoch
+        recorder.add(ControllerElected(recorder.now_ns(), stat.mzxid, NO_BROKER, epoch))
 
 
 class BrokerObserver:

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster_facts import ClusterFacts
-from kafkalite.testing.history.events import Drained, Event, ReplicaLog, SendAcknowledged
+from kafkalite.testing.history.events import Drained, Event, ReplicaLog, SegmentChecked, SendAcknowledged
 from kafkalite.testing.history.facts import ACKS_ALL
 from kafkalite.testing.history.files import write_history
 from kafkalite.testing.history.judge import Verdict, judge
@@ -198,8 +198,9 @@ class Workload:
             found = partition_directories(paths)
             for name in names:
                 if name in found:
-                    batches = read_replica(found[name]).batches
+                    batches, faults = read_replica(found[name])
                     self.recorder.add(ReplicaLog(self.recorder.now_ns(), broker, *name, batches))
+                    self.recorder.add(SegmentChecked(self.recorder.now_ns(), broker, *name, "segments", faults))
 
 
 class Gap(NamedTuple):

@@ -33,17 +33,17 @@ def resources_come_back(facts: Facts) -> Iterator[tuple[object, str | None]]:
 
 def one_controller_writes(facts: Facts) -> Iterator[tuple[object, str | None]]:
     """C17: controller epochs increase, and nothing is written in an older one than was claimed before (in the order of ZooKeeper)."""
-    epoch, broker = -1, NO_BROKER
+    epoch, broker, claimed_at = -1, NO_BROKER, -1
     rows: list[ControllerElected | ControllerWrote] = [*facts.elections, *facts.controller_writes]
     for each in sorted(rows, key=lambda row: (row.zxid, isinstance(row, ControllerWrote))):
         if isinstance(each, ControllerElected):
             finding = None
-            if each.controller_epoch <= epoch:
+            if each.controller_epoch <= epoch and each.zxid != claimed_at:  # else it was only seen twice
                 finding = (
                     f"broker {each.broker} claimed epoch {each.controller_epoch} after broker {broker} had {epoch}"
                 )
             yield "the controller", finding
-            epoch, broker = each.controller_epoch, each.broker
+            epoch, broker, claimed_at = each.controller_epoch, each.broker, each.zxid
         elif each.controller_epoch < epoch:
             yield each.path, f"written in epoch {each.controller_epoch} after broker {broker} claimed {epoch}"
         elif each.controller_epoch == epoch and NO_BROKER not in (each.broker, broker) and each.broker != broker:

@@ -32,6 +32,8 @@ def offsets_are_those_committed(facts: Facts) -> Iterator[tuple[object, str | No
             yield subject, finding
         for finding in _committed_in_order(commits):
             yield subject, finding
+        for finding in _committed_was_read(facts, subject, commits):
+            yield subject, finding
 
 
 def _commits_of_transactions(facts: Facts) -> dict[GroupPartition, list[Commit]]:
@@ -78,7 +80,12 @@ def _told_what_was_committed(fetches: list[OffsetFetched], commits: list[Commit]
 
 def _is_replaced(commit: Commit, last: Commit) -> bool:
     """Had it ended before the other began? Of unknown fate it may come later."""
-    return commit.outcome is Outcome.OK and commit.ended_ns is not None and commit.ended_ns <= last.invoked_ns
+    return (
+        commit is not last
+        and commit.outcome is Outcome.OK
+        and commit.ended_ns is not None
+        and commit.ended_ns <= last.invoked_ns
+    )
 
 
 def _told_in_order(fetches: list[OffsetFetched]) -> Findings:
@@ -100,6 +107,19 @@ def _committed_in_order(commits: list[Commit]) -> Findings:
         else:
             text = f"{commit.member} committed {commit.offset} after {holder} had committed {floor}"
             yield None if commit.offset >= floor else text
+
+
+def _committed_was_read(facts: Facts, subject: GroupPartition, commits: list[Commit]) -> Findings:
+    """Below an acknowledged commit every record was given to a member; where it is known who the members are."""
+    members = [name for name, reader in facts.readers.items() if reader.group == subject.group]
+    highest = max((commit.offset for commit in commits if commit.outcome is Outcome.OK), default=0)
+    partition = facts.partitions.get(subject.partition)
+    if not members or not highest or partition is None:
+        return
+    there = [offset for offset, _ in partition.drained()] if partition.drains else range(highest)
+    read = {each.offset for member in members for each in partition.readers.get(member, ())}
+    skipped = [offset for offset in there if offset < highest and offset not in read]
+    yield f"{highest} is committed, and no member has read {skipped[:5]}" if skipped else None
 
 
 def _moments(commits: list[Commit]) -> list[tuple[int, bool, Commit]]:
