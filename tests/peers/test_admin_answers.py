@@ -21,6 +21,7 @@ from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.scram import ScramMechanism
+from kafkalite.types import TRANSACTIONS_TOPIC
 from tests.peers import apache_kafka, coordinated_transactions, hostile_bytes, old_requests
 
 pytestmark = pytest.mark.peer
@@ -219,6 +220,18 @@ def test_transactions_are_coordinated_as_by_apache_kafka(clusters: tuple[LocalCl
     )
     wrong = [f"{mine}\n  {other}" for mine, other in zip(ours, theirs, strict=True) if mine != other]
     assert not wrong, "\n".join(wrong)
+    assert _settings_of_transactions(clusters[0]) == _settings_of_transactions(clusters[1])
+
+
+def _settings_of_transactions(cluster: LocalCluster) -> Any:
+    """Those that a broker makes the topic with."""
+    zookeeper = KazooClient(cluster.zookeeper_connect)
+    zookeeper.start(30)
+    try:
+        return json.loads(zookeeper.get(f"/config/topics/{TRANSACTIONS_TOPIC}")[0])
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
 
 
 def test_credentials_are_altered_as_by_apache_kafka(clusters: tuple[LocalCluster, LocalCluster]) -> None:
