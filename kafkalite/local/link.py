@@ -42,5 +42,5 @@ class Link(Relay):
 
         self._call(mend())
 
-    def _lanes(self, target: str, client_port: int) -> tuple[Lane, Lane]:
+    def _lanes(self, target: str, client_port: int, proxy_port: int) -> tuple[Lane, Lane]:
         return self.towards, self.back

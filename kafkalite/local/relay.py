@@ -107,7 +107,7 @@ class Relay(ABC):
         self.close()
 
     @abstractmethod
-    def _lanes(self, target: str, client_port: int) -> tuple[Lane, Lane]:
+    def _lanes(self, target: str, client_port: int, proxy_port: int) -> tuple[Lane, Lane]:
         """Towards the target and back, for this connection; asked once, when it is accepted. Raises OSError."""
 
     def _call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
@@ -134,7 +134,9 @@ class Relay(ABC):
             far_writer: asyncio.StreamWriter | None = None
             pumps: list[asyncio.Task[None]] = []
             try:
-                towards, back = self._lanes(target, writer.get_extra_info("peername")[1])
+                towards, back = self._lanes(
+                    target, writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1]
+                )
                 await towards.passable()
                 await back.passable()
                 far_reader, far_writer = await asyncio.open_connection(*address)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafkalite.local import switchboard
 from kafkalite.local.contract import Node
 from kafkalite.local.switchboard import Switchboard
 
@@ -113,3 +114,14 @@ def test_pairs_that_cannot_be_cut(board: Switchboard, side: list[Node], other: l
         board.add(f"zk{number - 1}", f"127.0.0.1:{number}")
     with pytest.raises(ValueError, match=reason):
         board.cut(side, other)
+
+
+def test_a_kernel_that_does_not_tell_leaves_its_tables(
+    board: Switchboard, echo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(port: int, peer_port: int) -> int:
+        raise OSError(93, "Protocol not supported")
+
+    monkeypatch.setattr(switchboard, "_inode", refuse)
+    with connected(board.add(2, echo)) as stream:
+        assert comes_back(stream, b"x")
