@@ -24,6 +24,9 @@ _NO_WAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 OUT_OF_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a disk that works but is full."""
 
+OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
+"""Error numbers that say nothing of the disk: this process, or the machine, has no more files."""
+
 
 class Entry(NamedTuple):
     """One name in a directory; `modified_ms` is wall time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalite.storage import checkpoints
-from kafkalite.storage.disk import OUT_OF_SPACE, Disk
+from kafkalite.storage.disk import OUT_OF_FILES, OUT_OF_SPACE, Disk
 from kafkalite.storage.flush_work import FlushState
 from kafkalite.storage.leader_epochs import LeaderEpochs
 
@@ -26,6 +26,6 @@ class EpochFile:
             checkpoints.write_epochs(self._disk, self._path, epochs.entries(), durable=False)
             self.is_behind = False
         except OSError as problem:
-            if problem.errno not in OUT_OF_SPACE:
+            if problem.errno not in OUT_OF_SPACE | OUT_OF_FILES:
                 raise
             self.is_behind = True

@@ -6,6 +6,7 @@
 
 An error of the medium takes the whole directory offline: every later use of its logs is answered KAFKA_STORAGE_ERROR and
 other directories go on. A full disk is no such error: the write is refused, reads go on, and writes too once there is room.
+Nor is it one that the process has no more files, which says nothing of the disk.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar,
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage import checkpoints
-from kafkalite.storage.disk import OUT_OF_SPACE, Disk, Lock
+from kafkalite.storage.disk import OUT_OF_FILES, OUT_OF_SPACE, Disk, Lock
 from kafkalite.storage.log_files import (
     DELETE_DIRECTORY,
     FUTURE_DIRECTORY,
@@ -140,9 +141,11 @@ class LogDirectory:
     # Errors
 
     def failure(self, problem: OSError) -> KafkaError:
-        """What `problem` means to whoever asked; takes the directory offline unless the disk is just full."""
+        """What `problem` means to whoever asked; takes the directory offline unless the disk is just full, or there are no more files."""
         if problem.errno in OUT_OF_SPACE:
             logger.warning("No room left in %s: %s", self.path, problem)
+        elif problem.errno in OUT_OF_FILES:
+            logger.warning("No more files for %s: %s", self.path, problem)
         elif self.offline_reason is None:
             self.offline_reason = str(problem)
             logger.error("Log directory %s is offline from now on: %s", self.path, problem)

@@ -90,7 +90,7 @@ ROWS: Final[dict[int, Row]] = {
     ),
     15: Row(
         "brokers are cut from each other, and all see ZooKeeper",
-        (f"{_NETWORK}test_brokers_cut_from_each_other_see_zookeeper",),
+        (f"{_OLD_LEADERS}test_brokers_cut_from_each_other_see_zookeeper",),
     ),
     16: Row("a client is cut from its leader", (f"{_NETWORK}test_a_client_is_cut_from_its_leader",)),
     17: Row(

@@ -115,8 +115,8 @@ class Soak:
         finally:
             group.stop()
         with SyncAdmin(bootstrap_servers=self.cluster.bootstrap_servers, default_api_timeout_ms=60_000) as admin:
-            admin.delete_topics([topic])
             admin.delete_groups([group.group])
+            admin.delete_topics([topic])
 
     def _finish_group(self, group: GroupWorkload) -> None:
         import confluent_kafka

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
-from kafkalite.local.link import Link
 from kafkalite.testing.history.replicas import compare_replicas, partition_directories, read_replica
 from kafkalite.testing.workloads.direct_writer import DirectWriter
 from kafkalite.types import TopicPartition
@@ -19,20 +18,10 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
-def links(cluster: LocalCluster) -> Iterator[dict[int, Link]]:
-    """A link of its own between each broker and ZooKeeper; the brokers are restarted to use them."""
-    links = {}
-    for broker in cluster.brokers.values():
-        links[broker.id] = Link(cluster.zookeeper_connect.split(","))
-        cluster.stop(broker.id)
-        broker.properties["zookeeper.connect"] = links[broker.id].connect
-        cluster.start_broker(broker.id)
-    yield links
-    for link in links.values():
-        link.mend()
-    cluster.close()  # before their way to ZooKeeper is gone
-    for link in links.values():
-        link.close()
+def cluster(new_cluster: Callable[..., Any]) -> Iterator[LocalCluster]:
+    """Its brokers can be cut from each other and from ZooKeeper; clients always reach them."""
+    with new_cluster(partitionable=True) as running:
+        yield running
 
 
 def log_of(scenario: Scenario, broker_id: int, topic: str) -> tuple[Any, ...]:
@@ -83,7 +72,7 @@ def test_unreplicated_records_of_an_old_leader_are_truncated(scenario: Scenario,
 
 @pytest.mark.parametrize("role", ["controller", "other"])
 def test_leader_cut_off_from_zookeeper_acknowledges_nothing_that_the_new_leader_lacks(
-    scenario: Scenario, links: dict[int, Link], role: str
+    scenario: Scenario, role: str
 ) -> None:
     """Clients still reach it, and it thinks that it leads; its followers have left it, and it cannot shrink the ISR.
 
@@ -101,7 +90,7 @@ def test_leader_cut_off_from_zookeeper_acknowledges_nothing_that_the_new_leader_
     stubborn = DirectWriter(workload.recorder, "127.0.0.1", port, topic, partition, name=f"stubborn-{role}-{topic}")
     stubborn.start()
     wait_until(lambda: stubborn.acknowledged > 5, "acknowledgements of the stubborn writer", 10)
-    links[victim].cut()
+    scenario.cluster.partition(victim, "zk1")
     try:
         scenario.wait_led_by_others(topic, {victim})
         workload.wait_flowing()
@@ -113,24 +102,55 @@ def test_leader_cut_off_from_zookeeper_acknowledges_nothing_that_the_new_leader_
         assert stubborn.errors
         workload.wait_flowing()
     finally:
-        links[victim].mend()
+        scenario.cluster.heal()
     scenario.wait_registered_anew(victim, epoch)
     stubborn.finish()
     scenario.verdict(workload)
 
 
-def test_broker_cut_off_for_less_than_its_session_goes_on(scenario: Scenario, links: dict[int, Link]) -> None:
+def test_broker_cut_off_for_less_than_its_session_goes_on(scenario: Scenario) -> None:
     """Suspended is not expired: it keeps its registration and what it leads."""
     workload = scenario.start_workload(scenario.create_topic(6))
     leaders = scenario.facts.leaders(workload.topic)
     victim = leaders[0]
     epoch = scenario.facts.broker_epoch(victim)
     with scenario.measured(workload, "short cut", 1.5):
-        links[victim].cut()
+        scenario.cluster.partition(victim, "zk1")
         cut_ns = workload.recorder.now_ns()
         wait_until(lambda: workload.recorder.now_ns() - cut_ns > 0.7e9, "0.7 s", 5)
-        links[victim].mend()
+        scenario.cluster.heal()
         workload.wait_flowing()
     assert scenario.facts.broker_epoch(victim) == epoch
     assert scenario.facts.leaders(workload.topic) == leaders
+    scenario.verdict(workload)
+
+
+def test_brokers_cut_from_each_other_see_zookeeper(scenario: Scenario) -> None:
+    """What Kafka 0.8 lost records by.
+
+    1. The leader is cut from its followers and shrinks the ISR to itself. 2. Writes need two replicas, so it refuses them, also from a
+    client that does not give up. 3. It dies. 4. The cut ends, and the others may not lead without what was acknowledged.
+    """
+    workload = scenario.start_workload(scenario.create_topic(3), 3, request_timeout_ms=5_000)
+    topic = workload.topic
+    leader = scenario.facts.controller()  # who leads elsewhere cannot even ask for another ISR
+    partition = scenario.facts.leaders(topic).index(leader)
+    others = sorted(scenario.facts.brokers() - {leader})
+    port = scenario.cluster.broker(leader).port
+    stubborn = DirectWriter(workload.recorder, "127.0.0.1", port, topic, partition, name=f"stubborn-{topic}")
+    stubborn.start()
+    wait_until(lambda: stubborn.acknowledged > 5, "acknowledgements of the stubborn writer", 30)
+    epoch = scenario.facts.broker_epoch(leader)
+    scenario.cluster.partition(leader, others)
+    wait_until(lambda: len(scenario.facts.state(topic, partition).isr) < 2, "an ISR of one", 60)
+    answered, acknowledged = stubborn.answered, stubborn.acknowledged
+    wait_until(lambda: stubborn.answered > answered + 8, "answers of the leader without followers", 60)
+    assert stubborn.acknowledged == acknowledged, "a record was acknowledged by one replica of two"
+    assert "NOT_ENOUGH_REPLICAS" in stubborn.errors
+    scenario.cluster.kill(leader)
+    stubborn.finish()
+    scenario.cluster.heal()
+    scenario.start_broker(leader)
+    scenario.wait_registered_anew(leader, epoch, 60)
+    scenario.wait_replicated(topic, 60)
     scenario.verdict(workload)

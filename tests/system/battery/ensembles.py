@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from kazoo.exceptions import KazooException
 
 from kafkalite.local.broker_process import wait_until
 from kafkalite.testing.workloads.group_workload import GroupWorkload
@@ -28,6 +29,18 @@ def ensemble(scenario: Scenario) -> Ensemble:
     return ensemble
 
 
+def wait_answered(scenario: Scenario) -> None:
+    """Until ZooKeeper answers our own session, or gave us another."""
+
+    def answered() -> bool:
+        try:
+            return bool(scenario.facts.brokers())
+        except KazooException:
+            return False
+
+    wait_until(answered, "an answer of ZooKeeper", 60)
+
+
 def test_the_leader_of_zookeeper_is_frozen(scenario: Scenario, ensemble: Ensemble) -> None:
     """The others elect another; brokers on the frozen one move to them, in their sessions or in new ones."""
     workload = scenario.start_workload(scenario.create_topic(6))
@@ -37,10 +50,12 @@ def test_the_leader_of_zookeeper_is_frozen(scenario: Scenario, ensemble: Ensembl
         try:
             asyncio.run(ensemble.wait_quorum(60))
             workload.wait_flowing(60)
+            wait_answered(scenario)
             scenario.create_topic(1)
         finally:
             ensemble.resume(victim)
         asyncio.run(ensemble.wait_quorum(60))
+        wait_answered(scenario)
         scenario.wait_replicated(workload.topic, 60)
         workload.wait_flowing(60)
     scenario.verdict(workload)
@@ -59,6 +74,7 @@ def test_all_of_zookeeper_is_frozen(scenario: Scenario, ensemble: Ensemble) -> N
         for member in ensemble.members:
             ensemble.resume(member.number)
     asyncio.run(ensemble.wait_quorum(60))
+    wait_answered(scenario)
     scenario.wait_replicated(workload.topic, 60)
     workload.wait_flowing(60)
     scenario.create_topic(1)

@@ -14,7 +14,6 @@ from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.link import Link
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.testing.workloads.direct_writer import DirectWriter
 from tests.system.battery.frame_proxy import FrameProxy
 from tests.system.scenario import Scenario
 
@@ -34,36 +33,6 @@ def after(scenario: Scenario, workload: Any, seconds: float) -> None:
     """Let the fault last."""
     began_ns = workload.recorder.now_ns()
     wait_until(lambda: workload.recorder.now_ns() - began_ns > seconds * 1e9, f"{seconds} s", seconds + 60)
-
-
-def test_brokers_cut_from_each_other_see_zookeeper(scenario: Scenario) -> None:
-    """What Kafka 0.8 lost records by.
-
-    1. The leader is cut from its followers and shrinks the ISR to itself. 2. Writes need two replicas, so it refuses them, also from a
-    client that does not give up. 3. It dies. 4. The cut ends, and the others may not lead without what was acknowledged.
-    """
-    workload = scenario.start_workload(scenario.create_topic(1), 1, request_timeout_ms=5_000)
-    topic = workload.topic
-    leader = scenario.facts.leaders(topic)[0]
-    others = sorted(scenario.facts.brokers() - {leader})
-    port = scenario.cluster.broker(leader).port
-    stubborn = DirectWriter(workload.recorder, "127.0.0.1", port, topic, 0, name=f"stubborn-{topic}")
-    stubborn.start()
-    wait_until(lambda: stubborn.acknowledged > 5, "acknowledgements of the stubborn writer", 30)
-    epoch = scenario.facts.broker_epoch(leader)
-    scenario.cluster.partition(leader, others)
-    wait_until(lambda: len(scenario.facts.state(topic, 0).isr) < 2, "an ISR of one", 60)
-    answered, acknowledged = stubborn.answered, stubborn.acknowledged
-    wait_until(lambda: stubborn.answered > answered + 8, "answers of the leader without followers", 60)
-    assert stubborn.acknowledged == acknowledged, "a record was acknowledged by one replica of two"
-    assert "NOT_ENOUGH_REPLICAS" in stubborn.errors
-    scenario.cluster.kill(leader)
-    stubborn.finish()
-    scenario.cluster.heal()
-    scenario.start_broker(leader)
-    scenario.wait_registered_anew(leader, epoch, 60)
-    scenario.wait_replicated(topic, 60)
-    scenario.verdict(workload)
 
 
 def test_a_client_is_cut_from_its_leader(scenario: Scenario) -> None:

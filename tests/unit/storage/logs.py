@@ -25,9 +25,12 @@ class FailingDisk(OsDisk):
     def __init__(self):
         self.room = None
         self.broken = False
+        self.no_files: int | None = None
 
     def open(self, path, *, create=False):
         self.check(path, 0)
+        if self.no_files is not None:
+            raise OSError(self.no_files, "too many open files", path)
         return _FailingFile(super().open(path, create=create), self, path)
 
     def replace(self, path, content, *, durable=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,27 @@ from tests.unit.storage.logs import (
 from tests.unit.storage.test_partition_log import end_transaction, refusal
 
 # A full disk, a broken disk
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+def test_no_more_files_refuse_what_needs_one_and_the_directory_stays(tmp_path, error):
+    """Three hundred connections of strangers took all the files of a broker, and its directory was given up for that."""
+    disk = FailingDisk()
+    log = new_log(tmp_path, TopicConfig(segment_bytes=250), disk)
+    append(log, produced(7, 0), epoch=1)
+    before = all_bytes(log)
+    disk.no_files = error
+    with pytest.raises(KafkaError) as problem:
+        log.roll(NOW_MS)
+    assert problem.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.log_directory.offline_reason is None
+    disk.no_files = None
+    assert all_bytes(log) == before
+    for sequence in range(1, 5):
+        append(log, produced(7, sequence), epoch=1)
+    check_files(log)
+    log = reopened(log, clean=False)
+    assert log.log_end_offset == 5
 
 
 @pytest.mark.parametrize("room", [0, 1, 60, 76, 80, 90, 100])
