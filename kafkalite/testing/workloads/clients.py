@@ -293,8 +293,8 @@ class ConfluentReader(Reader):
             }
         )
         try:
-            partitions = range(len(self.positions))
-            client.assign([confluent_kafka.TopicPartition(self._topic, partition, 0) for partition in partitions])
+            places = enumerate(self.positions)
+            client.assign([confluent_kafka.TopicPartition(self._topic, *place) for place in places])
             while not self._stopping.is_set():
                 for message in client.consume(500, 0.1):
                     partition, offset, error = message.partition(), message.offset(), message.error()

@@ -173,6 +173,7 @@ class Workload:
         name = f"drain-{next(_runs)}"
         found = _watermarks(self._servers, self.topic, ends, timeout_s)
         reader = ConfluentReader(self.recorder, self._servers, name, self.topic, self.partitions)
+        reader.positions[:] = [start for start, _ in found]
         reader.start()
         try:
             wait_until(lambda: reader.has_reached([end for _, end in found]), f"{name} at {found}", timeout_s)
