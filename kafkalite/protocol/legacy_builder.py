@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from kafkalite.protocol.compiled_records import DecodedRecord
 from kafkalite.protocol.compression import Codec, compress

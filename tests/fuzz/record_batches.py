@@ -6,6 +6,7 @@ import random
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 from zlib import crc32
 
 from crc32c import crc32c
@@ -16,11 +17,14 @@ from kafkalite.client.consumer.record_columns import FIELDS, record_batch, schem
 from kafkalite.client.record_codec import BatchRecords, read_records
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import KafkaError
+from kafkalite.portions import in_one_go
+from kafkalite.protocol import down_conversion
 from kafkalite.protocol.compression import Codec
 from kafkalite.protocol.legacy_builder import MessageSetBuilder, build_wrapper
 from kafkalite.protocol.legacy_messages import to_record_batch
 from kafkalite.protocol.legacy_records import as_batch, legacy_records, rewritten
 from kafkalite.protocol.produce_validation import validate_produced
+from kafkalite.protocol.record_rewriting import RecordRewriter
 from kafkalite.protocol.records import (
     HEADER_SIZE,
     MAGIC,
@@ -34,6 +38,7 @@ from kafkalite.protocol.records import (
     iter_records,
     read_marker,
 )
+from tests.compiled import compiled_module
 from tests.fuzz.engine import declared
 
 NOW_MS = 1_700_000_000_000
@@ -115,6 +120,17 @@ def _outcome(read: Callable[[], Any]) -> tuple[Any, str]:
         return None, declared(problem)
 
 
+def _converted(data: bytes, header: BatchHeader) -> str:
+    """The batch as old consumers get it, which is the same whether compiled code made it or not."""
+    batch = data[header.position : header.end]
+    ways = []
+    for rewriter_type in (None, compiled_module(RecordRewriter.__module__).RecordRewriter):
+        with patch.object(down_conversion, "rewriter_type", rewriter_type):
+            ways.append(_outcome(lambda: in_one_go(down_conversion.conversion(batch, header.base_offset & 1, 0))))
+    assert ways[0][0] == ways[1][0] and bool(ways[0][1]) == bool(ways[1][1]), "compiled code makes other messages"
+    return ways[0][1]
+
+
 class RecordBatches:
     """Everything that reads records; those that succeed agree, and what a broker takes can be read by all."""
 
@@ -167,7 +183,7 @@ class RecordBatches:
             assert columns.num_rows == len(ours), "columns have other records"
         if header.is_control:
             _outcome(lambda: read_marker(data, header))
-        return f"{one}, {two}, {three}"
+        return f"{one}, {two}, {three}, {_converted(data, header)}"
 
     def _read_old(self, data: bytes, header: BatchHeader) -> str:
         """A message of a format before batches, as logs and consumers read it."""
