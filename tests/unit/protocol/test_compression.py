@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 
 import cramjam
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compression import Codec, DecompressedTooLarge, compress, decompress
+from kafkalite.protocol.compression import Codec, DecompressedTooLarge, _one_lz4_block, compress, decompress
 
 PACKING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
@@ -123,3 +124,23 @@ def test_lz4_blocks_are_independent_because_java_refuses_others():
 def test_snappy_is_framed_as_java_does_and_read_unframed_too():
     assert compress(Codec.SNAPPY, b"x" * 1000)[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
     assert decompress(Codec.SNAPPY, cramjam.snappy.compress_raw(b"bare")) == b"bare"
+
+
+def test_a_frame_of_one_block_is_what_the_decoder_of_frames_makes_of_it():
+    """Damaged or not: what is read by a shorter way is never something else."""
+    chance = random.Random(4)
+    shorter = 0
+    for _ in range(500):
+        plain = chance.randbytes(chance.randrange(300)) + bytes(chance.randrange(3000))
+        frame = bytearray(compress(Codec.LZ4, plain))
+        if chance.randrange(2):
+            frame[chance.randrange(len(frame))] ^= 1 << chance.randrange(8)
+        found = _one_lz4_block(memoryview(frame))
+        if found is not None:
+            assert found == bytes(cramjam.lz4.decompress(frame))
+            shorter += 1
+    assert shorter > 200
+    with pytest.raises(DecompressedTooLarge):
+        decompress(Codec.LZ4, compress(Codec.LZ4, bytes(5000)), 4999)
+    with pytest.raises(DecompressedTooLarge):
+        decompress(Codec.SNAPPY, compress(Codec.SNAPPY, bytes(5000)), 4999)
