@@ -72,7 +72,7 @@ async function follow(topic, name) {
   consumer.consume((problem, message) => {
     if (problem) throw problem;
     tell(message.partition, message.offset, message.value);
-    consumer.commitMessage(message);
+    consumer.commitMessage(message); // the blocking one throws an error of its own (origin: local) while partitions move
   });
   await new Promise(() => {});
 }
