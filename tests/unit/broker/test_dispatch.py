@@ -246,7 +246,7 @@ def _codes(message: Any) -> list[int]:
     found = []
     for field in message.FIELDS:
         value = getattr(message, field.name)
-        if field.name == "error_code":
+        if field.name in ("error_code", "partition_error_code"):
             found.append(value)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, messages.Message):
