@@ -183,6 +183,7 @@ def exit_code(code: ErrorCode) -> Exit:
         Code.UNKNOWN_TOPIC_ID,
         Code.RESOURCE_NOT_FOUND,
         Code.GROUP_ID_NOT_FOUND,
+        Code.TRANSACTIONAL_ID_NOT_FOUND,
         Code.LOG_DIR_NOT_FOUND,
     ):
         return Exit.NOT_FOUND

@@ -43,6 +43,7 @@ _COMMANDS = {
     "record": _Entry("records.delete", "record", "Delete records before an offset."),
     "spark": _Entry("spark", "spark", "Nightly batch jobs on Spark: archive, reprocess, compact, audit."),
     "topic": _Entry("topic", "topic", "Create, list, describe and delete topics."),
+    "transaction": _Entry("transaction", "transaction", "Transactions; those that nobody ends."),
     "zk": _Entry("zookeeper.command", "zk", "Run ZooKeeper servers; look into ZooKeeper."),
 }
 

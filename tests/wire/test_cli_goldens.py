@@ -52,6 +52,7 @@ NOUNS: Final = frozenset(
         "doctor",
         "context",
         "spark",
+        "transaction",
     ]
 )
 """What the command is to have at least."""
@@ -68,10 +69,12 @@ RUN_FOR_LONG: Final = {
     "spark compact": "tests/spark/test_archive.py",
     "spark reprocess": "tests/spark/test_archive.py",
     "spark run": "tests/spark/test_archive.py",
+    "transaction abort": "tests/wire/test_transactions.py",
     "zk run": "tests/unit/cli/test_zk_run.py",
     "zk serve": "tests/contract/test_ensemble.py",
 }
-"""Commands that start servers and stay, or Spark: transcripts show how they refuse, the rest is tested there."""
+"""Commands that start servers and stay, or Spark, or need a transaction that is open: transcripts show how they refuse, the rest is
+tested there."""
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +87,7 @@ def cluster(broker_command: Sequence[str]) -> Iterator[LocalCluster]:
         "auto.leader.rebalance.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "1",
+        "transaction.state.log.num.partitions": "1",
     }
     directory = Path(tempfile.mkdtemp(prefix="kafkalite-goldens-", dir="/tmp"))  # of the same length everywhere
     try:

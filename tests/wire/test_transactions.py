@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -11,7 +12,11 @@ import aiokafka
 import confluent_kafka
 import kafka
 import pytest
+from click.testing import CliRunner, Result
 
+from kafkalite.cli.main import main
+from kafkalite.client import AbortableTransactionError, GroupMetadata, ProducerFencedError, SyncConsumer, SyncProducer
+from kafkalite.types import TopicPartition
 from tests.wire.conftest import TopicMaker
 
 TIMEOUT_S = 60
@@ -138,7 +143,30 @@ class Aiokafka:
         self._loop.close()
 
 
-CLIENTS: dict[str, Any] = {"confluent-kafka": Librdkafka, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
+class Ours:
+    """kafkalite's blocking producer."""
+
+    fenced = (ProducerFencedError,)
+
+    def __init__(self, servers: str, transactional_id: str) -> None:
+        self._producer = SyncProducer(bootstrap_servers=servers, transactional_id=transactional_id)
+        self._producer.init_transactions(TIMEOUT_S)
+        self.begin, self.commit = self._producer.begin_transaction, self._producer.commit_transaction
+        self.abort, self.close = self._producer.abort_transaction, self._producer.close
+
+    def send(self, topic: str, value: bytes) -> None:
+        self._producer.send_and_wait(topic, value, partition=0)
+
+    def send_offset(self, topic: str, offset: int, group: str) -> None:
+        self._producer.send_offsets_to_transaction({TopicPartition(topic, 0): offset}, group)
+
+
+CLIENTS: dict[str, Any] = {
+    "confluent-kafka": Librdkafka,
+    "kafka-python": KafkaPython,
+    "aiokafka": Aiokafka,
+    "kafkalite": Ours,
+}
 
 
 @pytest.fixture(params=CLIENTS)
@@ -211,3 +239,69 @@ def test_a_zombie_is_fenced(
         zombie.commit()
     successor.commit()
     assert read(servers, topic, 1) == [b"successor"]
+
+
+def test_a_copier_of_ours_leaves_each_record_once_and_its_zombie_commits_nothing(
+    servers: str, make_topic: TopicMaker
+) -> None:
+    """Records and offsets go together, also where a member lost its partitions to another (KIP-447)."""
+    source, target = make_topic(), make_topic()
+    with SyncProducer(bootstrap_servers=servers) as producer:
+        for number in range(30):
+            producer.send(source, b"%d" % number, partition=0)
+    copier = {"bootstrap_servers": servers, "transactional_id": f"copy-{source}"}
+    options = {"bootstrap_servers": servers, "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+    reading = {**options, "group_id": source, "enable_auto_commit": False}
+    with SyncConsumer(source, **reading) as consumer, SyncProducer(**copier) as producer:
+        producer.init_transactions()
+        stale: GroupMetadata | None = None
+        for attempt in range(4):
+            found = consumer.getmany(timeout_ms=TIMEOUT_S * 1000, max_records=10)
+            ((place, records),) = found.items()
+            producer.begin_transaction()
+            for each in records:
+                producer.send(target, each.value, partition=0)
+            stale = consumer.group_metadata()
+            producer.send_offsets_to_transaction({place: records[-1].offset + 1}, stale)
+            if attempt == 1:
+                producer.abort_transaction()
+                consumer.seek(place, records[0].offset)
+            else:
+                producer.commit_transaction()
+        producer.begin_transaction()
+        lost = GroupMetadata(stale.group_id, stale.generation_id - 1, stale.member_id)
+        with pytest.raises(AbortableTransactionError):
+            producer.send_offsets_to_transaction({place: 0}, lost)
+        producer.abort_transaction()
+        assert consumer.committed(place) == 30
+    assert read(servers, target, 30) == [b"%d" % number for number in range(30)]
+    with SyncConsumer(**options) as consumer:
+        place = TopicPartition(target, 0)
+        end = consumer.end_offsets([place])[place]
+        assert end > 40, "what was aborted, and the markers, have offsets too"
+        rows = sum(batch.num_rows for batch in consumer.read_range(place, 0, end))
+        assert rows == 30
+        consumer.assign([place])
+        while consumer.getmany(timeout_ms=200):
+            pass
+        assert consumer.position(place) == end and consumer.lag(place) == 0
+
+
+def test_a_transaction_that_is_aborted_by_hand(servers: str, make_topic: TopicMaker) -> None:
+    topic = make_topic()
+    with SyncProducer(bootstrap_servers=servers, transactional_id=f"by-hand-{topic}") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        offset = producer.send_and_wait(topic, b"x", partition=0).offset
+
+        def call(*words: str) -> Result:
+            found = ["transaction", *words, "--bootstrap-server", servers]
+            return CliRunner().invoke(main, found)
+
+        begun = ["abort", f"{topic}-0", "--start-offset", str(offset)]
+        assert call(*begun).exit_code == 2, "a script has to say yes"
+        shown = call(*begun, "--dry-run", "-o", "json")
+        assert json.loads(shown.stdout)[0]["transaction_start_offset"] == offset
+        assert call("find-hanging", topic, "--longest", "0", "--check").exit_code == 0, "its coordinator will end it"
+        assert call(*begun, "--yes").exit_code == 0
+        assert call(*begun, "--yes").exit_code == 3, "no transaction begins there any more"

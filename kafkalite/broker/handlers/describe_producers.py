@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the producers that partitions led here know (KIP-664).
+"""DescribeProducers (61): the producers that replicas here know, also of partitions that another broker leads (KIP-664).
 
 - A partition that is named several times is answered once (Kafka: as often as it is named).
 """
@@ -55,7 +55,6 @@ def _described(
             answer = m.PartitionResponse(partition_index=index)
             try:
                 partition = parts.replicas.require(TopicPartition(name, index))
-                partition.require_leader()
                 producers = partition.log.producers
                 open_from = producers.open_transactions
                 for each in list(producers.producers.values()):

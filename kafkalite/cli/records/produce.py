@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,7 +62,7 @@ def produce(
     bootstrap_server: str,
     timeout: float,
 ) -> None:
-    """Write the lines of stdin to TOPIC."""
+    """Write the lines of stdin to TOPIC; with -X transactional.id=ID in one transaction."""
     extra: list[tuple[str, bytes | None]] = [
         (name, value.encode()) for name, _, value in (each.partition("=") for each in headers)
     ]
@@ -95,7 +96,10 @@ async def _written(
         if problem is not None:
             failures.append(problem)
 
-    async with Producer(**options) as producer:
+    async with Producer(**options) as producer, AsyncExitStack() as transaction:
+        if producer.options.transactional_id is not None:
+            await producer.init_transactions()
+            await transaction.enter_async_context(producer.transaction())
         count = 0
         try:
             async for each in records:

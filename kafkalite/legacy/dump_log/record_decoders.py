@@ -1,4 +1,4 @@
-"""Keys and payloads of records as `kafka-dump-log` prints them: by decoder class, and of `__consumer_offsets`. Pure."""
+"""Keys and payloads of records as `kafka-dump-log` prints them: by class, and of the coordinators' topics. Pure."""
 
 from __future__ import annotations
 
@@ -72,6 +72,31 @@ def offsets(record: dict[str, Any]) -> tuple[str | None, str | None]:
     except (ValueError, struct.error) as problem:
         return f"Error at offset {record['offset']}, skipping. {problem}", None
     return as_json({"type": str(version), "data": shown_key}), payload
+
+
+def transactions(record: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Key and payload of `__transaction_state` as text; "<DELETE>" for no payload. ToolError for a record that is none.
+
+    Partitions are in order, where Kafka prints them in that of a hash table.
+    """
+    from kafkalite.coordinators.transaction import transaction_record
+
+    key, value = record["key"], record["value"]
+    try:
+        version = struct.unpack_from(">h", key or b"")[0]
+        if version != transaction_record.KEY_VERSION:
+            return f"unknown::version={version}", None
+        shown = f"transaction_metadata::transactionalId={transaction_record.decode_key(key)}"
+        if value is None:
+            return shown, "<DELETE>"
+        found = transaction_record.decode_value(value)
+    except (ValueError, struct.error) as problem:
+        raise ToolError(f"Failed to decode message at offset {record['offset']}: {problem}") from None
+    partitions = [f"{topic}-{each}" for topic in sorted(found.partitions) for each in sorted(found.partitions[topic])]
+    return shown, (
+        f"producerId:{found.producer_id},producerEpoch:{found.producer_epoch},state={found.state.label},"
+        f"partitions=[{','.join(partitions)}],txnLastUpdateTimestamp={found.last_update_ms},txnTimeoutMs={found.timeout_ms}"
+    )
 
 
 def _payload(value: bytes, *, of_group: bool) -> str:

@@ -165,7 +165,9 @@ class _Dump:
         options = self._options
         if options.has(OFFSETS_DECODER):
             return record_decoders.offsets
-        for each in (TRANSACTION_LOG_DECODER, CLUSTER_METADATA_DECODER, REMOTE_LOG_METADATA_DECODER):
+        if options.has(TRANSACTION_LOG_DECODER):
+            return record_decoders.transactions
+        for each in (CLUSTER_METADATA_DECODER, REMOTE_LOG_METADATA_DECODER):
             if options.has(each):
                 raise ToolError(f"--{each.name}: there are no such records here")
         return record_decoders.by_class(options.value(KEY_DECODER), options.value(VALUE_DECODER))

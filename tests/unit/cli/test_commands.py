@@ -39,6 +39,7 @@ COMMANDS = (
     "record",
     "spark",
     "topic",
+    "transaction",
     "zk",
 )
 
@@ -209,7 +210,7 @@ def test_an_even_ensemble_is_refused_with_the_reason() -> None:
 
 
 READERS = {
-    *("cluster health", "cluster info", "cluster watch", "completion", "config describe", "consume", "doctor"),
+    *("cluster health", "cluster info", "cluster watch", "completion", "config describe", "consume"),
     *(
         "context list",
         "context show",
@@ -222,7 +223,7 @@ READERS = {
     ),
     *("logdir describe", "logdir list", "offset list", "partition reassign list", "partition reassign plan"),
     *("partition reassign verify", "perf consume", "spark audit", "spark status", "topic describe", "topic list"),
-    *("zk get", "zk tree", "zk watch"),
+    *("transaction describe", "transaction find-hanging", "transaction list", "zk get", "zk tree", "zk watch"),
 }
 SERVERS_AND_JOBS = {
     *("broker", "cluster up", "demo", "zk run", "zk serve", "perf produce", "perf end-to-end", "context use"),
