@@ -32,6 +32,7 @@ from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import Api, ApiKey, request_header_version
 from kafkalite.protocol.bounds import PLAIN_BYTES, REQUEST_MEMORY_BYTES
+from zk.store import SessionExpiredError
 
 if TYPE_CHECKING:
     from kafkalite.net.frames import RequestHeader
@@ -261,6 +262,10 @@ class Dispatcher(Generic[PartsT_contra]):
         if isinstance(problem, KafkaError):
             problem.as_outcome()
             return partial(served.failure, request, problem.code, problem.message)
+        if isinstance(problem, SessionExpiredError):
+            # Who asks again is answered under the next session, with which controllers tell this broker everything anyway.
+            text = "the broker's session with ZooKeeper ended meanwhile"
+            return partial(served.failure, request, ErrorCode.REQUEST_TIMED_OUT, text)
         report(f"{served.api.name} version {version} failed", problem)
         return partial(served.failure, request, ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
 

@@ -19,6 +19,7 @@ from kafkalite.protocol.apis import APIS, Api, ApiKey
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.protocol.kio_oracle import MessageVersion
 from tests.unit.protocol.test_hostile_bytes import encoded
+from zk.store import SessionExpiredError
 
 API = APIS[ApiKey.DESCRIBE_CLUSTER]
 
@@ -141,6 +142,14 @@ def test_fetches_of_followers_are_timed_apart() -> None:
 def test_a_kafka_error_becomes_the_reply(kind: str) -> None:
     reply, setup = reply_of(_raiser(KafkaError(ErrorCode.NOT_CONTROLLER, "ask another"), kind))
     assert (reply.error_code, reply.error_message) == (ErrorCode.NOT_CONTROLLER, "ask another")
+    assert setup.errors.contexts == []
+
+
+@KINDS
+def test_the_end_of_a_session_with_zookeeper_was_an_unexpected_error(kind: str) -> None:
+    """A paused broker that woke up was told its roles, and read a topic's configuration in a session that was over."""
+    reply, setup = reply_of(_raiser(SessionExpiredError("/config/topics/t", "the session ended"), kind))
+    assert reply.error_code == ErrorCode.REQUEST_TIMED_OUT
     assert setup.errors.contexts == []
 
 
