@@ -278,7 +278,7 @@ class Life:
         async def look() -> dict[TopicPartition, int]:
             async with Admin(**options) as admin:
                 found = await admin.list_group_offsets(group)
-                return {partition: offset.offset for partition, offset in found.items() if offset is not None}
+                return {partition: offset.offset for partition, offset in found.items() if offset and offset.offset}
 
         found = await self._within(self.within_process(process, look()), "offsets are told")
         wanted = {each: end for each, end in ends.items() if end}

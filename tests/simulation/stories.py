@@ -1,0 +1,369 @@
+"""Transcripts of what happens to a small cluster: a command, its words, a line `----`, and what is to be seen then.
+
+    python -m tests.simulation.stories --write      writes what is seen now into the transcripts, for a person to compare
+
+Lines that begin with `#` tell the story. The commands:
+
+    cluster SIZE [SETTING=VALUE ...]          brokers 1 to SIZE, each on its machine broker-N; broker 1 is the controller
+    topic NAME replicas=1,2 [SETTING=VALUE ...]
+    produce PARTITION VALUE ... [acks=1]      one after the other, acks=all unless it says otherwise
+    read PARTITION [as NAME]                  all that a consumer is given; with a name the same consumer goes on
+    state PARTITION                           as ZooKeeper has it
+    logs PARTITION                            every replica: values, each with its leader epoch
+    controller                                who governs, in which epoch
+    until in-sync|leader=N|leaderless|isr=1,2 PARTITION
+    until controller=N
+    wait SECONDS
+    said BROKER TEXT                          the lines of that broker's log that hold the text
+    kill|stop|start|pause|resume|lose-power N ...
+    cut|heal ONE OTHER                        between two machines
+    cut-zookeeper|heal-zookeeper N
+    expire-session N
+    may-complain N                            that broker logs an error, which is right here
+    plan                                      a life of `tests.simulation.plan`, as a failing seed leaves it: `holds`, or what is broken
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
+
+from kafkalite.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from kafkalite.protocol.records import iter_batches, iter_records
+from kafkalite.testing.simulation.cluster import SimulatedCluster
+from kafkalite.testing.simulation.processes import Process, Simulation
+from tests.simulation.__main__ import live
+from tests.simulation.plan import Plan
+from zk import paths
+from zk.store import NoNodeError
+from zk.znodes import ControllerEpoch, ControllerSeat
+
+FOLDER: Final = Path(__file__).with_name("transcripts")
+_DELIVERY_MS: Final = 4_000
+_READ_S: Final = 3.0
+
+
+@dataclass
+class Step:
+    """One command with the lines before it, its input, and what was seen."""
+
+    story: list[str]
+    command: str
+    more: list[str]
+    seen: list[str]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.story, self.command, *self.more, "----", *self.seen])
+
+
+def parse(text: str) -> list[Step]:
+    """The steps of a transcript. An empty line ends a step."""
+    steps = []
+    for block in text.strip().split("\n\n"):
+        lines = block.splitlines()
+        story = list(takewhile(lambda line: line.startswith("#"), lines))
+        rest = lines[len(story) :]
+        if not rest:
+            story.append("")
+            steps.append(Step(story, "", [], []))
+            continue
+        border = rest.index("----")
+        steps.append(Step(story, rest[0], rest[1:border], rest[border + 1 :]))
+    return steps
+
+
+def written(steps: list[Step]) -> str:
+    return "\n\n".join(str(step) if step.command else "\n".join(step.story).rstrip() for step in steps) + "\n"
+
+
+class Story:
+    """Runs the commands of one transcript in one simulation."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self._steps = steps
+        self.simulation = Simulation(1)
+        self._clients = 0
+        self._readers: dict[str, tuple[Process, Consumer]] = {}
+        self.cluster: SimulatedCluster
+        self.seen: list[list[str]] = []
+
+    def run(self) -> list[Step]:
+        """The steps, with what was seen."""
+        if any(step.command == "plan" for step in self._steps):
+            return [Step(step.story, step.command, step.more, _lived(step)) for step in self._steps]
+        self.simulation.run(self._scenario(), limit_s=3_600.0)
+        seen = iter(self.seen)
+        return [Step(each.story, each.command, each.more, next(seen) if each.command else []) for each in self._steps]
+
+    async def _scenario(self) -> None:
+        for step in self._steps:
+            if step.command:
+                name, *words = step.command.split()
+                act: Callable[..., Awaitable[list[str]]] = getattr(self, "_" + name.replace("-", "_"))
+                self.seen.append(await act(*words))
+        for process, consumer in self._readers.values():
+            await process.run(consumer.close())
+            process.kill()
+        await self.cluster.stop()
+
+    # clients
+
+    async def _client(
+        self, use: Callable[[dict[str, Any]], Awaitable[list[str]]], process: Process | None = None
+    ) -> list[str]:
+        self._clients += 1
+        own = process or self.simulation.process(f"client-{self._clients}")
+        options = {
+            "bootstrap_servers": self.cluster.bootstrap_servers,
+            "client_id": own.name,
+            "request_timeout_ms": 2_000,
+            "chance": self.simulation.chance(own.name).random,
+        }
+
+        async def run() -> list[str]:
+            return await use(options)
+
+        seen = await own.run(run())
+        if process is None:
+            own.kill()
+        return seen
+
+    async def _cluster(self, size: str, *settings: str) -> list[str]:
+        self.cluster = SimulatedCluster(self.simulation, int(size), dict(each.split("=") for each in settings))
+        for broker in self.cluster.brokers:  # one after the other, so that the first one governs
+            await self.cluster.start(broker)
+        return []
+
+    async def _topic(self, name: str, replicas: str, *settings: str) -> list[str]:
+        wanted = [int(each) for each in replicas.removeprefix("replicas=").split(",")]
+        topic = NewTopic(
+            name, replica_assignments={0: wanted}, topic_configs=dict(each.split("=") for each in settings)
+        )
+
+        async def create(options: dict[str, Any]) -> list[str]:
+            async with Admin(**options) as admin:
+                await admin.create_topics([topic])
+            return []
+
+        await self._client(create)
+        return await self._until("in-sync", f"{name}-0")
+
+    async def _produce(self, partition: str, *words: str) -> list[str]:
+        target = _partition(partition)
+        acks: Any = 1 if "acks=1" in words else "all"
+
+        async def produce(options: dict[str, Any]) -> list[str]:
+            seen = []
+            async with Producer(
+                clock=self.cluster.clock,
+                acks=acks,
+                enable_idempotence=acks == "all",
+                delivery_timeout_ms=_DELIVERY_MS,
+                **options,
+            ) as producer:
+                for value in words:
+                    if value.startswith("acks="):
+                        continue
+                    try:
+                        delivery = await producer.send(target.topic, value.encode(), partition=target.partition)
+                        seen.append(f"{value}: acknowledged at {(await delivery).offset}")
+                    except Exception:
+                        seen.append(f"{value}: not acknowledged")
+            return seen
+
+        return await self._client(produce)
+
+    async def _read(self, partition: str, *words: str) -> list[str]:
+        target = _partition(partition)
+        name = words[1] if words else ""
+        process, consumer = self._readers.get(name, (self.simulation.process(name or f"reader-{self._clients}"), None))
+        self._clients += 1
+        lines_before = len(self.simulation.trace.lines)
+
+        async def read(options: dict[str, Any]) -> list[str]:
+            nonlocal consumer
+            if consumer is None:
+                consumer = Consumer(auto_offset_reset="earliest", **options)
+                await consumer.connect()
+                consumer.assign([target])
+            found = []
+            loop = asyncio.get_running_loop()
+            quiet_s = loop.time() + _READ_S
+            while loop.time() < quiet_s:
+                for records in (await consumer.getmany(timeout_ms=200)).values():
+                    found += [f"{record.offset}: {record.value.decode()}" for record in records]
+            return found
+
+        seen = await self._client(read, process)
+        assert consumer is not None
+        if name:
+            self._readers[name] = (process, consumer)
+        else:
+            await process.run(consumer.close())
+            process.kill()
+        told = [
+            f"{process.name} says: {line.text}"
+            for line in self.simulation.trace.lines[lines_before:]
+            if line.source == process.name
+        ]
+        return told + seen
+
+    # what there is
+
+    async def _state(self, partition: str) -> list[str]:
+        state = self.cluster.partition_state(_partition(partition))
+        assert state is not None
+        return [f"leader {state.leader}, leader epoch {state.leader_epoch}, ISR {sorted(state.isr)}"]
+
+    async def _logs(self, partition: str) -> list[str]:
+        target = _partition(partition)
+        lines = []
+        for broker in self.cluster.brokers:
+            if target in self.cluster.replicas_on(broker):
+                data = self.cluster.log_bytes(broker, target)
+                values = [
+                    f"{bytes(record.value or b'').decode()}@{batch.partition_leader_epoch}"
+                    for batch in iter_batches(data)
+                    for record in iter_records(data, batch)
+                ]
+                lines.append(f"broker-{broker}: {' '.join(values)}".rstrip())
+        return lines
+
+    async def _controller(self) -> list[str]:
+        tree = self.cluster.zookeeper.tree
+        epoch = ControllerEpoch.decode(tree.read(paths.CONTROLLER_EPOCH)[0]).epoch
+        return [f"broker {self._governor()}, controller epoch {epoch}"]
+
+    def _governor(self) -> int | None:
+        try:
+            return ControllerSeat.decode(self.cluster.zookeeper.tree.read(paths.CONTROLLER)[0]).broker_id
+        except NoNodeError:
+            return None
+
+    async def _said(self, broker: str, *words: str) -> list[str]:
+        text = " ".join(words)
+        return [
+            line.text for line in self.simulation.trace.lines if line.source == f"broker-{broker}" and text in line.text
+        ]
+
+    async def _until(self, what: str, partition: str = "") -> list[str]:
+        await self.cluster.until(lambda: self._holds(what, partition), f"{what} {partition}")
+        return []
+
+    def _holds(self, what: str, partition: str) -> bool:
+        name, _, value = what.partition("=")
+        if name == "controller":
+            return self._governor() == int(value)
+        state = self.cluster.partition_state(_partition(partition))
+        if state is None:
+            return False
+        if name == "in-sync":
+            return _partition(partition) not in self.cluster.out_of_sync()
+        if name == "isr":
+            return sorted(state.isr) == [int(each) for each in value.split(",")]
+        return state.leader == (-1 if name == "leaderless" else int(value))
+
+    async def _wait(self, seconds: str) -> list[str]:
+        await asyncio.sleep(float(seconds))
+        return []
+
+    # what is done to brokers
+
+    async def _kill(self, *brokers: str) -> list[str]:
+        for each in brokers:
+            self.cluster.kill(int(each))
+        return []
+
+    async def _lose_power(self, *brokers: str) -> list[str]:
+        for each in brokers:
+            self.cluster.lose_power(int(each))
+        return []
+
+    async def _stop(self, *brokers: str) -> list[str]:
+        await self.cluster.stop(*map(int, brokers))
+        return []
+
+    async def _start(self, *brokers: str) -> list[str]:
+        await self.cluster.start(*map(int, brokers))
+        return []
+
+    async def _pause(self, broker: str) -> list[str]:
+        self._of(broker).process.pause()
+        self._of(broker).store.fall_silent()
+        return []
+
+    async def _resume(self, broker: str) -> list[str]:
+        self._of(broker).process.resume()
+        self._of(broker).store.resume()
+        return []
+
+    async def _cut(self, one: str, other: str) -> list[str]:
+        self.cluster.cut(one, other)
+        return []
+
+    async def _heal(self, one: str, other: str) -> list[str]:
+        self.cluster.heal(one, other)
+        return []
+
+    async def _cut_zookeeper(self, broker: str) -> list[str]:
+        self._of(broker).store.suspend()
+        return []
+
+    async def _heal_zookeeper(self, broker: str) -> list[str]:
+        self._of(broker).store.resume()
+        return []
+
+    async def _expire_session(self, broker: str) -> list[str]:
+        self._of(broker).store.expire_session()
+        return []
+
+    async def _may_complain(self, broker: str) -> list[str]:
+        self.simulation.may_complain[f"broker-{broker}"] = None
+        return []
+
+    def _of(self, broker: str) -> Any:
+        return self.cluster.brokers[int(broker)]
+
+
+def _partition(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def _lived(step: Step) -> list[str]:
+    if step.command != "plan":
+        return []
+    result, _ = live(Plan.parse("\n".join(step.more)))
+    return result.problem.splitlines() or ["holds"]
+
+
+def replayed(path: Path) -> str:
+    """The transcript with what is seen now."""
+    return written(Story(parse(path.read_text())).run())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulation.stories", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("transcripts", nargs="*", type=Path, help="by default all")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    differ = 0
+    for path in options.transcripts or sorted(FOLDER.glob("*.txt")):
+        seen = replayed(path)
+        differ += seen != path.read_text()
+        print(seen)
+        if options.write:
+            path.write_text(seen)
+    return 1 if differ and not options.write else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
