@@ -80,6 +80,7 @@ class GroupReaders:
                 session_timeout_ms=workload.get("session_timeout_ms", 6_000),
                 heartbeat_interval_ms=1_500,
                 metadata_max_age_ms=10_000,
+                fetch_max_wait_ms=2_000,
                 **options,
             )
             consumer.subscribe(self._topics, listener=assignments)
@@ -92,7 +93,7 @@ class GroupReaders:
                             self.read_offsets.setdefault(partition, set()).add(record.offset)
                     if found:
                         await self._commit(consumer, name, assignments)
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.3)
 
         await life.within_process(process, consume())
 

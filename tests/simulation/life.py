@@ -204,7 +204,7 @@ class Life:
                     data = value.to_bytes(pace.randrange(20, 300))
                     delivery = await producer.send(partition.topic, data, partition=partition.partition)
                     fates.append(asyncio.ensure_future(self._fate(partition, value, delivery)))
-                    await asyncio.sleep(pace.expovariate(1 / pace_s) * (1 if number < records else 5))
+                    await asyncio.sleep(pace.expovariate(1 / pace_s) * (1 if number < records else 8))
                 await asyncio.gather(*fates)
 
         await self.within_process(process, produce())

@@ -21,7 +21,7 @@ ROLES: Final = (
     "leader:__consumer_offsets-0",
     "controller",
 )
-WINDOW_S: Final = 8.0
+WINDOW_S: Final = 6.0
 
 _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     "replica.lag.time.max.ms": ("500", "1500", "5000", "30000"),
@@ -123,7 +123,7 @@ def _draw(seed: int) -> Plan:
         seed,
         {name: chance.choice(_SETTINGS[name]) for name in chosen},
         {
-            "records": chance.choice([15, 30, 60]),
+            "records": chance.choice([10, 20, 40]),
             "pace_ms": chance.choice([30, 100, 200]),
             "flights_min_isr": chance.choice([1, 2, 2, 2]),
             "freight_min_isr": chance.choice([1, 2]),

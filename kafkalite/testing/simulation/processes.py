@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 _EXECUTOR_S: Final = (0.00005, 0.001)
 """Between these a call in an executor takes."""
+_CANCELLED_TIMERS: Final = 50
+"""A loop keeps as many cancelled timers at least."""
 _CLOSINGS: Final = 20
 """How often a coroutine of a dead process may await in a `finally` while it is taken apart."""
 _LOGGERS: Final = ("kafkalite", "zk")
@@ -49,6 +51,8 @@ class ProcessLoop(VirtualTimeLoop):
     def step(self) -> None:
         """As asyncio's `_run_once`, without what only selectors, signals and threads need; it ends when the process is killed."""
         process, now_s, ready, scheduled = self.process, self._time.now_s, self._ready, self._scheduled
+        if self._timer_cancelled_count > _CANCELLED_TIMERS and self._timer_cancelled_count > len(scheduled) // 2:
+            self._drop_cancelled_timers()
         while scheduled and (scheduled[0]._when <= now_s or scheduled[0].cancelled()):  # type: ignore[attr-defined]
             handle = heapq.heappop(scheduled)
             handle._scheduled = False  # type: ignore[attr-defined]
@@ -68,6 +72,14 @@ class ProcessLoop(VirtualTimeLoop):
         finally:
             self._thread_id = None  # type: ignore[assignment]
             asyncio._set_running_loop(None)
+
+    def _drop_cancelled_timers(self) -> None:
+        for handle in self._scheduled:
+            if handle.cancelled():
+                handle._scheduled = False  # type: ignore[attr-defined]
+        self._scheduled[:] = [handle for handle in self._scheduled if not handle.cancelled()]
+        heapq.heapify(self._scheduled)
+        self._timer_cancelled_count = 0
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         future = self.create_future()
