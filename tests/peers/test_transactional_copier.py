@@ -167,7 +167,7 @@ def test_each_record_is_copied_once_and_in_order_whatever_dies(cluster: LocalClu
     for number, event in enumerate(events, 1):
         left = RECORDS - RECORDS * number // (len(events) + 2)
         wait_until(lambda left=left: first.remaining <= left or first.status is not None, f"{left} left", 90)  # type: ignore[misc]
-        assert first.status is None, first.output
+        assert first.status in (None, 0), first.output  # a slow test may find it at its end
         event()
     for each in copiers:
         wait_until(lambda each=each: each.status is not None, f"{each.transactional_id} to end", 120)  # type: ignore[misc]
