@@ -177,3 +177,19 @@ def test_what_is_fenced_or_elsewhere_is_told_as_ever(tmp_path: Path) -> None:
         assert len(site.verifier.asked) == 1
 
     play(scenario)
+
+
+def test_a_request_of_very_many_partitions_is_verified_as_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        site = Site(tmp_path)
+        site.context = context_of(VERSION, size=1 << 20)
+        site.verifier.refusals = {TopicPartition("t", 1): ErrorCode.TRANSACTION_ABORTABLE}
+        codes = await site.produce(*(batch() for _ in range(1001)))
+        assert codes[:2] == [ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE]
+        assert set(codes[2:]) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert [partitions for _, partitions in site.verifier.asked] == [
+            [TopicPartition("t", 0), TopicPartition("t", 1)]
+        ]
+        assert [len(headers_of(log)) for log in site.logs] == [1, 0] and site.context.connection.alone
+
+    play(scenario)
