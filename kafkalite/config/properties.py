@@ -7,6 +7,7 @@ backslash only takes away its meaning. A key given twice has its last value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,8 @@ from typing import Final
 from kafkalite.config.keys import ConfigError
 
 _BLANKS: Final = " \t\f"
+_KEY: Final = re.compile(r"(?:[^ \t\f=:\\]+|\\.?)*", re.DOTALL)
+"""It matches always. Files that people take for settings may be a single line of many megabytes: a character at a time takes seconds."""
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -75,10 +78,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 def _split(line: str) -> tuple[str, str]:
     """Key and value, still escaped; the key ends at the first blank, `=` or `:` that is not escaped."""
-    end = 0
-    while end < len(line) and line[end] not in _BLANKS and line[end] not in "=:":
-        end += 2 if line[end] == "\\" else 1
-    end = min(end, len(line))
+    end = len(_KEY.match(line)[0])  # type: ignore[index]
     rest = line[end:].lstrip(_BLANKS)
     if rest[:1] in ("=", ":"):
         rest = rest[1:].lstrip(_BLANKS)

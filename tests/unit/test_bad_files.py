@@ -44,6 +44,7 @@ CONTENTS = (
     b"a=\\uZZZZ\n",
     b"t,x,5\n",
     b"t,0,5\nt,0,5\n",
+    b"x" * 3_000_000,
 )
 
 
