@@ -11,9 +11,9 @@ from tests.simulation.bugs.control import CONTROL
 from tests.simulation.bugs.groups import GROUPS
 from tests.simulation.bugs.logs import LOGS
 from tests.simulation.bugs.patching import Bug, put_in
+from tests.simulation.bugs.pressure import pressure
 from tests.simulation.bugs.replication import REPLICATION
 from tests.simulation.life import Life
-from tests.simulation.plan import draw_plan
 
 BUGS: Final = (*REPLICATION, *CONTROL, *LOGS, *GROUPS)
 _RULE: Final = re.compile(r"^\s*(C\d+) ", re.MULTILINE)
@@ -35,8 +35,8 @@ class Caught(NamedTuple):
 
 
 def live(seed: int) -> None:
-    """One life of a cluster. Raises whatever the seed fails with."""
-    Life(draw_plan(seed)).run()
+    """One life of a cluster under pressure. Raises whatever the seed fails with."""
+    Life(pressure(seed)).run()
 
 
 def hunt(bug: Bug, seeds: Iterable[int], live: Callable[[int], None] = live) -> Caught:

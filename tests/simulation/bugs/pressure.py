@@ -1,0 +1,99 @@
+"""Plans for the hunt: faults that belong together. The rest is as a seed draws it.
+
+A leader that sees its clients and no other broker appends what nobody else has; only when it dies or is deposed then, what its followers
+and its successor do about that shows. Faults that are drawn each by itself seldom come in that order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from kafkalite.testing.simulation.faults import Fault
+from tests.simulation.plan import CLIENTS, Plan, draw_plan
+
+_LEADERS: Final = ("leader:flights-0", "leader:flights-1", "leader:freight-0")
+_COORDINATOR: Final = "leader:__consumer_offsets-0"
+
+
+def _alone_and_killed(chance: random.Random) -> list[Fault]:
+    """Its followers cannot reach a leader, clients can; then it dies."""
+    leader, alone_s = chance.choice(_LEADERS), chance.uniform(0.3, 3.0)
+    return [
+        Fault(0.5, "partition", (leader, *CLIENTS), alone_s),
+        Fault(0.5 + alone_s * 0.9, "kill", (leader,), chance.choice([0.1, 3.0, 9.0]), (("callbacks", 1.0),)),
+    ]
+
+
+def _zombie(chance: random.Random) -> list[Fault]:
+    """A leader that only clients reach is deposed, and does not know."""
+    leader = chance.choice(_LEADERS)
+    return [Fault(0.5, "cut-zookeeper", (leader,), 11.0), Fault(0.5, "partition", (leader, *CLIENTS), 11.0)]
+
+
+def _leaders_in_a_row(chance: random.Random) -> list[Fault]:
+    """Each leader dies shortly after it was elected (KIP-279)."""
+    leader = chance.choice(_LEADERS)
+    moments = [1.0, chance.uniform(7.5, 9.0), chance.uniform(14.0, 17.0)]
+    return [Fault(at_s, "kill", (leader,), chance.choice([1.0, 4.0, 9.0]), (("callbacks", 1.0),)) for at_s in moments]
+
+
+def _lagging_follower(chance: random.Random) -> list[Fault]:
+    """A follower is out of reach for a while, comes back, and its leader dies while it catches up."""
+    leader, follower = "leader:flights-0", "follower:flights-0"
+    back_s = chance.uniform(5.0, 8.0)
+    return [
+        Fault(0.3, "isolate", (follower,), back_s),
+        Fault(0.4 + back_s + chance.uniform(0.0, 0.8), "kill", (leader,), 9.0, (("callbacks", 1.0),)),
+    ]
+
+
+def _coordinators_in_a_row(chance: random.Random) -> list[Fault]:
+    return [
+        Fault(at_s, "stop" if chance.random() < 0.5 else "kill", (_COORDINATOR,), 2.0, (("callbacks", 1.0),))
+        for at_s in (1.5, chance.uniform(3.0, 9.0), chance.uniform(9.0, 16.0))
+    ]
+
+
+def _controllers(chance: random.Random) -> list[Fault]:
+    """A controller falls silent, another one is elected, a leader dies meanwhile, and the first wakes up."""
+    return [
+        Fault(0.5, "pause", ("controller",), 9.0),
+        Fault(chance.uniform(1.0, 7.0), "kill", (chance.choice(_LEADERS),), 3.0, (("callbacks", 1.0),)),
+        Fault(chance.uniform(9.0, 11.0), "delete-controller", (), 0.0),
+        Fault(chance.uniform(9.0, 11.0), "kill", (chance.choice(_LEADERS),), 1.0, (("callbacks", 1.0),)),
+    ]
+
+
+def _power(chance: random.Random) -> list[Fault]:
+    return [
+        Fault(at_s, "lose-power", (chance.choice(_LEADERS),), 8.0, (("swaps", float(chance.choice([0, 1]))),))
+        for at_s in (chance.uniform(0.5, 3.0), chance.uniform(14.0, 16.0))
+    ]
+
+
+_STORIES: Final[tuple[Callable[[random.Random], list[Fault]], ...]] = (
+    _alone_and_killed,
+    _zombie,
+    _leaders_in_a_row,
+    _lagging_follower,
+    _coordinators_in_a_row,
+    _controllers,
+    _power,
+)
+
+
+def pressure(seed: int) -> Plan:
+    """The plan of a seed with the faults of a story, each in its turn, and now and then with those that it draws itself."""
+    chance, plan = random.Random(f"{seed}/pressure"), draw_plan(seed)
+    faults = _STORIES[seed % len(_STORIES)](chance)
+    if chance.random() < 0.3:
+        faults += plan.faults
+    settings = {"replica.lag.time.max.ms": chance.choice(["1500", "5000", "30000"]), **plan.settings}
+    workload = {**plan.workload, "records": 60, "pace_ms": 30, "flights_min_isr": chance.choice([1, 2]), "compacts": 1}
+    rounded = [replace(each, at_s=round(each.at_s, 3), length_s=round(each.length_s, 3)) for each in faults]
+    return replace(
+        plan, settings=settings, workload=workload, faults=tuple(sorted(rounded, key=lambda each: each.at_s))
+    )
