@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.coordinators.transaction.transaction_record import (
+    StoredTransaction,
+    TransactionState,
+    encode_key,
+    encode_value,
+)
 from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.consumer_groups.resets import duration_ms, read_plan, timestamp_ms
 from kafkalite.legacy.delete_records import read_offsets
+from kafkalite.legacy.dump_log import record_decoders
 from kafkalite.legacy.java.text import double, single
 from kafkalite.legacy.perf_test.consumer import formatted
 from kafkalite.legacy.reassign_partitions import plans as reassignment_json
@@ -101,3 +108,19 @@ def test_a_plan_prints_as_it_can_be_read() -> None:
     shown = reassignment_json.shown({TopicPartition("t", 0): (1, 2)})
     assert shown == '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
     assert reassignment_json.read_plan(shown).targets == {TopicPartition("t", 0): [1, 2]}
+
+
+def test_records_of_transactions_as_kafkas_decoder_prints_them() -> None:
+    stored = StoredTransaction(1, 0, 60_000, TransactionState.ONGOING, {"out": frozenset({1, 0})}, 1795347608661, 7)
+    record = {"offset": 1, "key": encode_key("tx"), "value": encode_value(stored)}
+    key = "transaction_metadata::transactionalId=tx"
+    text = (
+        "producerId:1,producerEpoch:0,state=Ongoing,partitions=[out-0,out-1],txnLastUpdateTimestamp=1795347608661,"
+        "txnTimeoutMs=60000"
+    )
+    assert record_decoders.transactions(record) == (key, text)
+    assert record_decoders.transactions({**record, "value": None}) == (key, "<DELETE>")
+    assert record_decoders.transactions({**record, "key": b"\0\5x"}) == ("unknown::version=5", None)
+    for broken in ({**record, "key": None}, {**record, "value": b"\0\0"}):
+        with pytest.raises(ToolError):
+            record_decoders.transactions(broken)
