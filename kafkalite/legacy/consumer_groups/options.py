@@ -110,7 +110,7 @@ def check(options: Options) -> None:
 
 
 def _check_zookeeper(options: Options) -> None:
-    """What 1.1 refused."""
+    """What 1.1 refused, and --reset-offsets, which it took and failed at: ZkConsumerGroupService throws UnsupportedOperationException."""
     if options.has(BOOTSTRAP_SERVER):
         options.refuse(f"Option {BOOTSTRAP_SERVER} is not valid with {ZOOKEEPER}.")
     for each in (RESET_OFFSETS, DELETE_OFFSETS, MEMBERS, STATE, OFFSETS, ALL_GROUPS):
