@@ -81,6 +81,8 @@ class Replicas:
         """By partition, hosted or not: a fetch session outlives the deletion and awaits the creation of its partitions."""
         self.controller_epoch = 0
         self.broker_epoch = -1
+        self._awaited_leaders: dict[TopicPartition, tuple[LeaderAndIsrPartition, bytes]] = {}
+        """What was to be followed when metadata did not know its leader."""
         self.has_roles = False
         """Whether a LeaderAndIsr was ever applied: before, no high watermark may be written to disk."""
         self.on_roles = on_roles
@@ -250,7 +252,8 @@ class Replicas:
             followers.stop([topic_partition])
             changed = partition.become_leader(state, self.clock.monotonic_ms())
         elif not self.metadata.is_alive(state.leader):
-            # The leader epoch is not taken over, so that the same LeaderAndIsr works once the leader is known.
+            # The leader epoch is not taken over, so that the same LeaderAndIsr works once the leader is known: see `update_metadata`.
+            self._awaited_leaders[topic_partition] = state, topic_id
             followers.stop([topic_partition])
             changed = partition.is_leader
             if changed:
@@ -295,11 +298,29 @@ class Replicas:
         """Take what the controller tells of the cluster; the partitions that left the metadata."""
         async with self._lock:
             self.check_controller(update)
-            return await self._portions.finish(self.metadata.applied(update))
+            removed = await self._portions.finish(self.metadata.applied(update))
+            if self._awaited_leaders:
+                self._follow_awaited()
+            return removed
+
+    def _follow_awaited(self) -> None:
+        """Follow leaders that a LeaderAndIsr named before metadata knew them: no controller says it again."""
+        following = []
+        for topic_partition, (state, topic_id) in list(self._awaited_leaders.items()):
+            partition = self.partitions.get(topic_partition)
+            if partition is None or state.leader_epoch <= partition.leader_epoch:
+                del self._awaited_leaders[topic_partition]
+            elif self.metadata.is_alive(state.leader):
+                del self._awaited_leaders[topic_partition]
+                if self._change_role(partition, state, topic_id):
+                    following.append(partition)
+        if following:
+            self.on_roles([], following)
 
     def _stop(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Partition | None:
         if self.logs.is_offline(topic_partition):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._awaited_leaders.pop(topic_partition, None)
         partition = self.partitions.get(topic_partition)
         if partition is not None and leader_epoch >= 0 and leader_epoch < partition.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
