@@ -92,6 +92,7 @@ def pressure(seed: int) -> Plan:
     if chance.random() < 0.3:
         faults += plan.faults
     settings = {"replica.lag.time.max.ms": chance.choice(["1500", "5000", "30000"]), **plan.settings}
+    settings["zookeeper.session.timeout.ms"] = "2000"  # so that a successor is elected before the dead one is back
     workload = {**plan.workload, "records": 60, "pace_ms": 30, "flights_min_isr": chance.choice([1, 2]), "compacts": 1}
     rounded = [replace(each, at_s=round(each.at_s, 3), length_s=round(each.length_s, 3)) for each in faults]
     return replace(
