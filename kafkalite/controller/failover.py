@@ -38,10 +38,9 @@ def take_over(cluster: ClusterState) -> Steps[None]:
     introduction = RequestBatch(cluster)
     introduction.update_metadata(())
     yield from publish(introduction.commands())
-    doubted, renewed = yield from returned_brokers.doubt(cluster)
+    renewed = yield from returned_brokers.distrust(cluster)
     yield from _start_replicas(cluster)
     yield from _start_partitions(cluster, renewed)
-    yield from returned_brokers.trust_again(cluster, doubted)
     yield from reassignment.znode_reassignments(cluster)
     if cluster.reassigning:
         yield from reassignment.advance(cluster, sorted(cluster.reassigning))

@@ -135,7 +135,7 @@ def _take_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
             batch.update_metadata((replica.partition,))
             _moved(cluster, replica, ReplicaStatus.OFFLINE)
     for broker, partitions in by_broker.items():
-        current = yield from _remove_from_isr(cluster, broker, partitions)
+        current = yield from remove_from_isr(cluster, broker, partitions)
         for partition, leadership in current.items():
             state = cluster.partition(partition)
             state.leadership = leadership
@@ -146,7 +146,7 @@ def _take_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
             _moved(cluster, PartitionAndReplica(partition, broker), ReplicaStatus.OFFLINE)
 
 
-def _remove_from_isr(
+def remove_from_isr(
     cluster: ClusterState, broker: BrokerId, partitions: Sequence[TopicPartition]
 ) -> Steps[dict[TopicPartition, Leadership]]:
     """The leadership of each partition after `broker` left its ISR; partitions that could not be written are left out.

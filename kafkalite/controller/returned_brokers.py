@@ -15,16 +15,18 @@ other replicas cut off what it has forgotten, acknowledged or not. The broken ru
 
 from __future__ import annotations
 
-from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, ReplicaStatus
-from kafkalite.controller.replica_machine import move_replicas
+from collections import defaultdict
+
+from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.controller.replica_machine import remove_from_isr
 from kafkalite.controller.steps import Steps, pause, pieces
-from kafkalite.types import TopicPartition
+from kafkalite.types import BrokerId, TopicPartition
 
 
-def doubt(cluster: ClusterState) -> Steps[tuple[list[PartitionAndReplica], set[TopicPartition]]]:
-    """The replicas that leave their ISRs, which count as offline until `trust_again`, and the partitions that need a new epoch."""
+def distrust(cluster: ClusterState) -> Steps[set[TopicPartition]]:
+    """Take such replicas out of their ISRs, before anybody is told anything; the partitions whose leader needs a new epoch."""
     newest = max((broker.epoch for broker in cluster.brokers.values()), default=0)
-    leaving: list[PartitionAndReplica] = []
+    leaving: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
     renewed: set[TopicPartition] = set()
     for some in pieces(cluster.partitions()):
         for partition, state in some:
@@ -36,16 +38,11 @@ def doubt(cluster: ClusterState) -> Steps[tuple[list[PartitionAndReplica], set[T
             if leadership.leader in returned:
                 renewed.add(partition)
             if len(returned) < len(members):
-                leaving += [PartitionAndReplica(partition, each) for each in returned]
+                for broker in returned:
+                    leaving[broker].append(partition)
         yield from pause()
-    for partition, broker in leaving:
-        cluster.offline_dir_replicas[broker].add(partition)
-    return leaving, renewed
-
-
-def trust_again(cluster: ClusterState, replicas: list[PartitionAndReplica]) -> Steps[None]:
-    """They have left their ISRs, and follow."""
-    for partition, broker in replicas:
-        cluster.offline_dir_replicas[broker].discard(partition)
-    if replicas:
-        yield from move_replicas(cluster, replicas, ReplicaStatus.ONLINE)
+    for broker, partitions in leaving.items():
+        current = yield from remove_from_isr(cluster, broker, partitions)
+        for partition, leadership in current.items():
+            cluster.partition(partition).leadership = leadership
+    return renewed
