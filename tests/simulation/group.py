@@ -84,6 +84,7 @@ class GroupReaders:
                 **options,
             )
             consumer.subscribe(self._topics, listener=assignments)
+            has_failed = False
             async with consumer:
                 while not self._stopping:
                     found = await consumer.getmany(timeout_ms=_POLL_MS)
@@ -91,13 +92,14 @@ class GroupReaders:
                         for record in records:
                             life.note_read(assignments.position, record)
                             self.read_offsets.setdefault(partition, set()).add(record.offset)
-                    if found:
-                        await self._commit(consumer, name, assignments)
+                    if found or has_failed:
+                        has_failed = not await self._commit(consumer, name, assignments)
                     await asyncio.sleep(0.3)
 
         await life.within_process(process, consume())
 
-    async def _commit(self, consumer: Consumer, name: str, assignments: _Assignments) -> None:
+    async def _commit(self, consumer: Consumer, name: str, assignments: _Assignments) -> bool:
+        """Is everything committed that was read?"""
         life, offsets = self._life, {each: found.offset for each, found in consumer.consumed_offsets().items()}
         self._commits += 1
         number, generation = self._commits, assignments.generation
@@ -107,11 +109,13 @@ class GroupReaders:
             await consumer.commit()
         except Exception as problem:
             self._life.simulation.trace.add(self.group, f"a commit failed: {problem!r}")
+            return False
         else:
             self.committed |= offsets
             if offsets:
                 known = generation if generation == assignments.generation else UNKNOWN_GENERATION
                 life.note(CommitAcknowledged(life.now_ns, self.group, name, number, known))
+            return True
 
     async def audit(self) -> None:
         """Ask every now and then what the group has committed, until `stop`."""

@@ -79,6 +79,7 @@ class Life:
         try:
             self.simulation.run(self._scenario(), limit_s=900.0)
         finally:
+            self.injection.close()
             self.outcome.begun = [each.kind for each in self.injection.begun]
         return self.outcome
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from kafkalite.broker.app import Broker
 from kafkalite.config.broker import BrokerConfig
@@ -18,7 +18,7 @@ from kafkalite.protocol.records import iter_batches
 from kafkalite.storage.cleaner import in_executor
 from kafkalite.storage.log_files import partition_of
 from kafkalite.testing.simulation.memory_disk import MemoryDisk
-from kafkalite.testing.simulation.processes import Process, Simulation
+from kafkalite.testing.simulation.processes import KilledHere, Process, Simulation
 from kafkalite.testing.simulation.virtual_time import VirtualClock
 from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
@@ -54,6 +54,7 @@ class SimulatedBroker:
         self.clock = VirtualClock(cluster.simulation.time)
         self.disk = MemoryDisk(self.clock, self._note_write)
         self.process: Process | None = None
+        self._last_process: Process | None = None
         self.app: Broker | None = None
         self.store: MemoryStore | None = None
         self.lives = 0
@@ -80,7 +81,7 @@ class SimulatedBroker:
                 **cluster.settings,
             }
         )
-        self.process = simulation.process(self.name)
+        self.process = self._last_process = simulation.process(self.name)
         self.store = MemoryStore(cluster.zookeeper, config.zookeeper_session_timeout_ms / 1000)
         self.app = Broker(
             config,
@@ -112,7 +113,25 @@ class SimulatedBroker:
         self.process = self.app = None
         self.serves = False
 
+    def die_here(self) -> NoReturn:
+        """Killed in the middle of what it is doing now; called by its own code. Raises KilledHere through it."""
+        director = self._cluster.simulation.director.loop
+        asyncio._set_running_loop(director)
+        try:
+            self._cluster.kill(self.broker_id)
+        finally:
+            assert self._last_process is not None
+            asyncio._set_running_loop(self._last_process.loop)
+        self.disk.gone = True
+        director.call_soon(self._unwound)
+        raise KilledHere
+
+    def _unwound(self) -> None:
+        self.disk.gone = False
+
     def _fatal(self, reason: str) -> None:
+        if self.process is None:
+            return
         simulation = self._cluster.simulation
         if self.may_stop:
             process = self.process

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kafkalite.failpoints import FAILPOINTS
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -54,6 +56,10 @@ BROKER, LINK, BROKERS, NOBODY = "broker", "link", "brokers", "nobody"
 
 KINDS: Final[dict[str, tuple[str, str]]] = {
     "kill": (BROKER, "kill -9 between two callbacks; it is started again after the length"),
+    "kill-at": (
+        BROKER,
+        "kill -9 when it reaches a failpoint of `kafkalite.failpoints` for the n-th time; started again after the length",
+    ),
     "kill-all": (NOBODY, "kill -9 of all brokers at once; they are started again after the length"),
     "stop": (BROKER, "a clean stop; it is started again after the length"),
     "pause": (BROKER, "SIGSTOP for the length"),
@@ -81,6 +87,8 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "jump-clock": (BROKER, "the wall clock is wrong by `seconds`"),
 }
 """Of each kind: what its targets are, and what it does."""
+
+_POINTS: Final = tuple(name for name in FAILPOINTS if name != "loop.turn")
 
 
 def draw_faults(
@@ -132,6 +140,8 @@ def _parameters(chance: random.Random, kind: str) -> tuple[tuple[str, float], ..
         return ((chance.choice(["write", "sync", "read"]), 1.0),)
     if kind == "lose-power":
         return (("swaps", float(chance.choice([0, 0, 1, 2]))),)
+    if kind == "kill-at":
+        return ((chance.choice(_POINTS), float(chance.choice([1, 1, 2, 5]))),)
     if kind == "kill":
         return (("callbacks", float(chance.randrange(1, 200))),)
     return ()

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
+from kafkalite import failpoints
 from kafkalite.testing.simulation.cluster import SimulatedBroker, SimulatedCluster
 from kafkalite.testing.simulation.faults import Fault
 from kafkalite.testing.simulation.processes import ProcessKilled
@@ -22,6 +23,9 @@ from zk.znodes import ControllerSeat
 
 _NOTICE_SHARE: Final = 2 / 3
 """After this share of its session timeout without answers a client of ZooKeeper gives its connection up."""
+
+_POINT_S: Final = 5.0
+"""So long a failpoint stays armed."""
 
 Act: TypeAlias = Callable[["Injection", Fault], Awaitable[None]]
 
@@ -38,11 +42,17 @@ class Injection:
         self.cluster = cluster
         self._survives_a_loss = survives_a_loss
         self.begun: list[Fault] = []
+        self._armed: dict[str, None] = {}
         self._network = cluster.simulation.network
 
     async def inject(self, faults: Sequence[Fault]) -> None:
         """All of them; until the last one has ended."""
         await asyncio.gather(*(self._one(number, fault) for number, fault in enumerate(faults)))
+
+    def close(self) -> None:
+        """Nothing stays armed behind a life that ended early."""
+        for point in list(self._armed):
+            self._disarm(point)
 
     async def heal(self) -> None:
         """Let every broker run again, and nothing be slow, full or broken."""
@@ -163,6 +173,38 @@ class Injection:
             await asyncio.sleep(0.05)
         await asyncio.sleep(fault.length_s)
         await self._start_again(broker)
+
+    async def kill_at(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        process = broker.process
+        assert process is not None
+        ((point, count),) = fault.parameters
+        if point in self._armed:
+            raise NotNow(f"{point} is armed already")
+        left = int(count)
+
+        def reached() -> None:
+            nonlocal left
+            if asyncio.get_running_loop() is process.loop and process.alive:
+                left -= 1
+                if left <= 0:
+                    self._disarm(point)
+                    broker.die_here()
+
+        self._armed[point] = None
+        failpoints.arm(point, reached)
+        deadline_s = self.cluster.simulation.time.now_s + _POINT_S
+        while process.alive and self.cluster.simulation.time.now_s < deadline_s:
+            await asyncio.sleep(0.05)
+        self._disarm(point)
+        if process.alive:
+            raise NotNow(f"{broker.name} did not come to {point}")
+        await asyncio.sleep(fault.length_s)
+        await self._start_again(broker)
+
+    def _disarm(self, point: str) -> None:
+        self._armed.pop(point, None)
+        failpoints.disarm(point)
 
     async def kill_all(self, fault: Fault) -> None:
         for broker in self.cluster.running():
@@ -311,6 +353,7 @@ class Injection:
 
 _ACTS: Final[dict[str, Act]] = {
     "kill": Injection.kill,
+    "kill-at": Injection.kill_at,
     "kill-all": Injection.kill_all,
     "stop": Injection.stop,
     "pause": Injection.pause,

@@ -103,6 +103,8 @@ class MemoryDisk:
         self.locks: dict[str, None] = {}
         self.full = False
         """Writes are refused with ENOSPC, after some of their bytes were written."""
+        self.gone = False
+        """The process that used it is dead: what is unwound of it changes nothing."""
         self._failing: dict[str, None] = {}
         self._replaced: dict[str, bytes] = {}
         self._clock = clock
@@ -170,6 +172,7 @@ class MemoryDisk:
             raise _error(errno.EEXIST, path)
 
     def rename(self, path: str, new_path: str) -> None:
+        self._may("write", path)
         node = self._find(path)
         old_parent, old_name = self._parent(path)
         new_parent, new_name = self._parent(new_path)
@@ -250,7 +253,7 @@ class MemoryDisk:
         self._may("read", path)
 
     def _may(self, operation: str, path: str) -> None:
-        if operation in self._failing:
+        if operation in self._failing or self.gone:
             raise _error(errno.EIO, path)
 
     # what open files do
@@ -272,6 +275,7 @@ class MemoryDisk:
 
     def truncate(self, node: _FileNode, size: int) -> None:
         """Also makes a file longer, by zeros."""
+        self._may("write", "")
         before = len(node.content)
         self._remember(node, min(size, before), was_write=False)
         del node.content[size:]
@@ -306,6 +310,7 @@ class MemoryDisk:
             directory.modified_ms = self._clock.now_ms()
 
     def _take_away(self, path: str, *, wants_directory: bool) -> None:
+        self._may("write", path)
         try:
             directory, name = self._parent(path)
         except FileNotFoundError:

@@ -17,8 +17,9 @@ import random
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
+from kafkalite.testing.simulation.sockets import Address, SimulatedServer, SocketOwner
 from kafkalite.testing.simulation.trace import Trace
 from kafkalite.testing.simulation.virtual_time import VirtualTime
 
@@ -32,68 +33,6 @@ _ORDER_S: Final = 1e-7
 """What arrives later on a connection arrives at least so much later."""
 _CONNECT_AGAIN_S: Final = 1.0
 _FIRST_EPHEMERAL_PORT: Final = 32_768
-
-
-class Address(NamedTuple):
-    """Where a socket is bound."""
-
-    host: str
-    port: int
-
-
-class SocketOwner(Protocol):
-    """A process (`kafkalite.testing.simulation.processes.Process`), as the network knows it."""
-
-    name: str
-    machine: str
-    alive: bool
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
-
-
-class _ListeningSocket:
-    def __init__(self, address: Address) -> None:
-        self._address = address
-
-    def getsockname(self) -> Address:
-        return self._address
-
-
-class SimulatedServer(asyncio.AbstractServer):
-    """What `create_server` of a simulated process gives."""
-
-    def __init__(
-        self, network: Network, process: SocketOwner, factory: Callable[[], asyncio.BaseProtocol], address: Address
-    ) -> None:
-        self.process = process
-        self.factory = factory
-        self.address = address
-        self._network = network
-        self._serving = False
-
-    @property
-    def sockets(self) -> tuple[_ListeningSocket, ...]:
-        return (_ListeningSocket(self.address),)
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        return self.process.loop
-
-    def is_serving(self) -> bool:
-        return self._serving
-
-    async def start_serving(self) -> None:
-        self._serving = True
-
-    def close(self) -> None:
-        self._serving = False
-        self._network.unbind(self)
-
-    async def serve_forever(self) -> None:
-        await self.start_serving()
-        await self.get_loop().create_future()
-
-    async def wait_closed(self) -> None: ...
 
 
 class SimulatedTransport(asyncio.Transport):

@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from kafkalite.errors import KafkaError
-from kafkalite.testing.simulation.network import Network, SimulatedServer
+from kafkalite.testing.simulation.network import Network
+from kafkalite.testing.simulation.sockets import SimulatedServer
 from kafkalite.testing.simulation.trace import Trace
 from kafkalite.testing.simulation.virtual_time import Deadlock, VirtualTime, VirtualTimeLoop
 
@@ -37,6 +38,10 @@ _STATE_CHANGES: Final = "kafkalite.state_change"
 
 class ProcessKilled(Exception):
     """What was asked of a process that ended before it answered."""
+
+
+class KilledHere(SystemExit):
+    """Unwinds what a process was doing when it was killed in the middle of a callback; what that still tries has no effect."""
 
 
 class ProcessLoop(VirtualTimeLoop):
@@ -66,7 +71,10 @@ class ProcessLoop(VirtualTimeLoop):
             for _ in range(len(ready)):
                 handle = ready.popleft()
                 if not handle._cancelled:
-                    handle._run()
+                    try:
+                        handle._run()
+                    except KilledHere:
+                        return
                     if process.callbacks_left is not None and process.count_down():
                         return
         finally:
@@ -212,6 +220,7 @@ class Process:
     def take_apart(self) -> None:
         """After the run: whatever was left in the middle of something is closed, where it can do no harm."""
         self.alive = False
+        self.loop.set_exception_handler(lambda loop, context: None)
         closed: set[asyncio.Task[Any]] = set()
         asyncio._set_running_loop(self.loop)
         try:
@@ -329,6 +338,8 @@ class _Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         loop = asyncio._get_running_loop()
+        if isinstance(loop, ProcessLoop) and not loop.process.alive:
+            return
         source = loop.process.name if isinstance(loop, ProcessLoop) else "?"
         self._simulation.trace.add(source, record.getMessage())
         cause = record.exc_info[1] if record.exc_info else None

@@ -1,0 +1,72 @@
+"""Where processes of a simulation listen: addresses, and the servers bound to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from kafkalite.testing.simulation.network import Network
+
+
+class Address(NamedTuple):
+    """Where a socket is bound."""
+
+    host: str
+    port: int
+
+
+class SocketOwner(Protocol):
+    """A process (`kafkalite.testing.simulation.processes.Process`), as the network knows it."""
+
+    name: str
+    machine: str
+    alive: bool
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+
+class _ListeningSocket:
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def getsockname(self) -> Address:
+        return self._address
+
+
+class SimulatedServer(asyncio.AbstractServer):
+    """What `create_server` of a simulated process gives."""
+
+    def __init__(
+        self, network: Network, process: SocketOwner, factory: Callable[[], asyncio.BaseProtocol], address: Address
+    ) -> None:
+        self.process = process
+        self.factory = factory
+        self.address = address
+        self._network = network
+        self._serving = False
+
+    @property
+    def sockets(self) -> tuple[_ListeningSocket, ...]:
+        return (_ListeningSocket(self.address),)
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self.process.loop
+
+    def is_serving(self) -> bool:
+        return self._serving
+
+    async def start_serving(self) -> None:
+        self._serving = True
+
+    def close(self) -> None:
+        self._serving = False
+        self._network.unbind(self)
+
+    async def serve_forever(self) -> None:
+        await self.start_serving()
+        await self.get_loop().create_future()
+
+    async def wait_closed(self) -> None: ...
