@@ -13,7 +13,7 @@ from zk.election import offline
 
 FOUND_AT_ONCE = (
     "acks=all is acknowledged before replication",
-    "a leader gives the offset of its last record to the next one",
+    "a follower does not cut what its leader does not have",
     "a new coordinator does not read the log",
 )
 SEEDS = range(14)
