@@ -44,7 +44,7 @@ class Batch:
 
     After success `base_offset` and `log_append_time` (ms, -1 when the broker keeps the producer's timestamps) are set, after failure
     `error`. `size_bytes`, which counts against the memory bound, is without compression. `base_sequence` is -1 until the batch is first
-    sent idempotently; `ordinal` orders the batches of a partition.
+    sent idempotently; `ordinal` orders the batches of a partition. `may_be_written` is true once an attempt's outcome stayed unknown.
     """
 
     __slots__ = (
@@ -57,6 +57,7 @@ class Batch:
         "encoded",
         "error",
         "log_append_time",
+        "may_be_written",
         "not_before_ms",
         "on_done",
         "ordinal",
@@ -88,6 +89,7 @@ class Batch:
         self.not_before_ms = 0.0
         self.state = BatchState.OPEN
         self.attempts = 0
+        self.may_be_written = False
         self.encoded: Buffer | None = None
         self.producer_id = -1
         self.producer_epoch = -1
@@ -358,7 +360,7 @@ class Accumulator:
             ).size
             part.timestamps.append(record.timestamp)
         part.state = BatchState.SEALED
-        part.attempts = batch.attempts
+        part.attempts, part.may_be_written = batch.attempts, batch.may_be_written
         if batch.base_sequence >= 0:
             part.producer_id, part.producer_epoch = batch.producer_id, batch.producer_epoch
             part.base_sequence = (batch.base_sequence + skipped) % SEQUENCES

@@ -8,7 +8,9 @@ A batch that the broker finds too large is sent again in halves; only a record t
 
 What is done when a sequence number is refused (OUT_OF_ORDER_SEQUENCE_NUMBER): with an earlier batch still undelivered, wait for it;
 else the broker has lost the producer's state or a batch was given up, and the partition starts afresh under another producer id, once
-nothing of it is in flight. In a transaction either costs the transaction, which is to be aborted (`transactions`).
+nothing of it is in flight. A batch that may have been written by an earlier attempt fails instead, since another producer id would write it
+twice: after a restart a broker may know a producer's last batch only, and refuse those before it. In a transaction either costs the
+transaction, which is to be aborted (`transactions`).
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ log = logging.getLogger(__name__)
 _SEQUENCE_LOST = frozenset(
     {ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 )
+_REFUSED_UNWRITTEN = _SEQUENCE_LOST | {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NOT_ENOUGH_REPLICAS}
+"""What says for sure that this attempt wrote nothing, and that another may be made; all else may have come behind the append."""
 _OLDEST_PRODUCE_VERSION_WITH_ZSTD = 7
 _ZSTD = 4
 
@@ -328,11 +332,9 @@ class Sender:
             elif self.transactions is not None:
                 self._give_up(batch, problem)
             else:
-                self._restart_sequence(batch.topic_partition)
-                self._again(batch, problem)
+                self._restart_sequence(batch, problem)
         elif self._sequences is not None and self.transactions is None and code in _SEQUENCE_LOST:
-            self._restart_sequence(batch.topic_partition)
-            self._again(batch, problem)
+            self._restart_sequence(batch, problem)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             log.info("%s: splitting a batch of %d records", problem, batch.record_count)
             self._accumulator.split(batch)
@@ -349,13 +351,23 @@ class Sender:
                 topic_partition, current_leader.leader_id, current_leader.leader_epoch
             )
 
-    def _restart_sequence(self, topic_partition: TopicPartition) -> None:
-        if self._sequences is None or topic_partition in self._restarting:
+    def _restart_sequence(self, refused: Batch, problem: ClientError) -> None:
+        """The partition's batches go on under a fresh producer id, but for those that may be written already."""
+        topic_partition = refused.topic_partition
+        if refused.may_be_written:
+            unknown = f"{problem}; whether an earlier attempt wrote it is not known"
+            self._give_up(refused, error_of(problem.code, f"producing to {topic_partition}", unknown))
             return
-        log.info("the sequence of %s is lost; it goes on under a fresh producer id", topic_partition)
-        self._sequences.reset(topic_partition)
-        self._restarting.add(topic_partition)
-        for batch in self._accumulator.waiting(topic_partition):
+        if self._sequences is not None and topic_partition not in self._restarting:
+            log.info("the sequence of %s is lost; it goes on under a fresh producer id", topic_partition)
+            self._sequences.reset(topic_partition)
+            self._restarting.add(topic_partition)
+            for batch in self._accumulator.waiting(topic_partition):
+                self._renumber(batch)
+        self._again(refused, problem)
+
+    def _renumber(self, batch: Batch) -> None:
+        if not batch.may_be_written:
             batch.base_sequence = -1
 
     def _again(self, batch: Batch, problem: Exception) -> None:
@@ -369,9 +381,11 @@ class Sender:
             self._give_up(batch, self._too_late(batch, problem))
             return
         batch.error = problem
+        if not (isinstance(problem, ClientError) and problem.code in _REFUSED_UNWRITTEN):
+            batch.may_be_written = True
         self._accumulator.give_back(batch, now_ms + delay_ms)
         if batch.topic_partition in self._restarting:
-            batch.base_sequence = -1
+            self._renumber(batch)
 
     def _too_late(self, batch: Batch, problem: Exception | None = None) -> ClientTimeoutError:
         problem = problem or batch.error

@@ -205,6 +205,38 @@ def test_a_broker_that_forgot_the_producer_is_met_with_a_fresh_id() -> None:
     assert [(head.producer_id, head.base_sequence) for head in heads] == [(1001, 0), (1002, 0), (1003, 0)]
 
 
+def test_what_may_have_been_written_is_not_sent_under_a_fresh_id() -> None:
+    """A restarted broker knew the last batch only and refused the one before, which was then written twice."""
+    cluster = FakeCluster({"t": 1})
+
+    def append_and_be_silent(_: int, request: Any) -> Any:
+        cluster.append(T0, request.topic_data[0].partition_data[0].records)
+        return HANG
+
+    def knows_the_last_only(_: int, request: Any) -> Any:
+        header = BatchHeader.read(request.topic_data[0].partition_data[0].records)
+        is_forgotten = header.base_sequence < BatchHeader.read(cluster.logs[T0][-1]).base_sequence
+        return failing(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)[0](0, request) if is_forgotten else None
+
+    async def scenario() -> None:
+        async with producer(cluster, request_timeout_ms=50) as target:
+            await target.send_and_wait("t", b"0")
+            cluster.script[ApiKey.PRODUCE].extend([append_and_be_silent] * 2 + [knows_the_last_only] * 50)
+            deliveries = []
+            for value in (b"1", b"2"):
+                deliveries.append(await target.send("t", value))
+                await asyncio.sleep(0.01)  # each travels alone
+            await target.flush()
+            with pytest.raises(ClientError, match="whether an earlier attempt wrote it is not known"):
+                deliveries[0].result()
+            assert deliveries[1].result().offset == 2
+            await target.send_and_wait("t", b"3")
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"0", b"1", b"2", b"3"]
+    assert {BatchHeader.read(batch).producer_id for batch in cluster.logs[T0]} == {1001}
+
+
 def test_a_duplicate_that_the_broker_knows_counts_as_delivered() -> None:
     cluster = FakeCluster({"t": 1})
     cluster.script[ApiKey.PRODUCE].extend(failing(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
