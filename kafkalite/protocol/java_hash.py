@@ -1,6 +1,8 @@
-"""Java's `String.hashCode` and Kafka's `Utils.abs`: what Apache Kafka decides by them must fall alike here."""
+"""Java's `String.hashCode` and `HashMap`, and Kafka's `Utils.abs`: what Apache Kafka decides by them must fall alike here."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 _SMALLEST = -(1 << 31)
 
@@ -22,6 +24,19 @@ def java_abs(number: int) -> int:
     """`Utils.abs` of a Java int, which `number` is wrapped to: of the smallest number, which has no opposite, it is 0."""
     wrapped = _signed(number & 0xFFFFFFFF)
     return 0 if wrapped == _SMALLEST else abs(wrapped)
+
+
+def in_hash_map_order(names: Sequence[str]) -> list[str]:
+    """As Java's `HashMap` iterates over what was put into it one by one: by bucket, of which at most three quarters are taken."""
+    buckets = 16
+    while len(names) > buckets * 3 // 4:
+        buckets *= 2
+
+    def bucket(name: str) -> int:
+        hashed = java_hash(name) & 0xFFFFFFFF
+        return (hashed ^ hashed >> 16) & (buckets - 1)
+
+    return sorted(names, key=bucket)
 
 
 def _signed(number: int) -> int:

@@ -98,7 +98,10 @@ def users_environment(tmp_path: Path) -> Iterator[dict[str, str]]:
 def test_every_file_of_the_packages_is_in_the_wheel(wheel: Path) -> None:
     source = wheel.parent / "source"
     files = {
-        str(path.relative_to(source)) for name in PACKAGES for path in (source / name).rglob("*") if path.is_file()
+        str(path.relative_to(source))
+        for name in PACKAGES
+        for path in (source / name).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
     }
     with zipfile.ZipFile(wheel) as content:
         names = {name for name in content.namelist() if not name.partition("/")[0].endswith(".dist-info")}

@@ -47,6 +47,7 @@ _KINDS: Final = {
 }
 _KINDS_IN: Final = {
     ("topic", "names"): "topics",
+    ("transaction", "partition"): "partitions",
     ("context", "name"): "contexts",
     ("context", "settings"): "settings",
     ("topic", "configs"): "topic keys",

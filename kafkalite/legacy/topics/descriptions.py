@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.topics import options as tool
+from kafkalite.protocol.java_hash import in_hash_map_order
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ async def describe(options: Options, session: AdminSession) -> None:
     for topic in described:
         entries = settings[topic.name]
         moves = {each.partition: move for each, move in moving.items() if each.topic == topic.name}
-        overrides = [f"{each.name}={each.value}" for each in entries.values() if not each.is_default]
+        shown = [entries[name] for name in in_hash_map_order(list(entries))]
+        overrides = [f"{each.name}={each.value}" for each in shown if not each.is_default]
         if reports.whole_topics and (overrides or not reports.only_overridden):
             print(_headline(topic, overrides, moves.get(topic.partitions[0].partition)))
         for partition in topic.partitions if not reports.only_overridden else ():

@@ -17,11 +17,12 @@ class Collector:
         self.is_busy, self.is_due, self.takes_s = False, True, takes_s
         self._spent_s = 0.0
         loop = asyncio.get_running_loop()
+        limit = gc.get_threshold()[2]
         self.full = FullCollections(
             lambda: self.is_busy,
             lambda: loop.time() + self._spent_s,
             self._collect,
-            lambda: (0, 0, 11 if self.is_due else 10),
+            lambda: (0, 0, limit + self.is_due),
         )
         self._loop = loop
 
