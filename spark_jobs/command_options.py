@@ -149,7 +149,7 @@ DATE = click.option(
     help="The day; also today, yesterday.",
 )
 REFRESH = click.option(
-    "--refresh", is_flag=True, help="Plan a date anew that was planned before: up to the log's end now."
+    "--refresh", is_flag=True, help="Plan a date again that was planned before: up to the log's end now."
 )
 
 

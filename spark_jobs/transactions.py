@@ -6,7 +6,7 @@ to the driver when all rows are in the log. A task that Spark runs again fences 
 A stream's micro-batch is one transaction, and so one task (`df.coalesce(1)`; more are refused before anything is committed). The number
 of the next batch is committed with it, as the offset of `PLACE` in a group that has the prefix's name, with the query's id as its note.
 A batch that is run again is compared with it: what is committed already is not committed twice, whenever and wherever the driver died. Who
-gives a query a new checkpoint gives it a new id, and begins anew. Brokers forget the offset after `offsets.retention.minutes` without a
+gives a query a new checkpoint gives it a new id, and begins again. Brokers forget the offset after `offsets.retention.minutes` without a
 batch (7 days), so a query that rests for longer may write the batch again in whose commit it died.
 
 A batch write has no number: when the driver dies while it commits the transactions of several tasks, some are visible. The nightly jobs

@@ -89,7 +89,7 @@ class WatchTable:
             watch.as_of_zxid = None
 
     def give_up(self, watch: ArmedWatch) -> None:
-        """A watch cannot be armed again: its watchers are called, to read anew and meet the error, or they would wait for ever."""
+        """A watch cannot be armed again: its watchers are called, to read again and meet the error, or they would wait for ever."""
         if self._watches.get((watch.kind, watch.path)) is watch:
             event_type = EventType.CHANGED if watch.kind is WatchKind.DATA else EventType.CHILDREN
             self.fire(WatchEvent(event_type, watch.path))

@@ -4,7 +4,7 @@
 - SUSPENDED: nothing; requests wait, watches are kept, a leader goes on serving. The session may still be alive.
 - EXPIRED: at once, before anything can be written under the next session, whoever acts in the name of the old one stops
   (`on_ended`); ephemerals and watches are gone.
-- CONNECTED after EXPIRED: what the old session held is made anew, in a fixed order: register the broker, stand for
+- CONNECTED after EXPIRED: what the old session held is made again, in a fixed order: register the broker, stand for
   election, arm watches (`on_renewed`).
 
 The same object serves all users of a store, so that the order is in one place.
@@ -91,7 +91,7 @@ class Session:
                 except (SessionExpiredError, StoreClosedError):
                     return
                 except Exception as problem:
-                    report("making anew what the old ZooKeeper session held failed", problem)
+                    report("making again what the old ZooKeeper session held failed", problem)
                     failed.append(hook)
             if not failed:
                 return

@@ -5,7 +5,7 @@ leader's log does not have is cut off when the leader answers with a diverging e
 OffsetForLeaderEpoch first (KIP-101, KIP-279).
 
 A partition that begins to follow must not wait for the end of a long poll that knows nothing of it, because acks=all waits for it: the loop
-drops its connection and fetches anew, at most every `_RENEW_INTERVAL_S`.
+drops its connection and fetches again, at most every `_RENEW_INTERVAL_S`.
 
 A replica that follower.replication.throttled.replicas names and that lags is left out of the fetches while all of them together exceed
 follower.replication.throttled.rate (KIP-73).
@@ -187,7 +187,7 @@ class LeaderFetcher:
             except InvariantBroken:
                 raise
             except Exception as problem:
-                report(f"fetching from broker {self._leader} failed; it starts anew", problem)
+                report(f"fetching from broker {self._leader} failed; it starts again", problem)
                 self._begin_anew()
                 await self._pause(None)
 

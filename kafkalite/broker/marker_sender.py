@@ -5,7 +5,7 @@ refuses or does not answer is sent again, to whoever leads the partition then: i
 the transaction is not completed. A partition that nobody knows is looked for in ZooKeeper, because metadata may be behind: the marker is
 done without when it was deleted.
 
-Whoever does not coordinate the transaction any more sends no more: the next coordinator finds it decided, and sends all markers anew.
+Whoever does not coordinate the transaction any more sends no more: the next coordinator finds it decided, and sends all markers again.
 """
 
 from __future__ import annotations

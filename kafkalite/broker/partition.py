@@ -186,7 +186,7 @@ class Partition:
         return newer_epoch
 
     def become_follower(self, state: LeaderAndIsrPartition) -> bool:
-        """Follow as `state` says; True when the leader epoch is new, so that fetching must begin anew."""
+        """Follow as `state` says; True when the leader epoch is new, so that fetching must begin again."""
         newer_epoch = state.leader_epoch > self.leader_epoch
         if not newer_epoch and state.partition_epoch < self.partition_epoch:
             return False

@@ -63,7 +63,7 @@ class ReplicaFetchers:
     def _index(self, topic_partition: TopicPartition) -> int:
         """Which of num.replica.fetchers loops (AbstractFetcherManager.getFetcherId).
 
-        A partition keeps its loop when the number changes, until it is followed anew.
+        A partition keeps its loop when the number changes, until it is followed again.
         """
         code = java_abs(31 * java_hash(topic_partition.topic) + topic_partition.partition)
         return code % max(1, self._context.config.current.num_replica_fetchers)

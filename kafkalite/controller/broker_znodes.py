@@ -35,7 +35,7 @@ def _decoded(broker_id: BrokerId, znode: Znode | None) -> RegisteredBroker | Non
     try:
         registration = BrokerRegistration.decode(data)
     except MalformedZnodeError as problem:
-        logger.error("%s is ignored until the broker writes it anew: %s", paths.broker(broker_id), problem)
+        logger.error("%s is ignored until the broker writes it again: %s", paths.broker(broker_id), problem)
         return None
     return RegisteredBroker(
         broker_id,

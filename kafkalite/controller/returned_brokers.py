@@ -1,6 +1,6 @@
 """Brokers that went away and came back while nobody governed, so that nobody saw it.
 
-A broker's registration has a newer zxid than the state of a partition in whose ISR it is: since that state was written it began anew, with
+A broker's registration has a newer zxid than the state of a partition in whose ISR it is: since that state was written it began again, with
 its log as its machine kept it, perhaps without what was not on the medium yet. As long as another member of the ISR has gone on all the
 time, such a replica leaves the ISR and comes back by fetching, as if its departure had been seen (`broker_changes`). Where nobody
 else is left it stays; but if it leads, it leads in a new epoch, because one epoch must not hold two histories.

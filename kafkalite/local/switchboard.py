@@ -96,7 +96,7 @@ class Switchboard(Relay):
 def _inode(port: int, peer_port: int) -> int | None:
     """Of the socket with this local port whose connection goes to the other one, both on this machine; asked of the kernel (sock_diag).
 
-    The tables in /proc would do, and cost 10 ms each time, however few connections there are: too much when all are made anew.
+    The tables in /proc would do, and cost 10 ms each time, however few connections there are: too much when all are made again.
     """
     address = socket.inet_aton(HOST) + bytes(12)
     identity = struct.pack("!HH", port, peer_port) + address + address + bytes(4) + b"\xff" * 8

@@ -27,7 +27,7 @@ from kafkalite.storage.verification import UNGUARDED, VerificationGuard
 from kafkalite.types import Buffer
 
 _MESSAGE_BYTES_AT_ONCE: Final = 64 * 1024
-"""Of messages of the old formats, which take longer than batches: each is made anew, in some 3 µs, and may have 34 bytes."""
+"""Of messages of the old formats, which take longer than batches: each is made again, in some 3 µs, and may have 34 bytes."""
 
 _BATCHES_ONLY_FROM: Final = 3
 """Produce version from which records come as batches of format 2."""

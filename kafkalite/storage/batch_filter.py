@@ -1,7 +1,7 @@
-"""Batches with fewer records: keys read by compiled code, and batches written anew around the records that stay.
+"""Batches with fewer records: keys read by compiled code, and batches written again around the records that stay.
 
 The records that stay are copied as bytes, because nothing in a record but its timestamp depends on the rest of its batch.
-Only a new delete horizon, which takes the place of the base timestamp (KIP-534), has their timestamp deltas written anew.
+Only a new delete horizon, which takes the place of the base timestamp (KIP-534), has their timestamp deltas written again.
 """
 
 from __future__ import annotations

@@ -122,14 +122,14 @@ class LogCleaner:
 
     @property
     def uncleanable(self) -> dict[TopicPartition, str]:
-        """Why logs are set aside, by partition; one that was deleted meanwhile, and maybe made anew, is no longer among them."""
+        """Why logs are set aside, by partition; one that was deleted meanwhile, and maybe made again, is no longer among them."""
         self._set_aside = {tp: aside for tp, aside in self._set_aside.items() if self.logs.get(tp) is aside[0]}
         return {topic_partition: reason for topic_partition, (_, reason) in self._set_aside.items()}
 
     def start_workers(self, start: Callable[[Callable[[], Coroutine[Any, Any, None]], str], object]) -> None:
         """Start those that are missing, again when log.cleaner.threads changed. One too many ends after its pass.
 
-        `start(work, name)` runs a worker, and runs it anew if it fails.
+        `start(work, name)` runs a worker, and runs it again if it fails.
         """
         for number in set(range(self.config.current.log_cleaner_threads)) - self._workers:
             self._workers.add(number)

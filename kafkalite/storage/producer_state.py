@@ -88,7 +88,7 @@ class Producer:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def enter_epoch(self, epoch: int) -> None:
-        """A new epoch begins its sequence numbers anew."""
+        """A new epoch begins its sequence numbers again."""
         if epoch != self.epoch:
             self.batches.clear()
             self.epoch = epoch

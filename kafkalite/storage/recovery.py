@@ -5,10 +5,10 @@
 3. After a crash every segment from the recovery point on is read: size, magic, CRC and growing offsets of each batch, or message of
    an older format (magic 0 and 1; wrappers are not opened, as Kafka does not open them). The first byte that does not belong
    to a valid batch ends the log; segments behind it are removed. Indexes, leader epochs, aborted transactions and producers of
-   what was read are written anew. What older brokers did not write (the time index, epochs, topic ids) is made by the same steps.
+   what was read are written again. What older brokers did not write (the time index, epochs, topic ids) is made by the same steps.
 4. After a clean stop only the batches behind the last index entry are looked at, to find the log end; a file that
    contradicts the clean stop is treated as after a crash.
-5. A log that ends before its log start offset begins anew there.
+5. A log that ends before its log start offset begins again there.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class _Loader:
         log_start_offset = max(options.log_start_offset, first_base)
         if log_end_offset < log_start_offset:
             logger.warning(
-                "%s ends at %d, before its start %d: beginning anew there",
+                "%s ends at %d, before its start %d: beginning again there",
                 self.topic_partition,
                 log_end_offset,
                 log_start_offset,
@@ -285,7 +285,7 @@ class _Loader:
         return 0
 
     def _sync_below(self, recovery_point: int) -> None:
-        """Make new indexes durable where the next recovery would not look; those behind it would write anew."""
+        """Make new indexes durable where the next recovery would not look; those behind it would write again."""
         for segment, following in pairwise(self.segments):
             if segment.base_offset in self.rebuilt and following.base_offset <= recovery_point:
                 for path in segment.paths():

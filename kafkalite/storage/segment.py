@@ -283,7 +283,7 @@ class Segment:
     def find(self, offset: int) -> int | None:
         """Position of the first batch whose last offset is `offset` or later; None when there is none.
 
-        An index is not read at the start after a clean stop: where it points at no batch, the search begins anew without it.
+        An index is not read at the start after a clean stop: where it points at no batch, the search begins again without it.
         """
         position = self.offset_index.lookup(offset).position
         found = self._find_from(position, offset) if position >= 0 else _NO_BATCH
@@ -363,7 +363,7 @@ class Segment:
             return otherwise
 
     def rebuild_indexes(self, headers: Iterator[BatchHeader], index_interval_bytes: int) -> int:
-        """Index anew the batches that `headers` yields, cut the segment behind them; returns the bytes cut off.
+        """Index again the batches that `headers` yields, cut the segment behind them; returns the bytes cut off.
 
         The transaction index is emptied: whoever follows the producers through the batches writes it again.
         """

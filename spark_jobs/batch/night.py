@@ -29,7 +29,7 @@ def now_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """Everything that a job works with. `refresh` plans dates anew, up to the log's present end, that were planned before."""
+    """Everything that a job works with. `refresh` plans dates again, up to the log's present end, that were planned before."""
 
     spark: SparkSession
     log: ClusterLog
@@ -66,7 +66,7 @@ def check_topic(bounds: LogBounds, plans: Iterable[RunPlan]) -> None:
     for plan in plans:
         if plan.topic_id and bounds.topic_id and plan.topic_id != bounds.topic_id:
             raise DataLossError(
-                f"topic {bounds.topic} was deleted and created anew since the run of {plan.date} was planned: "
+                f"topic {bounds.topic} was deleted and created again since the run of {plan.date} was planned: "
                 "its records are not in the log any more; give the new topic another --output"
             )
 

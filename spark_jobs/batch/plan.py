@@ -161,7 +161,7 @@ def lost_of_plan(plan: RunPlan, begin: Offsets) -> dict[int, tuple[int, int]]:
 
 
 def is_newest(plan: RunPlan, others: Iterable[RunPlan]) -> bool:
-    """Has no other run looked further than this one? Then it may be planned anew: nobody took late records after it."""
+    """Has no other run looked further than this one? Then it may be planned again: nobody took late records after it."""
     return all(offset <= plan.coverage.get(p, 0) for other in others for p, offset in other.coverage.items())
 
 

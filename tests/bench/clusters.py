@@ -1,7 +1,7 @@
 """Cells about clusters of three brokers: how long a failover takes, and what many partitions cost.
 
 Sessions last 2 s; the gap after a death is counted from the end of the session, because before it nobody may take over. The cells of one
-size share a cluster: the first that is asked for measures all, and each value is given once, so that every round measures anew.
+size share a cluster: the first that is asked for measures all, and each value is given once, so that every round measures again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a client or a tool of the museum is: a file below `clients/`, and a program in the client's own language below `programs/`.
 
 A file names the client, how its environment is made (`language`, `packages`, `programs`, see `environments`) and its `features`; each of
-its `[[versions]]` may say all of them anew, or which features it is `without`. `{version}` stands for the version. `arguments` go to the
+its `[[versions]]` may say all of them again, or which features it is `without`. `{version}` stands for the version. `arguments` go to the
 program, and `variant` then tells two of one version apart. What is `zookeeper_only` has nothing to do with a cluster without it.
 
 A program is started as `PROGRAM BOOTSTRAP ZOOKEEPER ARGUMENT...`, takes steps from stdin, a line of words each, and answers each with a

@@ -1,6 +1,6 @@
 """How the programs of the museum get what they need: each language's own package manager, into `$XDG_CACHE_HOME/kafkalite/museum`.
 
-A folder belongs to a list of packages and the text of the programs, so it is made anew when one of them changes, and shared by the variants
+A folder belongs to a list of packages and the text of the programs, so it is made again when one changes, and shared by the variants
 of a version. `prepare` makes those of all exhibits that are asked for; `Missing` says what a machine lacks.
 """
 

@@ -30,7 +30,7 @@ class Member:
             self.seen.append((told["partition"], told["value"]))
 
     def forget(self) -> None:
-        """`partitions` begins anew."""
+        """`partitions` begins again."""
         self._known = len(self.seen)
 
     @property

@@ -24,7 +24,7 @@ class StepFailed(Exception):
 
 
 class Program:
-    """Started at the first step, and anew when it has ended; killed when a step is not answered in time."""
+    """Started at the first step, and again when it has ended; killed when a step is not answered in time."""
 
     def __init__(self, exhibit: Exhibit, bootstrap: str, zookeeper: str) -> None:
         self.exhibit = exhibit

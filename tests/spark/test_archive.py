@@ -249,7 +249,7 @@ def test_topic_made_anew(spark: Any, cluster: LocalCluster, make_topic: TopicMak
     send(servers, topic, [Sent(DAY)])
     with night_on(spark, servers, tmp_path) as night:
         for day in (DAY, after(1)):
-            with pytest.raises(DataLossError, match="was deleted and created anew"):
+            with pytest.raises(DataLossError, match="was deleted and created again"):
                 archive.main(night, topic, day, RAW)
 
 

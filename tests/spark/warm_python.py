@@ -1,7 +1,7 @@
 """The Python that Spark forks its workers from, in tests.
 
 Spark starts a `pyspark.daemon` for each module that it asks (data sources are created, planned, read and written by one each), in each
-driver and each executor; every one imports pandas, pyarrow, pyspark.sql and the data source anew, two seconds where the query itself
+driver and each executor; every one imports pandas, pyarrow, pyspark.sql and the data source again, two seconds where the query itself
 takes a tenth. Here all of them are forked from one process that has imported these, for as long as the tests run:
 
     warm_python.py client FOLDER WORKER_MODULE    is what Spark starts as its daemon. It hands its environment and its standard streams

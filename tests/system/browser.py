@@ -106,7 +106,7 @@ class StatusPage:
             time.sleep(_POLL_S)
 
     def assert_sound(self) -> None:
-        """The page was never loaded anew, and the browser complained about nothing that matters."""
+        """The page was never loaded again, and the browser complained about nothing that matters."""
         assert self.chrome.execute_script("return performance.timeOrigin") == self.opened
         complaints: list[Any] = self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
         errors = [each["message"] for each in complaints if each["level"] == "SEVERE"]

@@ -108,7 +108,7 @@ class Scenario:
 
     def wait_registered_anew(self, broker_id: int, old_epoch: int, timeout_s: float = 30) -> None:
         """Until the broker has another registration than that of `old_epoch`."""
-        registered = f"broker {broker_id} registered anew"
+        registered = f"broker {broker_id} registered again"
         wait_until(lambda: self.facts.broker_epoch(broker_id) > old_epoch, registered, timeout_s)
 
     def wait_led_by_others(self, topic: str, broker_ids: set[int], timeout_s: float = 30) -> None:

@@ -124,7 +124,7 @@ class LiveStatus:
                 await asyncio.sleep(_PAUSE_S)
         finally:
             self._following = None
-            for queue in tuple(self._streams):  # there are some after an error: they begin anew
+            for queue in tuple(self._streams):  # there are some after an error: they begin again
                 self._end(queue)
             self._known.clear()
             self._partitions = {}
@@ -161,7 +161,7 @@ class LiveStatus:
     def _broadcast(self, told: bytes) -> None:
         for queue in tuple(self._streams):
             if queue.full():
-                logger.info("a client of the live status is too slow; it has to begin anew")
+                logger.info("a client of the live status is too slow; it has to begin again")
                 self._end(queue)
             else:
                 queue.put_nowait(told)

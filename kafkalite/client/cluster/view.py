@@ -1,7 +1,7 @@
 """What a client knows of the cluster: brokers, and for each topic its partitions with leaders and leader epochs. Pure.
 
 A view is frozen; a metadata answer makes a new one. A partition whose leader epoch in the answer is lower than the known one keeps
-what is known (an answer from a broker that lags behind, KIP-320), unless the topic was made anew under another id.
+what is known (an answer from a broker that lags behind, KIP-320), unless the topic was made again under another id.
 """
 
 from __future__ import annotations

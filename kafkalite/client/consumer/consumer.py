@@ -314,7 +314,7 @@ class Consumer:
         return await session.committed([TopicPartition(*each) for each in partitions])
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group, for `Producer.send_offsets_to_transaction` (KIP-447); ask anew for each transaction.
+        """Who this consumer is in its group, for `Producer.send_offsets_to_transaction` (KIP-447); ask again for each transaction.
 
         CommitFailedError when partitions from which the last records came are another member's by now. ValueError without a group.
         """

@@ -11,7 +11,7 @@ from kafkalite.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class FetchPosition:
-    """What is asked of one partition; the topic id is part of it, because a topic made anew is another one."""
+    """What is asked of one partition; the topic id is part of it, because a topic made again is another one."""
 
     topic_id: bytes
     fetch_offset: int

@@ -260,7 +260,7 @@ class Fetcher:
         if self._reset_to is None:
             self._fail(state, NoOffsetForPartitionError(state.topic_partition, state.fetch_offset))
         else:
-            log.info("topic %s was made anew; %s is read from its beginning", topic.name, state.topic_partition)
+            log.info("topic %s was made again; %s is read from its beginning", topic.name, state.topic_partition)
             self._buffer.seek_to_time(state.topic_partition, EARLIEST)
             self.wake()
         return True
@@ -452,7 +452,7 @@ class Fetcher:
         return False
 
     def _out_of_range(self, state: PartitionState, fetch_offset: int) -> None:
-        """Records below were deleted, or those above were lost: begin anew as the policy says, after what is buffered."""
+        """Records below were deleted, or those above were lost: begin again as the policy says, after what is buffered."""
         if state.chunks:
             self._later(state)
         elif self._reset_to is None:

@@ -54,7 +54,7 @@ class Heartbeat:
         self._next_ms = now_ms + self._retry_backoff_ms
 
     def heard(self, now_ms: float) -> None:
-        """The coordinator counts this member in: the session begins anew."""
+        """The coordinator counts this member in: the session begins again."""
         self._next_ms = now_ms + self._interval_ms
         self._session_ends_ms = now_ms + self._session_timeout_ms
 

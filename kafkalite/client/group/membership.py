@@ -355,7 +355,7 @@ class Membership:
         except ValueError as problem:
             self._fail(ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the assignment cannot be read: {problem}"))
             return
-        # A subscription that changed meanwhile is joined with anew; nothing else may make this member read another topic.
+        # A subscription that changed meanwhile is joined with again; nothing else may make this member read another topic.
         given = tuple(dict.fromkeys(each for each in decoded if each.topic in self.topics and each.partition >= 0))
         self._move_to(MemberState.STABLE)
         self._failed_joins = 0
@@ -431,7 +431,7 @@ class Membership:
     # what goes wrong
 
     def take_coordinator_loss(self) -> bool:
-        """Must the coordinator be found anew before the next request? Whoever asks does it."""
+        """Must the coordinator be found again before the next request? Whoever asks does it."""
         lost, self._coordinator_lost = self._coordinator_lost, False
         return lost
 

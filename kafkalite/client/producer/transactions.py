@@ -9,7 +9,7 @@ What keeps a transaction whole:
   markers would begin a transaction that nobody ends.
 - Batches that have sequence numbers are sent until they are answered, also in a transaction that is being aborted, since brokers would
   refuse the next numbers otherwise. Where such a batch is given up all the same, its producer takes another epoch after the abort, in
-  which numbers begin anew (KIP-360).
+  which numbers begin again (KIP-360).
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ class GroupMachine:
         return _NO_OFFSETS if group is None or group.state is GroupState.DEAD else group.offsets.topics
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """May the offset change without anybody committing anew?"""
+        """May the offset change without anybody committing again?"""
         group = self.groups.get(group_id)
         return group is not None and group.offsets.is_unstable(TopicPartition(topic, partition))
 

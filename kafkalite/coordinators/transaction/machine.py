@@ -5,7 +5,7 @@ The life of a transaction, each step a record that is committed before the next:
     Empty → Ongoing (partitions are added) → PrepareCommit or PrepareAbort: decided → markers are sent → CompleteCommit or CompleteAbort
 
 - While a record of an id is on its way nothing else is decided about it (CONCURRENT_TRANSACTIONS). That holds also when its append took
-  too long: the client hears COORDINATOR_NOT_AVAILABLE, and the record may be committed yet. Kafka decides anew then, on a state that the
+  too long: the client hears COORDINATOR_NOT_AVAILABLE, and the record may be committed yet. Kafka decides again then, on a state that the
   log may contradict a moment later.
 - A fencing that cannot be written leaves the state as it was; Kafka keeps the bumped epoch in memory.
 - A takeover sends the markers of everything that is prepared again.

@@ -13,7 +13,7 @@ from kafkalite.testing.containers.server import ServerContainer
 class NetworkCuts:
     """The pairs that are cut from each other, and what each container was told so far.
 
-    A container that starts anew has lost what it was told, and may have another address: `forget` it, then `apply`.
+    A container that starts again has lost what it was told, and may have another address: `forget` it, then `apply`.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class NetworkCuts:
         self._pairs.clear()
 
     def forget(self, node: Node) -> None:
-        """The container has started anew."""
+        """The container has started again."""
         self._told.pop(node, None)
 
     def apply(self, servers: Mapping[Node, ServerContainer]) -> None:

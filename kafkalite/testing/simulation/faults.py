@@ -82,7 +82,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "lose-quorum": (NOBODY, "ZooKeeper answers nobody"),
     "delete-controller": (NOBODY, "somebody deletes /controller"),
     "full-disk": (BROKER, "writes end with ENOSPC"),
-    "bad-disk": (BROKER, "`write`, `sync` or `read` end with EIO; afterwards the broker is started anew"),
+    "bad-disk": (BROKER, "`write`, `sync` or `read` end with EIO; afterwards the broker is started again"),
     "slow-disk": (BROKER, "a write to a log stops the broker's loop for `delay_s`"),
     "jump-clock": (BROKER, "the wall clock is wrong by `seconds`"),
 }

@@ -1,6 +1,6 @@
 """Records what Kafka's Java client answers into tests/unit/client/vectors: `python -m tests.peers.vectors.record`.
 
-The unit tests read the recordings; tests/peers asks the Java client anew, with other cases.
+The unit tests read the recordings; tests/peers asks the Java client again, with other cases.
 """
 
 from __future__ import annotations

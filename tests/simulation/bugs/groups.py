@@ -130,7 +130,7 @@ GROUPS: Final = (
         ),
     ),
     Bug(
-        "a producer numbers a batch anew when it sends it again",
+        "a producer numbers a batch again when it sends it again",
         "KAFKA-5494: the broker cannot know it as a repeated one",
         (
             Edit(
@@ -191,7 +191,7 @@ GROUPS: Final = (
     ),
     Bug(
         "an answer to a fetch is taken after the position moved",
-        "KAFKA-3949 and its like: a consumer that was given a partition anew skips or repeats records",
+        "KAFKA-3949 and its like: a consumer that was given a partition again skips or repeats records",
         (
             Edit(
                 "kafkalite.client.consumer.fetch_buffer",

@@ -154,7 +154,7 @@ def test_a_tail_is_torn_at_any_byte(scenario: Scenario, rng: random.Random) -> N
 
 @pytest.mark.parametrize("what", ["*.log", "*.index", "*.timeindex", "leader-epoch-checkpoint", "*.snapshot"])
 def test_bits_turn(scenario: Scenario, rng: random.Random, what: str) -> None:
-    """In the last segment of a broker that was killed, which is recovered, and in all that can be made anew."""
+    """In the last segment of a broker that was killed, which is recovered, and in all that can be made again."""
     workload = filled(scenario)
     victim = rng.choice(scenario.cluster.broker_ids)
 

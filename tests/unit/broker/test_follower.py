@@ -231,7 +231,7 @@ def test_a_leader_that_is_gone_is_tried_at_intervals(monkeypatch: pytest.MonkeyP
         await asyncio.sleep(0.2)
         partition = make_partition(FakeLog(epochs=[(0, 0)]), topic_partition=TopicPartition("t", 1))
         partition.become_follower(assignment(leader=2, leader_epoch=1))
-        following.fetchers.follow(partition, partition.topic_id)  # closes the long poll, to fetch anew
+        following.fetchers.follow(partition, partition.topic_id)  # closes the long poll, to fetch again
         following.endpoint = None if how == "no endpoint" else following.endpoint
         following.leader.is_down = True
         await asyncio.sleep(10)
@@ -483,7 +483,7 @@ def test_a_leader_that_refuses_whole_fetches_is_asked_at_intervals(
 def test_a_follower_gave_up_when_its_disk_was_full_for_a_moment(
     monkeypatch: pytest.MonkeyPatch, is_offline: bool
 ) -> None:
-    """It was out of sync until its broker was started anew. A directory that is offline is given up indeed."""
+    """It was out of sync until its broker was started again. A directory that is offline is given up indeed."""
     log = FakeLog(epochs=[(0, 0)], failures=[KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")])
     log.log_directory.offline_reason = "it is broken" if is_offline else None
 

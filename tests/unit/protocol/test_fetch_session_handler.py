@@ -1,4 +1,4 @@
-"""The fetcher's side of a fetch session (KIP-227): what is sent, what is forgotten, and when everything begins anew."""
+"""The fetcher's side of a fetch session (KIP-227): what is sent, what is forgotten, and when everything begins again."""
 
 from __future__ import annotations
 

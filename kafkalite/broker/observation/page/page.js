@@ -1,5 +1,5 @@
 // The page's program. It gets the whole status once, then changes of it (server-sent events, see live.py and status.py), and
-// touches only what they are about: a cluster of thousands of partitions shows an election without being drawn anew.
+// touches only what they are about: a cluster of thousands of partitions shows an election without being drawn again.
 
 import { note, noteBrokers, noteController, noteTopic } from "./changes.js";
 import { byId, element, flash, perSecond, plural, setText } from "./elements.js";

@@ -189,7 +189,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(trickle: bytes) -> None:
                 client.connection.data_received(b"x" if second else trickle)
         assert not client.is_closed
         await asyncio.sleep(2.5)
-        assert client.is_closed, "each byte does not begin the wait anew"
+        assert client.is_closed, "each byte does not begin the wait again"
 
     run(scenario)
 

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: what is named, what is forgotten, and when everything begins anew."""
+"""Incremental fetch sessions: what is named, what is forgotten, and when everything begins again."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_an_offset_below_zero_is_no_offset() -> None:
 
 
 def test_bytes_in_flight_are_never_written_again() -> None:
-    """A buffer that is used anew while a request waits would bring its records to another topic (CVE-2026-35554)."""
+    """A buffer that is used again while a request waits would bring its records to another topic (CVE-2026-35554)."""
     kept: list[tuple[Any, bytes, str]] = []
 
     def keep(_: int, request: Any) -> Any:
