@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.broker.cold_reads import ColdReads
+from kafkalite.broker.conversion_cache import ConversionCache
 from kafkalite.broker.fetch_sessions import FetchItem, FetchSession
 from kafkalite.broker.follower_state import FetchRequester
-from kafkalite.broker.old_fetch import ConversionCache
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.broker.replicas import Replicas

@@ -121,3 +121,11 @@ class StopReplica(ControlRequest):
     """Replicas that a broker stops."""
 
     partitions: Mapping[TopicPartition, StopReplicaPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A request for one broker."""
+
+    broker_id: BrokerId
+    request: ControlRequest

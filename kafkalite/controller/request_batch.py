@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import (
@@ -24,7 +23,7 @@ from kafkalite.controller.cluster_state import (
 from kafkalite.controller.control_requests import (
     EPOCH_DURING_DELETE,
     NO_EPOCH,
-    ControlRequest,
+    Command,
     LeaderAndIsr,
     LeaderAndIsrPartition,
     LeaderAndIsrTopic,
@@ -38,14 +37,6 @@ from kafkalite.controller.control_requests import (
 from kafkalite.controller.steps import Steps, paced
 from kafkalite.portions import Work, in_one_go
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A request for one broker."""
-
-    broker_id: BrokerId
-    request: ControlRequest
 
 
 class RequestBatch:

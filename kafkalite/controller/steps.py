@@ -18,7 +18,7 @@ from zk.store import Operation, Result, Stat
 
 if TYPE_CHECKING:
     from kafkalite.controller.cluster_state import RegisteredBroker
-    from kafkalite.controller.request_batch import Command
+    from kafkalite.controller.control_requests import Command
 
 T = TypeVar("T")
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kafkalite.controller import events
 from kafkalite.controller.control_requests import (
+    Command,
     ControlRequest,
     LeaderAndIsr,
     LeaderAndIsrPartition,
@@ -17,7 +18,6 @@ from kafkalite.controller.control_requests import (
     UpdateMetadata,
     UpdateMetadataTopic,
 )
-from kafkalite.controller.request_batch import Command
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.adapters import LEADER_DURING_DELETE, SECURITY_PROTOCOLS

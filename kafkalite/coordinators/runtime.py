@@ -32,7 +32,6 @@ from kafkalite.coordinators.batch_reader import read_batch
 from kafkalite.coordinators.contract import (
     Append,
     Decision,
-    DraftRecord,
     InternalLog,
     LogRecord,
     Machine,
@@ -483,22 +482,15 @@ class CoordinatorRuntime(Generic[MachineT]):
 
 
 def _batch(append: Append, wall_ms: int, codec: int) -> bytearray:
+    records = [NewRecord(each.key, each.value, wall_ms) for each in append.records]
     transaction = append.transaction
+    if transaction is None:
+        return build_batch(records, codec=codec, base_sequence=append.base_sequence)
     return build_batch(
-        [_new_record(record, wall_ms) for record in append.records],
+        records,
         codec=codec,
         base_sequence=append.base_sequence,
-        **(
-            {
-                "attributes": TRANSACTIONAL,
-                "producer_id": transaction.producer_id,
-                "producer_epoch": transaction.producer_epoch,
-            }
-            if transaction
-            else {}
-        ),
+        attributes=TRANSACTIONAL,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
     )
-
-
-def _new_record(record: DraftRecord, wall_ms: int) -> NewRecord:
-    return NewRecord(record.key, record.value, wall_ms)

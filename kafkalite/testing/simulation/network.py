@@ -373,7 +373,7 @@ class Network:
         address = Address(process.machine, port or self._new_port())
         if address in self._servers:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-        server = self._servers[address] = SimulatedServer(self, process, factory, address)
+        server = self._servers[address] = SimulatedServer(self.unbind, process, factory, address)
         server._serving = serve
         return server
 

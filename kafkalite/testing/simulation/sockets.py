@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from kafkalite.testing.simulation.network import Network
+from typing import NamedTuple, Protocol
 
 
 class Address(NamedTuple):
@@ -40,12 +37,16 @@ class SimulatedServer(asyncio.AbstractServer):
     """What `create_server` of a simulated process gives."""
 
     def __init__(
-        self, network: Network, process: SocketOwner, factory: Callable[[], asyncio.BaseProtocol], address: Address
+        self,
+        unbind: Callable[[SimulatedServer], None],
+        process: SocketOwner,
+        factory: Callable[[], asyncio.BaseProtocol],
+        address: Address,
     ) -> None:
         self.process = process
         self.factory = factory
         self.address = address
-        self._network = network
+        self._unbind = unbind
         self._serving = False
 
     @property
@@ -63,7 +64,7 @@ class SimulatedServer(asyncio.AbstractServer):
 
     def close(self) -> None:
         self._serving = False
-        self._network.unbind(self)
+        self._unbind(self)
 
     async def serve_forever(self) -> None:
         await self.start_serving()

@@ -12,6 +12,7 @@ from kafkalite.broker.handlers import control
 from kafkalite.controller import events
 from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.control_requests import (
+    Command,
     ControlRequest,
     LeaderAndIsr,
     LeaderAndIsrPartition,
@@ -23,7 +24,6 @@ from kafkalite.controller.control_requests import (
     UpdateMetadata,
     UpdateMetadataTopic,
 )
-from kafkalite.controller.request_batch import Command
 from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
 from kafkalite.controller.wire import outgoing, response_event
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.old_fetch import ConversionCache
+from kafkalite.broker.conversion_cache import ConversionCache
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import in_one_go
 from kafkalite.protocol import messages
