@@ -127,6 +127,7 @@ class Mover:
         wait_until(cancelled, f"replicas on {wanted}", 10)
 
 
+@pytest.mark.timing
 def test_a_hundred_partitions_move_under_load_with_throttling(scenario: Scenario) -> None:
     mover = Mover(scenario, 100)
     workload = scenario.start_workload(mover.topic, partitions=100)

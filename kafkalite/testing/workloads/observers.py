@@ -22,6 +22,7 @@ from kafkalite.testing.history.recorder import Recorder
 from kafkalite.types import NO_BROKER
 from zk import paths
 from zk.znodes.controller import ControllerEpoch
+from zk.znodes.fields import MalformedZnodeError
 from zk.znodes.topics import PartitionState
 
 _PERIOD_S: Final = 0.2
@@ -39,18 +40,26 @@ def observe_zookeeper(recorder: Recorder, facts: ClusterFacts, topic: str, parti
 
 
 def _record_state(recorder: Recorder, topic: str, partition: int, data: bytes | None, stat: ZnodeStat | None) -> None:
-    if data is not None:
+    if data is None:
+        return
+    try:
         state = PartitionState.decode(data)
-        if stat is not None:
-            path = paths.partition_state(topic, partition)
-            recorder.add(ControllerWrote(recorder.now_ns(), stat.mzxid, NO_BROKER, state.controller_epoch, path))
-        recorder.add(LeaderSeen(recorder.now_ns(), "ZooKeeper", topic, partition, state.leader_epoch, state.leader))
+    except MalformedZnodeError:
+        return  # somebody writes garbage on purpose; an error here would end the watch, and the thread of all watches
+    if stat is not None:
+        path = paths.partition_state(topic, partition)
+        recorder.add(ControllerWrote(recorder.now_ns(), stat.mzxid, NO_BROKER, state.controller_epoch, path))
+    recorder.add(LeaderSeen(recorder.now_ns(), "ZooKeeper", topic, partition, state.leader_epoch, state.leader))
 
 
 def _record_controller(recorder: Recorder, data: bytes | None, stat: ZnodeStat | None) -> None:
-    if data is not None and stat is not None:
+    if data is None or stat is None:
+        return
+    try:
         epoch = ControllerEpoch.decode(data).epoch
-        recorder.add(ControllerElected(recorder.now_ns(), stat.mzxid, NO_BROKER, epoch))
+    except MalformedZnodeError:
+        return  # as above
+    recorder.add(ControllerElected(recorder.now_ns(), stat.mzxid, NO_BROKER, epoch))
 
 
 class BrokerObserver:
