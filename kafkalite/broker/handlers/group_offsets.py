@@ -13,7 +13,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
@@ -25,7 +26,7 @@ from kafkalite.coordinators.group.machine import GroupMachine
 from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.coordinators.group.requests import CommitOffsets, DeleteOffsets, DeleteOffsetsReply, OffsetToCommit
 from kafkalite.errors import BoundExceeded, ErrorCode, KafkaError
-from kafkalite.portions import Work, in_one_go
+from kafkalite.portions import Pace, Work, in_one_go
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -107,23 +108,33 @@ def offset_commit(
 async def _commit_much(
     parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
 ) -> messages.offset_commit_response.OffsetCommitResponse:
-    """One batch after the other is appended, then all are awaited."""
     response, undecided, offsets = await context.portions.finish(_checked_commit(parts, request))
+    codes = await committed_in_batches(parts.groups, offsets, partial(_commit, request), context.portions.pace())
+    for answer, code in zip(undecided, codes, strict=True):
+        answer.error_code = code
+    return response
+
+
+async def committed_in_batches(
+    groups: CoordinatorRuntime[GroupMachine],
+    offsets: list[OffsetToCommit],
+    commit: Callable[[list[OffsetToCommit]], CommitOffsets],
+    pace: Pace,
+) -> list[ErrorCode]:
+    """The outcome of each offset. One batch after the other is appended, then all are awaited."""
     outcomes: list[list[ErrorCode] | asyncio.Future[list[ErrorCode]]] = []
-    pace = context.portions.pace()
     for first in range(0, len(offsets), BATCH_OFFSETS):
-        await pace.unit(BATCH_OFFSETS)
         portion = offsets[first : first + BATCH_OFFSETS]
+        await pace.unit(len(portion))
+        wanted = commit(portion)
         try:
-            outcomes.append(parts.groups.submit(request.group_id, _commit(request, portion), list))
+            outcomes.append(groups.submit(wanted.group_id, wanted, list))
         except KafkaError as problem:
             outcomes.append([problem.code] * len(portion))
     codes: list[ErrorCode] = []
     for outcome in outcomes:
         codes += await outcome if isinstance(outcome, asyncio.Future) else outcome
-    for answer, code in zip(undecided, codes, strict=True):
-        answer.error_code = code
-    return response
+    return codes
 
 
 def is_much(topics: Sequence[_Partitioned]) -> bool:

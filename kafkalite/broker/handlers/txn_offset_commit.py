@@ -11,12 +11,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.handlers.group_membership import require_group_id
-from kafkalite.broker.handlers.group_offsets import BATCH_OFFSETS, exists
+from kafkalite.broker.handlers.group_offsets import committed_in_batches, exists
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.broker.transaction_verification import Producer, without_abortable
@@ -32,8 +31,6 @@ from kafkalite.storage.verification import NOT_VERIFIED, UNGUARDED, Verification
 from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    import asyncio
-
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.replicas import Replicas
     from kafkalite.broker.transaction_verification import TransactionVerifier
@@ -82,11 +79,9 @@ async def txn_offset_commit(
             answer.error_code = code
         return response
     transaction = Transaction(request.producer_id, request.producer_epoch, guard)
-    outcomes: list[list[ErrorCode] | asyncio.Future[list[ErrorCode]]] = []
-    pace = context.portions.pace()
-    for portion in _batches(offsets):
-        await pace.unit(len(portion))
-        wanted = CommitOffsets(
+
+    def commit(portion: list[OffsetToCommit]) -> CommitOffsets:
+        return CommitOffsets(
             request.group_id,
             request.generation_id,
             request.member_id,
@@ -94,13 +89,8 @@ async def txn_offset_commit(
             portion,
             transaction=transaction,
         )
-        try:
-            outcomes.append(parts.groups.submit(request.group_id, wanted, list))
-        except KafkaError as problem:
-            outcomes.append([problem.code] * len(portion))
-    codes: list[ErrorCode] = []
-    for outcome in outcomes:
-        codes += outcome if isinstance(outcome, list) else await outcome
+
+    codes = await committed_in_batches(parts.groups, offsets, commit, context.portions.pace())
     for answer, code in zip(undecided, codes, strict=True):
         answer.error_code = _told(code, context.api_version)
     return response
@@ -124,11 +114,6 @@ async def _verified(
             code = refusals[topic_partition]
             raise KafkaError(code if version >= _KNOWS_ABORTABLE_FROM else without_abortable(code))
     return guard
-
-
-def _batches(offsets: list[OffsetToCommit]) -> Iterator[list[OffsetToCommit]]:
-    for first in range(0, len(offsets), BATCH_OFFSETS):
-        yield offsets[first : first + BATCH_OFFSETS]
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:
