@@ -22,6 +22,7 @@ from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
 from kafkalite.net.frames import FrameReader
 from kafkalite.protocol.bounds import SMALL_BYTES
+from kafkalite.security.principal import ANONYMOUS, KafkaPrincipal
 from kafkalite.types import Buffer
 
 logger = logging.getLogger("kafkalite.broker.connection")
@@ -89,6 +90,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.dispatcher = dispatcher
         self.listener = listener
         self.peer_host = ""
+        self.principal: KafkaPrincipal = ANONYMOUS
         self.last_used_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._memory = server.memory

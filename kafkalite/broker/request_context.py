@@ -7,6 +7,7 @@ from typing import Protocol
 
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer
 from kafkalite.portions import Portions
+from kafkalite.security.principal import KafkaPrincipal
 
 
 class ClientConnection(Protocol):
@@ -18,6 +19,10 @@ class ClientConnection(Protocol):
 
     @property
     def peer_host(self) -> str: ...
+
+    @property
+    def principal(self) -> KafkaPrincipal:
+        """Whose it is now: re-authentication never changes it."""
 
     @property
     def closed(self) -> bool: ...
@@ -46,6 +51,11 @@ class RequestContext:
         return self.connection.listener
 
     @property
+    def principal(self) -> KafkaPrincipal:
+        """Who asks; who is not authenticated is Kafka's User:ANONYMOUS."""
+        return self.connection.principal
+
+    @property
     def user(self) -> str:
-        """Name of the principal, by which quotas are found; who is not authenticated is Kafka's ANONYMOUS."""
-        return "ANONYMOUS"
+        """Name of the principal, by which quotas are found."""
+        return self.connection.principal.name

@@ -12,6 +12,7 @@ from kafkalite.errors import KafkaError, ProtocolViolation
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
+from kafkalite.security.principal import ANONYMOUS
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
 from kafkalite.types import ROOM_BYTES
@@ -29,6 +30,7 @@ class _Connection:
 
     peer_host = "stranger"
     listener = "PLAINTEXT"
+    principal = ANONYMOUS
 
     def mute(self, duration_s: float) -> None:
         pass

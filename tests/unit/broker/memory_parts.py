@@ -32,6 +32,7 @@ from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.portions import Portions
 from kafkalite.protocol import codec
 from kafkalite.protocol.messages import Message
+from kafkalite.security.principal import ANONYMOUS
 from kafkalite.types import OFFSETS_TOPIC, Endpoint, TopicPartition
 from tests.unit.broker.fake_log import FakeLog, assignment, make_partition
 from zk.store import Store
@@ -49,6 +50,7 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.listener, self.peer_host, self.closed = "PLAINTEXT", "host", False
+        self.principal = ANONYMOUS
         self.muted_s: list[float] = []
         self.alone = 0
         """Requests behind which none may begin before they end."""

@@ -16,6 +16,7 @@ from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ProtocolVio
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, Api, ApiKey
+from kafkalite.security.principal import ANONYMOUS
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.protocol.kio_oracle import MessageVersion
 from tests.unit.protocol.test_hostile_bytes import encoded
@@ -27,7 +28,7 @@ API = APIS[ApiKey.DESCRIBE_CLUSTER]
 class FakeConnection:
     """Where requests come from."""
 
-    listener, peer_host = "PLAINTEXT", "host"
+    listener, peer_host, principal = "PLAINTEXT", "host", ANONYMOUS
 
     def begin_alone(self) -> None: ...
 

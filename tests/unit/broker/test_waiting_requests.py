@@ -16,6 +16,7 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
+from kafkalite.security.principal import ANONYMOUS
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.memory_parts import MemoryParts, leader
 
@@ -37,7 +38,12 @@ def fetch(max_wait_ms: int, topics: int, partitions: int = 1) -> bytes:
 
 def connection() -> Any:
     return SimpleNamespace(
-        peer_host="host", user=None, listener="PLAINTEXT", closed=False, begin_alone=lambda: None, mute=lambda s: None
+        peer_host="host",
+        principal=ANONYMOUS,
+        listener="PLAINTEXT",
+        closed=False,
+        begin_alone=lambda: None,
+        mute=lambda s: None,
     )
 
 

@@ -1,0 +1,33 @@
+"""Who a connection belongs to (Kafka's KafkaPrincipal)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+USER: Final = "User"
+"""The one type of principals that authentication gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPrincipal:
+    """Type and name; `by_token`: proven with a delegation token, which does not make somebody else of it."""
+
+    type: str
+    name: str
+    by_token: bool = field(default=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> KafkaPrincipal:
+        """`Type:name`. ValueError for another text."""
+        kind, colon, name = text.partition(":")
+        if not colon or not kind or not name:
+            raise ValueError(f"{text!r} must be a principal such as {USER}:name")
+        return cls(kind, name)
+
+
+ANONYMOUS: Final = KafkaPrincipal(USER, "ANONYMOUS")
+"""Who is not authenticated."""
