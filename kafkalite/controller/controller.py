@@ -137,6 +137,13 @@ class Controller(ControllerApi):
             lambda: self.cluster is None or topic not in self.cluster.topics, timeout_s
         )
 
+    async def wait_until_brokers_know(self, timeout_s: float) -> bool:
+        """Until every registered broker has answered what this controller has told so far, or False after `timeout_s`.
+
+        At once where this broker is not the controller.
+        """
+        return self._tenure is None or await self._tenure.channels.drain(timeout_s)
+
     def statistics(self) -> dict[str, Any]:
         """Figures for metrics: Kafka's gauges of the controller, the queue and the channels."""
         figures: dict[str, Any] = {

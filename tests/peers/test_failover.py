@@ -23,6 +23,7 @@ from kafkalite.local.cluster_facts import ClusterFacts
 from tests.peers import apache_kafka
 from tests.peers.apache_kafka import tool_command
 from tests.peers.tool_server import run_tool
+from tests.wire.conftest import wait_until_known
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]
 
@@ -106,6 +107,7 @@ def make_topic(cluster: LocalCluster, facts: ClusterFacts, topic: str) -> str:
     wanted = NewTopic(topic, PARTITIONS, 3, config={"min.insync.replicas": "2"})
     admin.create_topics([wanted], request_timeout=30)[topic].result(30)
     wait_until(lambda: facts.fully_replicated(topic), f"replicas of {topic}", 30)
+    wait_until_known(cluster.bootstrap_servers, topic, PARTITIONS)
     return topic
 
 

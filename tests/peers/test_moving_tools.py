@@ -16,6 +16,7 @@ from kafkalite.local.cluster_facts import ClusterFacts
 from tests.peers.apache_kafka import fetch
 from tests.peers.tool_server import run_tool
 from tests.wire.clients import CLIENTS, Record
+from tests.wire.conftest import wait_until_known
 
 pytestmark = pytest.mark.peer
 
@@ -68,10 +69,14 @@ def reassign(servers: str, tmp_path: Path) -> Reassign:
     return run
 
 
-def make_topic(admin: AdminClient, facts: ClusterFacts, name: str, assignment: Sequence[list[int]]) -> str:
+def make_topic(
+    servers: str, admin: AdminClient, facts: ClusterFacts, name: str, assignment: Sequence[list[int]]
+) -> str:
+    """Once every broker knows it: a tool may ask any of them."""
     wanted = NewTopic(name, num_partitions=len(assignment), replica_assignment=list(assignment))
     admin.create_topics([wanted], request_timeout=TIMEOUT_S, operation_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
     wait_until(lambda: facts.fully_replicated(name), f"all replicas of {name} in sync", TIMEOUT_S)
+    wait_until_known(servers, name, len(assignment))
     return name
 
 
@@ -83,7 +88,7 @@ def assignment_of(admin: AdminClient, topic: str) -> list[list[int]]:
 def test_replicas_are_moved_and_the_end_is_verified(
     servers: str, admin: AdminClient, facts: ClusterFacts, reassign: Reassign
 ) -> None:
-    topic = make_topic(admin, facts, "moved", [[1, 2], [2, 3]])
+    topic = make_topic(servers, admin, facts, "moved", [[1, 2], [2, 3]])
     sent = [Record(b"%d" % number, b"x" * 1000) for number in range(500)]
     CLIENTS[0].produce(servers, topic, sent)
     plan = {topic: [[3, 2], [2, 1]]}
@@ -109,7 +114,7 @@ def test_a_move_that_cannot_end_is_listed_and_cancelled(
     The move is begun by a client that is quicker than the tool's start; the tool finds, reports and cancels it.
     """
     kept, left, victim = sorted(cluster.brokers, key=lambda broker_id: broker_id != facts.controller())
-    topic = make_topic(admin, facts, "stuck", [[kept, left]])
+    topic = make_topic(servers, admin, facts, "stuck", [[kept, left]])
     plan = {topic: [[kept, victim]]}
     partition = kafka.TopicPartition(topic, 0)
     mover = kafka.KafkaAdminClient(bootstrap_servers=cluster.broker(kept).address)
@@ -131,7 +136,7 @@ def test_a_move_that_cannot_end_is_listed_and_cancelled(
 
 
 def test_a_plan_is_proposed(servers: str, admin: AdminClient, facts: ClusterFacts, tmp_path: Path) -> None:
-    topic = make_topic(admin, facts, "proposed", [[1], [1], [1]])
+    topic = make_topic(servers, admin, facts, "proposed", [[1], [1], [1]])
     path = tmp_path / "topics.json"
     path.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
     output = run_tool(
@@ -149,7 +154,7 @@ def test_leaders_return_to_the_preferred_replicas(
 ) -> None:
     restarted = next(broker_id for broker_id in cluster.brokers if broker_id != facts.controller())
     order = sorted(cluster.brokers, key=lambda broker_id: broker_id != restarted)
-    topic = make_topic(admin, facts, "led", [order, order[1:] + order[:1]])
+    topic = make_topic(servers, admin, facts, "led", [order, order[1:] + order[:1]])
     cluster.restart(restarted)
     wait_until(lambda: facts.fully_replicated(topic), "all replicas in sync", TIMEOUT_S)
     assert facts.leaders(topic) == [order[1], order[1]]

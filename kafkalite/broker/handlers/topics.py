@@ -1,6 +1,7 @@
 """CreateTopics (19), DeleteTopics (20), CreatePartitions (37): carried out by the controller.
 
-The handler waits until this broker's metadata shows the outcome.
+The handler waits until this broker's metadata shows the outcome, and shortly for the other brokers: Kafka does not, so a client that has
+made a topic and asks the next broker for it may be refused.
 
 - CreateTopics 1 error messages and validation only; 4 defaults for counts (KIP-464); 5 configs in the answer (KIP-525); 7 topic ids.
   DeleteTopics 5 error messages; 6 by id.
@@ -34,6 +35,8 @@ MadeT = TypeVar("MadeT")
 
 _DELETION_DISABLED_FROM = 3
 _DELETION_S = 1.0
+_KNOWN_S = 0.5
+"""How long an outcome waits for brokers that have not heard of it: a dead one does not answer before its session ends."""
 
 
 class Controller(Protocol):
@@ -50,6 +53,8 @@ class Controller(Protocol):
     async def delete_topics(self, topics: Sequence[TopicReference]) -> list[tuple[str | None, KafkaError | None]]: ...
 
     async def wait_until_deleted(self, topic: str, timeout_s: float) -> bool: ...
+
+    async def wait_until_brokers_know(self, timeout_s: float) -> bool: ...
 
 
 class Parts(Protocol):
@@ -87,6 +92,8 @@ async def create_topics(
         if not await parts.metadata.wait_until(partial(parts.metadata.has_leaders, result.name, partitions), left_s):
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic was created, but not all its partitions had a leader in time."
+    if not request.validate_only:
+        await _tell_all(parts, deadline_ms)
     return messages.create_topics_response.CreateTopicsResponse(topics=results)
 
 
@@ -183,6 +190,7 @@ async def delete_topics(
         else:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic is marked for deletion, but was not deleted in time."
+    await _tell_all(parts, deadline_ms)
     return m.DeleteTopicsResponse(responses=results)
 
 
@@ -209,12 +217,21 @@ async def create_partitions(
             if not await parts.metadata.wait_until(partial(parts.metadata.has_leaders, name, indexes), left_s):
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
                 result.error_message = "The partitions were created, but not all of them had a leader in time."
+    if not request.validate_only:
+        await _tell_all(parts, deadline_ms)
     return m.CreatePartitionsResponse(results=results)
 
 
 def _new_partitions(topic: messages.create_partitions_request.CreatePartitionsTopic) -> NewPartitions:
     given = topic.assignments
     return NewPartitions(topic.name, topic.count, None if given is None else tuple(tuple(a.broker_ids) for a in given))
+
+
+async def _tell_all(parts: Parts, deadline_ms: float) -> None:
+    """Wait until all brokers know of what was done, within the request's time."""
+    left_s = (deadline_ms - parts.clock.monotonic_ms()) / 1000
+    if left_s > 0:
+        await parts.controller.wait_until_brokers_know(min(left_s, _KNOWN_S))
 
 
 def _is_gone(parts: Parts, topic: str) -> bool:

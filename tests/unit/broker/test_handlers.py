@@ -181,6 +181,12 @@ class FakeController:
 
     def __init__(self, parts: MemoryParts, led: bool = True) -> None:
         self.parts, self.led = parts, led
+        self.waits_s: list[float] = []
+        """For how long brokers were waited for, at most, that had not heard of the outcome."""
+
+    async def wait_until_brokers_know(self, timeout_s: float) -> bool:
+        self.waits_s.append(timeout_s)
+        return False
 
     async def create_topics(self, topics: Any, *, validate_only: bool = False) -> dict[str, CreatedTopic | KafkaError]:
         outcomes: dict[str, CreatedTopic | KafkaError] = {}
@@ -202,16 +208,18 @@ def test_create_topics_waits_for_leaders() -> None:
             topics=[m.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("t", "new")],
             timeout_ms=800,
         )
-        parts.controller = FakeController(parts)
+        controller = parts.controller = FakeController(parts)
         reply = await parts.ask(request, 5)
+        assert controller.waits_s == [0.5], "for the other brokers, which may not hear of it before they die"
         codes = {each.name: (each.error_code, each.error_message) for each in reply.topics}
         assert codes == {"t": (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists."), "new": (0, None)}
         del parts.metadata.topics["new"]
-        parts.controller = FakeController(parts, led=False)
+        controller = parts.controller = FakeController(parts, led=False)
         before_s = asyncio.get_running_loop().time()
         reply = await parts.ask(request, 5)
         assert reply.topics[1].error_code == ErrorCode.REQUEST_TIMED_OUT
         assert asyncio.get_running_loop().time() == pytest.approx(before_s + 0.8)
+        assert not controller.waits_s, "the time is over"
 
     play(scenario)
 

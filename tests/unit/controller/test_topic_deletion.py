@@ -146,3 +146,23 @@ def test_who_waits_for_a_deletion_hears_of_it_at_once_and_at_the_end_of_a_term()
         await cluster.stop()
 
     run(scenario())
+
+
+def test_who_waits_for_brokers_to_know_waits_for_the_slowest_and_not_for_ever() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        controller = cluster.controller
+        await cluster.create_topic("t", [1, 2])
+        assert await controller.wait_until_brokers_know(0.5)
+        cluster.brokers[2].unreachable = True
+        await cluster.create_topic("u", [1])
+        assert not await controller.wait_until_brokers_know(0.5)
+        waiting = asyncio.ensure_future(controller.wait_until_brokers_know(5))
+        cluster.brokers[2].unreachable = False
+        await cluster.quiet()
+        assert await waiting
+        await controller.stop()
+        assert await controller.wait_until_brokers_know(0), "whoever governs next tells them"
+        await cluster.stop()
+
+    run(scenario())
