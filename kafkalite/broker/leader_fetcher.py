@@ -179,7 +179,7 @@ class LeaderFetcher:
                 await self._fetch(connection)
                 self._failures = 0
             except (OSError, TimeoutError) as problem:
-                self._begin_anew()
+                self._restart_session()
                 if self._is_renewing:  # it was we who closed the connection
                     self._is_renewing = False
                 else:
@@ -188,10 +188,10 @@ class LeaderFetcher:
                 raise
             except Exception as problem:
                 report(f"fetching from broker {self._leader} failed; it starts again", problem)
-                self._begin_anew()
+                self._restart_session()
                 await self._pause(None)
 
-    def _begin_anew(self, *, session_is_lost: bool = False) -> None:
+    def _restart_session(self, *, session_is_lost: bool = False) -> None:
         """The next fetch is a full one."""
         self._session.reset(is_lost=session_is_lost)
         self._changed = dict.fromkeys(self._followed)
@@ -212,7 +212,7 @@ class LeaderFetcher:
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
-            self._begin_anew()
+            self._restart_session()
             endpoint = self._context.endpoint_of(self._leader)
             if endpoint is None:
                 raise ConnectionError(f"broker {self._leader} is not alive as far as metadata knows")
@@ -247,7 +247,7 @@ class LeaderFetcher:
             raise OSError("fetches are answered at once, with nothing")
         if response.error_code in SESSION_IS_OVER:
             logger.info("broker %d: %s, full fetch next", self._leader, code_of(response.error_code).name)
-            self._begin_anew(session_is_lost=True)
+            self._restart_session(session_is_lost=True)
             return
         if response.error_code:  # with a pause: nothing says that the next fetch will fare better
             raise OSError(f"the fetch was answered with {code_of(response.error_code).name}")
@@ -284,7 +284,7 @@ class LeaderFetcher:
         session, wait_ms = self._session, float(self._config.replica_fetch_wait_max_ms)
         if session.uses_topic_ids != (version >= _TOPIC_ID_FROM):
             session.uses_topic_ids = version >= _TOPIC_ID_FROM
-            self._begin_anew()
+            self._restart_session()
         topics: dict[str, messages.fetch_request.FetchTopic] = {}
         for topic_partition in list(self._changed):
             following = self._followed[topic_partition]

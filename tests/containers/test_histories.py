@@ -73,6 +73,6 @@ def test_nothing_acknowledged_is_lost(scenario: Scenario, fault: Fault) -> None:
     epoch = scenario.facts.broker_epoch(leader)
     fault(scenario, leader, workload.topic)
     if fault is not lose_zookeeper_leader:
-        scenario.wait_registered_anew(leader, epoch)
+        scenario.wait_registered_again(leader, epoch)
     workload.wait_flowing()
     scenario.verdict(workload)

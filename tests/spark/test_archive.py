@@ -238,7 +238,7 @@ def test_archived_days_are_not_replaced_by_what_retention_left(
     assert tree(tmp_path) == before
 
 
-def test_topic_made_anew(spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path) -> None:
+def test_topic_made_again(spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path) -> None:
     servers, topic = cluster.bootstrap_servers, make_topic(1, config=FOREVER)
     send(servers, topic, [Sent(DAY)])
     with night_on(spark, servers, tmp_path) as night:

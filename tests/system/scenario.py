@@ -106,7 +106,7 @@ class Scenario:
         """Until a broker's process has ended by itself."""
         wait_until(lambda: not self.cluster.broker(broker_id).running, f"the end of broker {broker_id}", timeout_s)
 
-    def wait_registered_anew(self, broker_id: int, old_epoch: int, timeout_s: float = 30) -> None:
+    def wait_registered_again(self, broker_id: int, old_epoch: int, timeout_s: float = 30) -> None:
         """Until the broker has another registration than that of `old_epoch`."""
         registered = f"broker {broker_id} registered again"
         wait_until(lambda: self.facts.broker_epoch(broker_id) > old_epoch, registered, timeout_s)

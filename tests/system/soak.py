@@ -159,7 +159,7 @@ class Soak:
             self.cluster.stop(victim)
         self._wait(self.rng.uniform(0, 6))
         self.scenario.start_broker(victim)
-        self.scenario.wait_registered_anew(victim, epoch, HEALED_WITHIN_S)
+        self.scenario.wait_registered_again(victim, epoch, HEALED_WITHIN_S)
 
     def _pause(self, seconds: float) -> None:
         victim = self._broker()
@@ -180,7 +180,7 @@ class Soak:
         victim = self._broker()
         epoch = self.scenario.facts.broker_epoch(victim)
         self.scenario.facts.expire_session(victim)
-        self.scenario.wait_registered_anew(victim, epoch, HEALED_WITHIN_S)
+        self.scenario.wait_registered_again(victim, epoch, HEALED_WITHIN_S)
 
     def _stall(self) -> None:
         seconds = self.rng.uniform(0.5, 5)

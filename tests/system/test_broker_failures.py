@@ -25,7 +25,7 @@ def kill_and_return(scenario: Scenario, workload: Workload, victims: set[int]) -
         workload.wait_flowing()
     for victim in victims:
         scenario.start_broker(victim)
-        scenario.wait_registered_anew(victim, epochs[victim])
+        scenario.wait_registered_again(victim, epochs[victim])
 
 
 @pytest.mark.parametrize("kinds", [("confluent", "kafkalite-idempotent"), ("confluent-idempotent", "kafkalite")])
@@ -76,7 +76,7 @@ def test_death_of_leader_and_controller_stops_writes_that_need_two_replicas(scen
     scenario.wait_led_by_others(workload.topic, victims)
     for victim in victims:
         scenario.start_broker(victim)
-        scenario.wait_registered_anew(victim, epochs[victim])
+        scenario.wait_registered_again(victim, epochs[victim])
     scenario.verdict(workload)
 
 
@@ -87,7 +87,7 @@ def test_leader_that_comes_back_inside_its_old_session(scenario: Scenario) -> No
     epoch = scenario.facts.broker_epoch(victim)
     scenario.cluster.kill(victim)
     scenario.start_broker(victim)
-    scenario.wait_registered_anew(victim, epoch)
+    scenario.wait_registered_again(victim, epoch)
     scenario.verdict(workload)
 
 
@@ -100,7 +100,7 @@ def test_rolling_restart(scenario: Scenario) -> None:
             assert scenario.cluster.stop(broker_id) in (0, 143)
             workload.wait_flowing()
         scenario.start_broker(broker_id)
-        scenario.wait_registered_anew(broker_id, epoch)
+        scenario.wait_registered_again(broker_id, epoch)
         scenario.wait_replicated(workload.topic)
     scenario.verdict(workload)
 
@@ -131,7 +131,7 @@ def test_leader_frozen_for_longer_than_its_session(scenario: Scenario, role: str
     answered = stubborn.answered
     scenario.cluster.resume(victim)
     wait_until(lambda: stubborn.answered > answered + 8, "answers of the woken leader", 20)
-    scenario.wait_registered_anew(victim, epoch)
+    scenario.wait_registered_again(victim, epoch)
     stubborn.finish()
     assert stubborn.last_acknowledged_send_ns < paused_ns, "the old leader acknowledged a record that waited at it"
     assert stubborn.errors, "the old leader refused nothing"
@@ -146,7 +146,7 @@ def test_forced_expiry_of_a_session(scenario: Scenario, role: str) -> None:
     victim = next(id for id in scenario.facts.brokers() if (id == controller) == (role == "controller"))
     epoch = scenario.facts.broker_epoch(victim)
     scenario.facts.expire_session(victim)
-    scenario.wait_registered_anew(victim, epoch)
+    scenario.wait_registered_again(victim, epoch)
     scenario.verdict(workload)
 
 
@@ -163,5 +163,5 @@ def test_two_of_three_brokers_down_and_back(scenario: Scenario) -> None:
     assert set(scenario.facts.leaders(workload.topic)) == {survivor}
     for victim in victims:
         scenario.start_broker(victim)
-        scenario.wait_registered_anew(victim, epochs[victim])
+        scenario.wait_registered_again(victim, epochs[victim])
     scenario.verdict(workload)

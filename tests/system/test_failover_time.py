@@ -52,7 +52,7 @@ def time_to_new_leaders(scenario: Scenario, workload: Workload) -> float:
     took_s = (max(first.values()) - ended_ns) / 1e9
     print(f"{len(moved)} busy partitions of {BUSY + IDLE}: written {took_s:.3f} s after the end of the session")
     scenario.start_broker(victim)
-    scenario.wait_registered_anew(victim, epoch)
+    scenario.wait_registered_again(victim, epoch)
     scenario.wait_replicated(workload.topic)
     return took_s
 
@@ -76,5 +76,5 @@ def test_clean_stop_moves_leaders_without_a_pause(scenario: Scenario, workload: 
         workload.wait_flowing()
     assert not workload.problems
     scenario.start_broker(victim)
-    scenario.wait_registered_anew(victim, epoch)
+    scenario.wait_registered_again(victim, epoch)
     scenario.verdict(workload)

@@ -60,7 +60,7 @@ def test_unreplicated_records_of_an_old_leader_are_truncated(scenario: Scenario,
         end = workload.writers[0].acknowledged + more_records
         wait_until(lambda: workload.writers[0].acknowledged > end, f"{more_records} records more", 10)
     scenario.start_broker(leader)
-    scenario.wait_registered_anew(leader, epoch)
+    scenario.wait_registered_again(leader, epoch)
     scenario.verdict(workload)
     after = log_of(scenario, leader, topic)
     assert not [batch for batch in diverged if batch in after], "the old leader kept records that were never replicated"
@@ -103,7 +103,7 @@ def test_leader_cut_off_from_zookeeper_acknowledges_nothing_that_the_new_leader_
         workload.wait_flowing()
     finally:
         scenario.cluster.heal()
-    scenario.wait_registered_anew(victim, epoch)
+    scenario.wait_registered_again(victim, epoch)
     stubborn.finish()
     scenario.verdict(workload)
 
@@ -151,6 +151,6 @@ def test_brokers_cut_from_each_other_see_zookeeper(scenario: Scenario) -> None:
     stubborn.finish()
     scenario.cluster.heal()
     scenario.start_broker(leader)
-    scenario.wait_registered_anew(leader, epoch, 60)
+    scenario.wait_registered_again(leader, epoch, 60)
     scenario.wait_replicated(topic, 60)
     scenario.verdict(workload)

@@ -187,7 +187,7 @@ def test_the_death_of_a_broker_in_the_middle_is_survived(scenario: Scenario, rol
     workload.wait_flowing()
     assert mover.moving() > 0
     scenario.start_broker(victim)
-    scenario.wait_registered_anew(victim, epoch)
+    scenario.wait_registered_again(victim, epoch)
     mover.throttle(None)
     mover.wait_moved(targets)
     scenario.verdict(workload)

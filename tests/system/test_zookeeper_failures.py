@@ -69,7 +69,7 @@ def test_loss_and_return_of_the_quorum(scenario: Scenario, ensemble: Ensemble) -
     scenario.cluster.kill(leader)
     scenario.wait_led_by_others(workload.topic, {leader})
     scenario.start_broker(leader)
-    scenario.wait_registered_anew(leader, epoch)
+    scenario.wait_registered_again(leader, epoch)
     scenario.verdict(workload)
 
 
@@ -88,7 +88,7 @@ def test_death_of_a_leader_while_the_quorum_is_lost(scenario: Scenario, ensemble
     scenario.wait_led_by_others(workload.topic, {victim})
     workload.wait_flowing()
     scenario.start_broker(victim)
-    scenario.wait_registered_anew(victim, epoch)
+    scenario.wait_registered_again(victim, epoch)
     scenario.verdict(workload)
 
 

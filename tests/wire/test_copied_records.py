@@ -92,7 +92,7 @@ def test_every_record_is_the_same_in_the_same_place(servers: str, make_topic: To
     assert read(servers, target, len(sent)) == sent
 
 
-def test_partitions_may_be_chosen_anew(servers: str, make_topic: TopicMaker) -> None:
+def test_partitions_may_be_chosen_again(servers: str, make_topic: TopicMaker) -> None:
     source, target = make_topic(PARTITIONS), make_topic(1)
     send(servers, source, ODD)
     copy(servers, source, target, "--partition", "0")

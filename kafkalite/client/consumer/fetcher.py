@@ -224,7 +224,7 @@ class Fetcher:
             leader = view.leader_of(state.topic_partition)
             if state.buffered_bytes >= self._buffer.partition_bytes:
                 waits_for_room.add(leader)
-            if not self._buffer.wants_fetch(state, now_s) or self._begin_anew_if_made_anew(state):
+            if not self._buffer.wants_fetch(state, now_s) or self._restart_if_recreated(state):
                 continue
             if leader in view.brokers:
                 by_leader.setdefault(leader, []).append(state)
@@ -244,7 +244,7 @@ class Fetcher:
                 max_bytes = max(1, min(self._options.fetch_max_bytes, room_bytes))
                 self._begin_fetch(leader, connection, states, max_bytes, leader in waits_for_room)
 
-    def _begin_anew_if_made_anew(self, state: PartitionState) -> bool:
+    def _restart_if_recreated(self, state: PartitionState) -> bool:
         """Whether the topic was deleted and made again (KIP-516): then it is read from its beginning once all of the old one was read.
 
         Whatever auto_offset_reset says: the new topic's records are later than those read. NoOffsetForPartitionError without a policy.

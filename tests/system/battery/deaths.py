@@ -36,7 +36,7 @@ def bring_back(scenario: Scenario, victims: dict[int, int]) -> None:
     """Start what was killed, given the broker epochs of before."""
     for victim, epoch in victims.items():
         scenario.start_broker(victim)
-        scenario.wait_registered_anew(victim, epoch, 60)
+        scenario.wait_registered_again(victim, epoch, 60)
 
 
 def test_the_leader_is_killed_again_and_again(scenario: Scenario, rng: random.Random) -> None:
@@ -143,7 +143,7 @@ def test_all_brokers_are_killed_at_once(scenario: Scenario) -> None:
             scenario.cluster.broker(broker).start()
         for broker, epoch in epochs.items():
             scenario.cluster.broker(broker).wait_started(120)
-            scenario.wait_registered_anew(broker, epoch, 60)
+            scenario.wait_registered_again(broker, epoch, 60)
         scenario.wait_replicated(workload.topic, 60)
         workload.wait_flowing(60)
     scenario.verdict(workload)
@@ -165,7 +165,7 @@ def test_the_controller_is_frozen_for_long(scenario: Scenario) -> None:
     wait_until(lambda: workload.recorder.now_ns() - frozen_ns > 30e9, "thirty seconds", 60)
     states = scenario.facts.states(topic)
     scenario.cluster.resume(victim)
-    scenario.wait_registered_anew(victim, epoch, 60)
+    scenario.wait_registered_again(victim, epoch, 60)
     assert scenario.facts.controller() == successor
     assert {p: (s.leader_epoch, s.controller_epoch) for p, s in scenario.facts.states(topic).items()} == {
         p: (s.leader_epoch, s.controller_epoch) for p, s in states.items()
@@ -214,7 +214,7 @@ def test_only_a_stale_replica_is_left(scenario: Scenario, unclean: bool) -> None
         scenario.cluster.kill(broker)
     wait_until(lambda: not scenario.facts.brokers(), "the end of all sessions", 60)
     scenario.cluster.broker(stale).start()
-    scenario.wait_registered_anew(stale, epochs[stale], 60)
+    scenario.wait_registered_again(stale, epochs[stale], 60)
     if unclean:
         wait_until(lambda: scenario.facts.leaders(topic) == [stale], "the unclean election", 60)
     else:
@@ -277,7 +277,7 @@ def test_a_clean_stop_without_another_in_sync_replica_ends(scenario: Scenario) -
     for other in others:
         scenario.cluster.broker(other).start()
     for other in others:
-        scenario.wait_registered_anew(other, epochs[other], 60)
+        scenario.wait_registered_again(other, epochs[other], 60)
     assert scenario.facts.leaders(topic) == [-1]
     bring_back(scenario, {leader: epochs[leader]})
     scenario.verdict(workload)

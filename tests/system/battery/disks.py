@@ -55,7 +55,7 @@ def back(scenario: Scenario, epochs: dict[int, int]) -> None:
         scenario.cluster.broker(victim).start()
     for victim, epoch in epochs.items():
         scenario.cluster.broker(victim).wait_started(120)
-        scenario.wait_registered_anew(victim, epoch, 60)
+        scenario.wait_registered_again(victim, epoch, 60)
 
 
 def replica(scenario: Scenario, broker_id: int, topic: str, partition: int = 0) -> Path:
@@ -253,7 +253,7 @@ def test_a_disk_fails(scenario: Scenario, whole: dict[int, Shim], fault: str) ->
     epoch = scenario.facts.broker_epoch(victim)
     scenario.cluster.kill(victim)
     scenario.start_broker(victim)
-    scenario.wait_registered_anew(victim, epoch, 60)
+    scenario.wait_registered_again(victim, epoch, 60)
     scenario.wait_replicated(topic, 120)
     scenario.verdict(workload)
 
@@ -272,7 +272,7 @@ def test_a_disk_is_full(scenario: Scenario, tmp_path: Path) -> None:
     try:
         epoch = 0
         scenario.start_broker(victim)
-        scenario.wait_registered_anew(victim, epoch, 60)
+        scenario.wait_registered_again(victim, epoch, 60)
         topic = scenario.create_topic(3, config=SEGMENTS)
         workload = scenario.start_workload(topic, 3)
         ballast = small / "ballast"

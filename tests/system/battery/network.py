@@ -65,7 +65,7 @@ def advertise(scenario: Scenario, broker_id: int, address: str) -> None:
     listeners = broker.properties["advertised.listeners"].split(",")
     broker.properties["advertised.listeners"] = ",".join([f"PLAINTEXT://{address}", *listeners[1:]])
     scenario.start_broker(broker_id)
-    scenario.wait_registered_anew(broker_id, epoch, 60)
+    scenario.wait_registered_again(broker_id, epoch, 60)
 
 
 @pytest.mark.parametrize("hears", [False, True])

@@ -43,7 +43,7 @@ def test_members_that_died_with_the_coordinator_are_noticed() -> None:
     assert successor.heartbeat(second) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_generation_that_was_not_balanced_yet_is_made_anew() -> None:
+def test_a_generation_that_was_not_balanced_yet_is_made_again() -> None:
     scene, (first,) = balanced(1)
     newcomer, _ = scene.enter()
     scene.join(first)

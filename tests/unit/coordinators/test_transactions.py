@@ -155,7 +155,7 @@ def test_each_initialization_bumps_the_epoch_and_fences_who_was_before() -> None
     assert scene.add(me) is OK
 
 
-def test_an_ongoing_transaction_is_aborted_before_its_id_is_initialized_anew() -> None:
+def test_an_ongoing_transaction_is_aborted_before_its_id_is_initialized_again() -> None:
     scene = TransactionScene()
     zombie = scene.producer()
     scene.add(zombie)

@@ -10,7 +10,7 @@ from kafkalite.types import TopicPartition
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_a_session_goes_on_and_begins_anew() -> None:
+def test_a_session_goes_on_and_begins_again() -> None:
     session = FetchSessionHandler()
     assert (session.session_id, session.epoch) == (0, 0)
     session.send(T0, b"id")

@@ -102,7 +102,7 @@ def test_progress_is_how_far_the_newest_run_has_looked() -> None:
     assert progress([run(1, {0: 10, 1: 3}), run(0, {0: 7, 1: 5})]) == {0: 10, 1: 5}
 
 
-def test_only_the_newest_run_may_be_planned_anew() -> None:
+def test_only_the_newest_run_may_be_planned_again() -> None:
     assert is_newest(run(0, {0: 10}), [run(1, {0: 10}), run(2, {0: 9})])
     assert not is_newest(run(0, {0: 10}), [run(1, {0: 11})])
     assert not is_newest(run(0, {0: 10}), [run(1, {0: 10, 1: 1})])

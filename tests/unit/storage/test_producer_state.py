@@ -114,7 +114,7 @@ def test_sequences_wrap_to_zero():
     assert ledger.send(2) is None
 
 
-def test_a_marker_with_a_new_epoch_begins_sequences_anew():
+def test_a_marker_with_a_new_epoch_begins_sequences_again():
     ledger = Ledger()
     ledger.send(0, 3, transactional=True)
     ledger.end_transaction(ABORT_MARKER, epoch=1)

@@ -112,7 +112,7 @@ def test_a_large_batch_is_checked_in_pieces(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_missing_indexes_are_written_anew(tmp_path, suffix, clean):
+def test_missing_indexes_are_written_again(tmp_path, suffix, clean):
     log = new_log(tmp_path, TopicConfig(segment_bytes=1000, index_interval_bytes=0))
     for number in range(30):
         append(log, batch(1, timestamp=NOW_MS + number))
@@ -125,7 +125,7 @@ def test_missing_indexes_are_written_anew(tmp_path, suffix, clean):
     check_files(log)
 
 
-def test_indexes_that_another_broker_filled_with_zeros_are_written_anew(tmp_path):
+def test_indexes_that_another_broker_filled_with_zeros_are_written_again(tmp_path):
     """Kafka allots the active segment's indexes in advance and dies without trimming them."""
     log = new_log(tmp_path, TopicConfig(index_interval_bytes=0))
     for _ in range(10):
@@ -190,7 +190,7 @@ def test_a_compaction_that_was_not_finished_is_dropped(tmp_path):
     assert log.log_end_offset == 1 and not list(directory.glob("*.swap"))
 
 
-def test_a_log_that_ends_before_its_start_begins_anew(tmp_path):
+def test_a_log_that_ends_before_its_start_begins_again(tmp_path):
     log = new_log(tmp_path)
     for _ in range(5):
         append(log)

@@ -250,7 +250,7 @@ def test_a_client_that_does_not_read_is_let_go_and_others_go_on() -> None:
     run(scenario)
 
 
-def test_after_an_error_clients_begin_anew() -> None:
+def test_after_an_error_clients_restart_session() -> None:
     async def scenario(broker: FakeBroker, live: LiveStatus) -> None:
         viewer = Viewer(live.subscribe())
         await asyncio.sleep(0.5)

@@ -468,7 +468,7 @@ def test_truncation_without_a_reset_policy_is_an_error() -> None:
     run(scenario())
 
 
-def test_a_session_that_the_broker_forgot_begins_anew() -> None:
+def test_a_session_that_the_broker_forgot_begins_again() -> None:
     cluster = FakeCluster({"t": 1})
     fill(cluster, T0, 3)
     m = messages.fetch_response

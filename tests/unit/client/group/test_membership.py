@@ -145,7 +145,7 @@ def test_what_a_cooperative_member_keeps_is_the_same_tenure() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_a_member_that_the_group_forgot_loses_its_partitions_and_joins_anew(code: ErrorCode) -> None:
+def test_a_member_that_the_group_forgot_loses_its_partitions_and_joins_again(code: ErrorCode) -> None:
     target = member()
     assigned(target, T0)
     target.heartbeat_answered(target.next_heartbeat(4000), BEAT(error_code=code), 4000)
