@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import shutil
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
@@ -92,6 +93,9 @@ class Disk(Protocol):
 
     def room(self, path: str) -> tuple[int, int]:
         """(bytes in all, bytes free for us) on the file system that holds `path`."""
+
+    def files_max(self) -> int:
+        """How many files this process may have open at once, connections included."""
 
     def set_modified(self, path: str, modified_ms: int) -> None:
         """Let the file have been changed at that wall time."""
@@ -231,6 +235,9 @@ class OsDisk:
     def room(self, path: str) -> tuple[int, int]:
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+    def files_max(self) -> int:
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
     def set_modified(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))

@@ -26,6 +26,7 @@ from kafkalite.storage.log_directory import LogDirectory
 from kafkalite.storage.log_files import DELETE_DIRECTORY, FUTURE_DIRECTORY, suffixed_directory
 from kafkalite.storage.log_opening import DirectoryOpening, open_all
 from kafkalite.storage.meta_properties import FILE_NAME, MetaProperties, WrongDirectory, write_meta_properties
+from kafkalite.storage.open_files import FEWEST
 from kafkalite.storage.partition_log import PartitionLog
 from kafkalite.storage.recovery import create_log
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 OPEN_FILES_LIMIT: Final = 512
-"""Default bound of open files, shared by all directories; a quarter of what most systems let a process open."""
+"""Bound of open files, shared by all directories, and never more than half of what the process may open: the rest is for connections."""
 
 
 class StorageConfig(Protocol):
@@ -66,14 +67,13 @@ class LogStore:
         disk: Disk,
         clock: Clock,
         rng: Random,
-        *,
-        open_files_limit: int = OPEN_FILES_LIMIT,
     ) -> None:
         self.config = config
         self.clock = clock
         self.rng = rng
         paths = [os.path.abspath(path) for path in config.current.log_dirs]
-        self.directories = [LogDirectory(disk, path, max(8, open_files_limit // len(paths))) for path in paths]
+        files_max = min(OPEN_FILES_LIMIT, disk.files_max() // 2)
+        self.directories = [LogDirectory(disk, path, max(FEWEST, files_max // len(paths))) for path in paths]
         self.on_directory_failure: Callable[[LogDirectory], None] = lambda directory: None
         for directory in self.directories:
             directory.on_failure = self._directory_failed

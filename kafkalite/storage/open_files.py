@@ -1,8 +1,8 @@
 """The open files of one log directory: opened when first used, and never more than a fixed number at a time.
 
-Thousands of partitions have tens of thousands of files; a process may hold far fewer. When there is no room the file
-that was opened longest ago is closed; whoever needs it again pays one open. Used by one thread only: another one's use
-could close a file that is being read.
+Thousands of partitions have tens of thousands of files; a process may hold far fewer. When there is no room, here or because connections
+have taken all that the process may have, the file that was opened longest ago is closed; whoever needs it again pays one open. Used by
+one thread only: another one's use could close a file that is being read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final
 
-from kafkalite.storage.disk import Disk, File
+from kafkalite.storage.disk import OUT_OF_FILES, Disk, File
+
+FEWEST: Final = 8
+"""So many files stay open in any case: what works on one may open some others meanwhile."""
 
 _LOADED_AT_ONCE_BYTES: Final = 1 << 17
 
@@ -98,6 +101,15 @@ class OpenFiles:
 
     def _open(self, path: str, *, create: bool) -> File:
         while len(self._files) >= self.limit:
-            self._files.pop(next(iter(self._files))).close()
-        file = self._files[path] = self.disk.open(path, create=create)
-        return file
+            self._close_oldest()
+        while True:
+            try:
+                file = self._files[path] = self.disk.open(path, create=create)
+                return file
+            except OSError as problem:
+                if problem.errno not in OUT_OF_FILES or len(self._files) <= FEWEST:
+                    raise
+                self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        self._files.pop(next(iter(self._files))).close()

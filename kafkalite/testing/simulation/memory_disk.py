@@ -21,6 +21,7 @@ from kafkalite.storage.disk import Entry, File, Lock
 from kafkalite.types import Buffer
 
 _CAPACITY_BYTES: Final = 1 << 40
+_FILES_MAX: Final = 1 << 16
 
 OnWrite: TypeAlias = Callable[[str, int, bytes], None]
 """Called with the path by which a file was opened, a position, and what is written there."""
@@ -196,6 +197,9 @@ class MemoryDisk:
     def room(self, path: str) -> tuple[int, int]:
         self._find(path)
         return _CAPACITY_BYTES, _CAPACITY_BYTES - _size(self._root)
+
+    def files_max(self) -> int:
+        return _FILES_MAX
 
     def set_modified(self, path: str, modified_ms: int) -> None:
         self._find(path).modified_ms = modified_ms

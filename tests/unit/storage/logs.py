@@ -26,11 +26,16 @@ class FailingDisk(OsDisk):
         self.room = None
         self.broken = False
         self.no_files: int | None = None
+        self.files_left: int | None = None
 
     def open(self, path, *, create=False):
         self.check(path, 0)
         if self.no_files is not None:
             raise OSError(self.no_files, "too many open files", path)
+        if self.files_left is not None:
+            if not self.files_left:
+                raise OSError(errno.EMFILE, "too many open files", path)
+            self.files_left -= 1
         return _FailingFile(super().open(path, create=create), self, path)
 
     def replace(self, path, content, *, durable=True):
@@ -54,7 +59,11 @@ class _FailingFile:
         self.read_at_of_file = file.read_at
         self.truncate = file.truncate
         self.size = file.size
-        self.close = file.close
+
+    def close(self):
+        self.file.close()
+        if self.disk.files_left is not None:
+            self.disk.files_left += 1
 
     def read_at(self, position, size):
         if self.disk.broken:

@@ -210,6 +210,17 @@ def test_few_files_are_open_at_a_time(tmp_path):
     assert len(log.log_directory.files) <= 8
 
 
+def test_files_make_room_for_each_other_when_connections_have_taken_the_rest(tmp_path):
+    """Five hundred partitions of a broker that may have 256 files took them all, and nobody could connect any more."""
+    disk = FailingDisk()
+    log = new_log(tmp_path, TopicConfig(segment_bytes=100), disk)
+    disk.files_left = 9
+    for _ in range(30):
+        append(log)
+    assert len(all_bytes(log)) == 30 * len(batch())
+    assert log.log_directory.offline_reason is None
+
+
 class ForgetfulDisk(OsDisk):
     """A machine whose memory is lost: after `lose`, files are as they were when they were last synced."""
 
