@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kafkalite.local.broker_process import wait_until
+from kafkalite.testing.history.events import PartitionAssigned
 from kafkalite.testing.workloads.group_workload import MEMBER_SESSION_MS, GroupWorkload, judge
 from tests.system.scenario import SESSION_S, Scenario
 
@@ -56,6 +57,10 @@ def finish(scenario: Scenario, group: GroupWorkload) -> None:
     group.wait_caught_up(ends, 40)
     group.stop()
     assert judge(group.history, ends) == []
+    clients = {
+        each.member.partition("-")[0] for each in group.history.recorder.events if isinstance(each, PartitionAssigned)
+    }
+    assert clients == {"confluent", "kafkalite"}, "rule C12 has members of each client to look at"
     print(f"{len(group.history.acknowledged)} commits in {len(group.history.recorder.events)} events, {ends} records")
 
 

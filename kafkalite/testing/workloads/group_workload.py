@@ -1,6 +1,7 @@
 """A consumer group at work while its coordinators are tormented: what its members read and commit, what OffsetFetch says, the verdict.
 
-What is recorded is judged by rule C11 of `kafkalite.testing.history.judge`, and in the end the members must have committed everything.
+What is recorded is judged by rules C11 and C12 of `kafkalite.testing.history.judge`, and in the end the members must have committed
+everything.
 
 Members commit what they read, batch by batch, and wait for the answer. A commit that failed promises nothing. They are of several
 clients, which share the group: it goes on only when each of them has found its way.
@@ -9,6 +10,7 @@ clients, which share the group: it goes on only when each of them has found its 
 from __future__ import annotations
 
 import itertools
+import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +19,7 @@ from typing import Any, Final
 
 import confluent_kafka
 
-from kafkalite.client import SyncConsumer, TopicPartition
+from kafkalite.client import RebalanceListener, SyncConsumer, TopicPartition
 from kafkalite.client.errors import ClientError, CommitFailedError
 from kafkalite.local.broker_process import wait_until
 from kafkalite.testing.history.events import (
@@ -26,6 +28,7 @@ from kafkalite.testing.history.events import (
     CommitAcknowledged,
     CommitInvoked,
     OffsetFetched,
+    PartitionAssigned,
     ReaderStarted,
     RecordRead,
 )
@@ -39,6 +42,7 @@ _HEARTBEAT_MS: Final = 500
 _BATCH: Final = 200
 _ANSWER_S: Final = 3.0
 _CLOSE_S: Final = 60.0
+_METADATA_MAGIC: Final = b"CGMDv2:"
 
 _members = itertools.count(1)
 
@@ -62,6 +66,12 @@ class GroupHistory:
     def read(self, member: str, partition: int, offset: int) -> None:
         self.recorder.add(RecordRead(self.recorder.now_ns(), member, self.topic, partition, offset, "", offset))
 
+    def assigned(self, member: str, generation: int, partitions: Iterable[int]) -> None:
+        """A member was given these partitions."""
+        for each in partitions:
+            now_ns = self.recorder.now_ns()
+            self.recorder.add(PartitionAssigned(now_ns, self.group, member, generation, self.topic, each))
+
     def invoked(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
         """Offsets by partition are about to be committed; the number of each partition's commit."""
         numbers = {}
@@ -71,9 +81,11 @@ class GroupHistory:
             self.recorder.add(CommitInvoked(now_ns, self.group, member, number, self.topic, partition, offset))
         return numbers
 
-    def committed(self, member: str, number: int, partition: int, offset: int) -> None:
+    def committed(
+        self, member: str, number: int, partition: int, offset: int, generation: int = UNKNOWN_GENERATION
+    ) -> None:
         now_ns = self.recorder.now_ns()
-        self.recorder.add(CommitAcknowledged(now_ns, self.group, member, number, UNKNOWN_GENERATION))
+        self.recorder.add(CommitAcknowledged(now_ns, self.group, member, number, generation))
         self.acknowledged.append((partition, offset))
 
     def fetched(self, asked_ns: int, partition: int, offset: int) -> None:
@@ -84,9 +96,9 @@ class GroupHistory:
 def judge(history: GroupHistory, ends: Mapping[int, int] | None = None) -> list[str]:
     """The promises that were broken; `ends` are the partitions' log ends, which the members must have committed."""
     violations = list(history.problems)
-    for subject, finding in RULES["C11"](facts_of(list(history.recorder.events))):
-        if finding is not None:
-            violations.append(f"C11 {subject}: {finding}")
+    facts = facts_of(list(history.recorder.events))
+    for rule in ("C11", "C12"):
+        violations += [f"{rule} {subject}: {finding}" for subject, finding in RULES[rule](facts) if finding is not None]
     committed: dict[int, int] = {}
     for partition, offset in history.acknowledged:
         committed[partition] = max(offset, committed.get(partition, 0))
@@ -172,24 +184,28 @@ class GroupWorkload:
         }
         name = self._begins("confluent")
         consumer = self._client(**options)
-        consumer.subscribe([self.topic])
+
+        def assigned(client: Any, given: list[confluent_kafka.TopicPartition]) -> None:
+            self._given(name, _generation(client), [int(each.partition or 0) for each in given])
+
+        consumer.subscribe([self.topic], on_assign=assigned)
         while not self._stopping:
             messages = [each for each in consumer.consume(_BATCH, 0.1) if each.error() is None]
             ahead = self._noted(name, ((int(each.partition() or 0), int(each.offset() or 0)) for each in messages))
             numbers = self._commits(name, ahead)
             offsets = [confluent_kafka.TopicPartition(self.topic, *each) for each in ahead.items()]
+            generation = _generation(consumer)
             try:
                 answer = consumer.commit(offsets=offsets, asynchronous=False) if offsets else []
             except confluent_kafka.KafkaException:
                 continue
             taken = {each.partition: each.offset for each in answer or () if each.error is None}
-            self._committed(name, numbers, taken)
+            self._committed(name, numbers, taken, (generation, _generation(consumer)))
         consumer.close()
 
     def _consume_with_ours(self) -> None:
         name = self._begins("kafkalite")
         with SyncConsumer(
-            self.topic,
             bootstrap_servers=self._servers,
             group_id=self.group,
             enable_auto_commit=False,
@@ -199,6 +215,7 @@ class GroupWorkload:
             default_api_timeout_ms=int(_ANSWER_S * 1000),
             fetch_max_wait_ms=100,
         ) as consumer:
+            consumer.subscribe([self.topic], listener=_Assignments(self, name, consumer))
             while not self._stopping:
                 found = consumer.poll(timeout_ms=100, max_records=_BATCH)
                 ahead = self._noted(
@@ -207,13 +224,14 @@ class GroupWorkload:
                 if not ahead:
                     continue
                 numbers = self._commits(name, ahead)
+                generation = _generation_of_ours(consumer)
                 try:
                     consumer.commit({TopicPartition(self.topic, number): offset for number, offset in ahead.items()})
                 except ClientError as problem:
                     if not (problem.retriable or isinstance(problem, CommitFailedError)):
                         raise
                     continue
-                self._committed(name, numbers, ahead)
+                self._committed(name, numbers, ahead, (generation, _generation_of_ours(consumer)))
 
     def _begins(self, client: str) -> str:
         name = f"{client}-{next(_members)}"
@@ -233,10 +251,19 @@ class GroupWorkload:
         with self._lock:
             return self.history.invoked(member, offsets)
 
-    def _committed(self, member: str, numbers: Mapping[int, int], offsets: Mapping[int, int]) -> None:
+    def _given(self, member: str, generation: int, partitions: Iterable[int]) -> None:
+        with self._lock:
+            self.history.assigned(member, generation, partitions)
+
+    def _committed(
+        self, member: str, numbers: Mapping[int, int], offsets: Mapping[int, int], generations: tuple[int, int]
+    ) -> None:
+        """`generations`: of the member before the commit and after it."""
+        before, after = generations
         with self._lock:
             for partition, offset in offsets.items():
-                self.history.committed(member, numbers[partition], partition, offset)
+                known = before if before == after else UNKNOWN_GENERATION
+                self.history.committed(member, numbers[partition], partition, offset, known)
 
     def _watch(self) -> None:
         client = self._client()
@@ -253,3 +280,28 @@ class GroupWorkload:
                         self.history.fetched(asked_ns, place.partition, max(place.offset, NO_OFFSET))
             time.sleep(0.05)
         client.close()
+
+
+class _Assignments(RebalanceListener):
+    """Notes what a member of our client is given; the next rebalance waits for it."""
+
+    def __init__(self, workload: GroupWorkload, member: str, consumer: SyncConsumer) -> None:
+        self._workload, self._member, self._consumer = workload, member, consumer
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        partitions = sorted(each.partition for each in assigned)
+        self._workload._given(self._member, _generation_of_ours(self._consumer), partitions)
+
+
+def _generation_of_ours(consumer: SyncConsumer) -> int:
+    try:
+        return consumer.group_metadata().generation_id
+    except CommitFailedError:  # no member now, or partitions were given up meanwhile
+        return UNKNOWN_GENERATION
+
+
+def _generation(consumer: confluent_kafka.Consumer) -> int:
+    """librdkafka tells it only as part of what rd_kafka_consumer_group_metadata_write writes: a magic, the generation, names."""
+    written: Any = consumer.consumer_group_metadata()
+    (generation,) = struct.unpack_from("=i", written, len(_METADATA_MAGIC))
+    return int(generation) if written.startswith(_METADATA_MAGIC) else UNKNOWN_GENERATION

@@ -36,6 +36,7 @@ from kafkalite.testing.workloads.clients import (
     WriterOptions,
 )
 from kafkalite.testing.workloads.observers import BrokerObserver, observe_zookeeper
+from kafkalite.testing.workloads.resources import ResourceWatch
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ WRITERS: Final[dict[str, tuple[type[Writer], bool]]] = {
 }
 """The kinds of writer, and which of them are idempotent."""
 _ASK_AGAIN_S: Final = 0.2
+_GIVEN_BACK_WITHIN_S: Final = 20.0
 
 _runs = itertools.count(1)
 
@@ -102,6 +104,7 @@ class Workload:
         ]
         addresses = {broker.id: (broker.host, broker.port) for broker in cluster.brokers.values()}
         self._observer = BrokerObserver(self.recorder, addresses, topic)
+        self._resources = ResourceWatch(self.recorder, cluster.brokers.values())
 
     @property
     def _parts(self) -> list[Part]:
@@ -114,6 +117,7 @@ class Workload:
 
     def start(self, timeout_s: float = 30) -> None:
         """Returns when every writer is acknowledged on every partition."""
+        self._resources.begin()
         observe_zookeeper(self.recorder, self._facts, self.topic, self.partitions)
         self._observer.start()
         parts: list[Part] = [*self.readers, *self.writers]
@@ -165,6 +169,7 @@ class Workload:
             part.finish()
         self.drain(ends, timeout_s)
         self.record_replicas()
+        self._resources.end(_GIVEN_BACK_WITHIN_S)
         write_history(path, self.recorder.events)
         return judge(self.recorder.events)
 

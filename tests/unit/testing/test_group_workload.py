@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from kafkalite.testing.history.events import CommitAcknowledged, CommitInvoked, Event, OffsetFetched
 from kafkalite.testing.history.recorder import Recorder
 from kafkalite.testing.workloads.group_workload import GroupHistory, judge
@@ -71,3 +73,18 @@ def test_what_members_do_is_recorded() -> None:
         made.read("m", 1, offset)
     assert judge(made, {1: 7}) == []
     assert judge(made, {0: 5}) == ["partition 0: 0 of 5 committed"]
+
+
+def test_a_partition_has_two_members() -> None:
+    made = history()
+    made.assigned("m", 4, [0])
+    made.assigned("other", 4, [0])
+    assert judge(made) == ["C12 g t-0: m and other have it in generation 4"]
+
+
+def test_a_member_of_an_earlier_generation_commits() -> None:
+    made = GroupHistory("g", "t", Recorder(itertools.count().__next__))
+    for generation in (4, 3):
+        numbers = made.invoked("m", {0: 5})
+        made.committed("m", numbers[0], 0, 5, generation)
+    assert judge(made) == ["C12 g t-0: m committed in generation 3, after m had in 4"]
