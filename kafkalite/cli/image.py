@@ -1,8 +1,8 @@
-"""What the container image asks of Python: its configuration, its health check, and `cub`, the waiting of old compose files.
+"""What the container image asks of Python: its configuration, and `cub`, the waiting of old compose files.
 
-    python -m kafkalite.cli.image configure | healthcheck | zk-ready CONNECT TIMEOUT_S | kafka-ready -b SERVERS MIN TIMEOUT_S
+    python -m kafkalite.cli.image configure | zk-ready CONNECT TIMEOUT_S | kafka-ready -b SERVERS MIN TIMEOUT_S
 
-Few imports, because a health check runs every few seconds.
+`image_health` is its health check.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import socket
-import ssl
-import struct
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,22 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from kafkalite.cli.image_health import check_zookeeper
 from kafkalite.config.environment import container_settings, properties_text
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, WILDCARD_HOSTS, parse_listeners, parse_protocol_map
-from kafkalite.config.properties import read_properties
-from kafkalite.net.blocking_request import NotKafkaError, exchange
 from kafkalite.types import Endpoint
 
 _TIMEOUT_S: Final = 3.0
 _POLL_S: Final = 0.2
-_CLIENT_ID: Final = b"kafkalite-health"
-_API_VERSIONS: Final = (
-    struct.pack(">i", 10 + len(_CLIENT_ID)),
-    struct.pack(f">hhih{len(_CLIENT_ID)}s", 18, 0, 1, len(_CLIENT_ID), _CLIENT_ID),
-)
-"""The request in version 0, framed; its response begins with the correlation id and an error code."""
-_NO_ERROR: Final = struct.pack(">ih", 1, 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,10 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kafkalite.cli.image")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, run in (("configure", _configure), ("healthcheck", _healthcheck)):
-        command = commands.add_parser(name)
-        command.add_argument("--directory", type=Path, default=Path("/etc/kafka"))
-        command.set_defaults(run=run)
+    configure = commands.add_parser("configure")
+    configure.add_argument("--directory", type=Path, default=Path("/etc/kafka"))
+    configure.set_defaults(run=_configure)
     zookeeper = commands.add_parser("zk-ready")
     zookeeper.add_argument("connect")
     zookeeper.add_argument("timeout_s", type=float)
@@ -78,6 +67,7 @@ def _configure(options: argparse.Namespace) -> None:
             path.unlink(missing_ok=True)
         else:
             path.write_text(properties_text(properties))
+    (options.directory / "health").write_text(health_lines(settings.broker, settings.zookeeper))
     if settings.broker is not None:
         for log_dir in settings.broker["log.dirs"].split(","):
             make_writable(Path(log_dir.strip()))
@@ -91,7 +81,7 @@ def _configure(options: argparse.Namespace) -> None:
 
 def check_broker_settings(properties: Mapping[str, str]) -> None:
     """Raises ConfigError. The broker would say the same, but beside a ZooKeeper server that is just starting, whose log goes on."""
-    from kafkalite.config.broker import BROKER_KEYS, BrokerConfig  # not needed by health checks
+    from kafkalite.config.broker import BROKER_KEYS, BrokerConfig
 
     BrokerConfig.from_properties({name: text for name, text in properties.items() if name in BROKER_KEYS})
 
@@ -107,45 +97,23 @@ def make_writable(folder: Path) -> None:
         raise ConfigError(f"User {os.getuid()} cannot write to {folder}; give it the volume with: chown {os.getuid()}")
 
 
-def _healthcheck(options: argparse.Namespace) -> None:
-    broker, zookeeper = (options.directory / f"{name}.properties" for name in ("kafka", "zookeeper"))
-    if not broker.exists() and not zookeeper.exists():
-        raise ConfigError("nothing is configured in this container yet")
-    if zookeeper.exists():
-        check_zookeeper("127.0.0.1", int(read_properties(zookeeper)["clientPort"]))
-    if broker.exists():
-        check_broker(health_endpoint(read_properties(broker)))
+def health_lines(broker: Mapping[str, str] | None, zookeeper: Mapping[str, str] | None) -> str:
+    """What the health check asks, as `image_health` reads it."""
+    lines = ""
+    if zookeeper is not None:
+        lines += f"zookeeper 127.0.0.1 {zookeeper['clientPort']}\n"
+    if broker is not None:
+        endpoint = health_endpoint(broker)
+        lines += f"broker {endpoint.host} {endpoint.port} {endpoint.security_protocol}\n"
+    return lines
 
 
-def health_endpoint(properties: dict[str, str]) -> Endpoint:
+def health_endpoint(properties: Mapping[str, str]) -> Endpoint:
     """The listener to ask: one without TLS if there is one; of all interfaces the loopback one."""
     text = properties.get("listener.security.protocol.map")
     endpoints = parse_listeners(properties["listeners"], parse_protocol_map(text) if text else DEFAULT_PROTOCOL_MAP)
     chosen = min(endpoints, key=lambda endpoint: endpoint.security_protocol.endswith("SSL"))
     return chosen._replace(host="127.0.0.1") if not chosen.host or chosen.host in WILDCARD_HOSTS else chosen
-
-
-def check_broker(endpoint: Endpoint) -> None:
-    """Does it answer ApiVersions? Raises OSError."""
-    tls = None
-    if endpoint.security_protocol.endswith("SSL"):
-        tls = ssl.create_default_context()
-        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE  # it asks itself
-    try:
-        response = exchange(endpoint.host, endpoint.port, _API_VERSIONS, lambda: _TIMEOUT_S, tls)
-    except NotKafkaError:
-        response = b""
-    if not response.startswith(_NO_ERROR):
-        raise OSError(f"{endpoint.host}:{endpoint.port} answers no ApiVersions request")
-
-
-def check_zookeeper(host: str, port: int) -> None:
-    """Does it serve, as a lone server or a member of a quorum? Raises OSError."""
-    with socket.create_connection((host, port), _TIMEOUT_S) as stream:
-        stream.sendall(b"srvr")
-        with stream.makefile("rb") as answer:
-            if b"Mode:" not in answer.read():
-                raise OSError(f"the ZooKeeper server at {host}:{port} does not serve yet")
 
 
 def _zookeeper_ready(options: argparse.Namespace) -> None:
