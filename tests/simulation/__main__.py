@@ -14,16 +14,22 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from tests.simulation.life import Life
 from tests.simulation.plan import Plan, draw_plan
 from tests.simulation.shrinking import shrink
+from tests.simulation.transactions.life import TransactionalLife
+from tests.simulation.transactions.plan import TRANSACTIONS, draw_transactions
 
 _PROGRESS_S: Final = 10.0
+
+
+Draw: TypeAlias = Callable[[int], Plan]
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ _RARE: Final = {
 
 def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, Life]:
     """One life. The garbage collector looks once, behind it."""
-    life = Life(plan)
+    life = TransactionalLife(plan) if plan.workload.get(TRANSACTIONS) else Life(plan)
     life.simulation.trace.shows_all = shows_all
     began_s = time.process_time()
     problem = ""
@@ -76,8 +82,8 @@ def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, Life]:
     return Result(plan.seed, life.outcome.digest, cpu_s, now_s, problem, tuple(life.outcome.begun), states), life
 
 
-def of_seed(seed: int) -> Result:
-    result, _ = live(draw_plan(seed))
+def of_seed(seed: int, draw: Draw = draw_plan) -> Result:
+    result, _ = live(draw(seed))
     return result
 
 
@@ -106,9 +112,9 @@ def tell(result: Result) -> None:
     )
 
 
-def examine(result: Result, folder: Path) -> None:
+def examine(result: Result, folder: Path, draw: Draw) -> None:
     """Live a failing seed again, shorten its plan, and write that down."""
-    plan = draw_plan(result.seed)
+    plan = draw(result.seed)
     again, _ = live(plan)
     print(f"seed {result.seed} fails {'identically' if again.digest == result.digest else 'DIFFERENTLY'} again")
     plan = shortest(plan, result.problem)
@@ -120,21 +126,21 @@ def examine(result: Result, folder: Path) -> None:
     print(f"the shortest plan that fails so, in {path}:\n{plan}", flush=True)
 
 
-def results(seeds: range, jobs: int) -> Iterator[Result]:
+def results(seeds: range, jobs: int, draw: Draw) -> Iterator[Result]:
     if jobs == 1:
-        yield from map(of_seed, seeds)
+        yield from (of_seed(each, draw) for each in seeds)
         return
     with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(of_seed, seeds, chunksize=5)
+        yield from pool.imap_unordered(partial(of_seed, draw=draw), seeds, chunksize=5)
 
 
-def many(seeds: range, jobs: int, folder: Path) -> int:
+def many(seeds: range, jobs: int, folder: Path, draw: Draw) -> int:
     began_s = told_s = time.monotonic()
     failed: list[Result] = []
     faults: Counter[str] = Counter()
     states: Counter[str] = Counter()
     lives, cpu_s, virtual_s = 0, 0.0, 0.0
-    for result in results(seeds, jobs):
+    for result in results(seeds, jobs, draw):
         lives += 1
         cpu_s += result.cpu_s
         virtual_s += result.virtual_s
@@ -153,7 +159,7 @@ def many(seeds: range, jobs: int, folder: Path) -> int:
     for title, counts in (("faults", faults), ("lives that reached", states)):
         print(f"{title}: " + ", ".join(f"{name} {count}" for name, count in counts.most_common()))
     for result in failed[:3]:
-        examine(result, folder)
+        examine(result, folder, draw)
     if failed:
         print(f"failed: {', '.join(str(each.seed) for each in failed)}")
     return 1 if failed else 0
@@ -180,12 +186,14 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=Path("simulation-failures"), help="where failing plans are written"
     )
+    parser.add_argument("--transactions", action="store_true", help="lives of transactions")
     options = parser.parse_args()
+    draw = draw_transactions if options.transactions else draw_plan
     if options.replay is not None:
         return one(Plan.parse(options.replay.read_text()), trace=options.trace, shows_all=options.all)
     if options.seed is not None:
-        return one(draw_plan(options.seed), trace=options.trace or options.all, shows_all=options.all)
-    return many(range(options.first, options.first + options.seeds), options.jobs, options.folder)
+        return one(draw(options.seed), trace=options.trace or options.all, shows_all=options.all)
+    return many(range(options.first, options.first + options.seeds), options.jobs, options.folder, draw)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,12 @@ from tests.simulation.bugs.logs import LOGS
 from tests.simulation.bugs.patching import Bug, put_in
 from tests.simulation.bugs.pressure import pressure
 from tests.simulation.bugs.replication import REPLICATION
+from tests.simulation.bugs.transactional_pressure import transactional_pressure
+from tests.simulation.bugs.transactions import TRANSACTIONAL
 from tests.simulation.life import Life
+from tests.simulation.transactions.life import TransactionalLife
 
-BUGS: Final = (*REPLICATION, *CONTROL, *LOGS, *GROUPS)
+BUGS: Final = (*REPLICATION, *CONTROL, *LOGS, *GROUPS, *TRANSACTIONAL)
 _RULE: Final = re.compile(r"^\s*(C\d+) ", re.MULTILINE)
 _LATE: Final = re.compile(r"not within|not finished|nobody has anything to wait for|TimeoutError|Deadlock")
 
@@ -39,8 +42,15 @@ def live(seed: int) -> None:
     Life(pressure(seed)).run()
 
 
+def live_with_transactions(seed: int) -> None:
+    """The same, for what only transactions suffer from."""
+    TransactionalLife(transactional_pressure(seed)).run()
+
+
 def hunt(bug: Bug, seeds: Iterable[int], live: Callable[[int], None] = live) -> Caught:
     """Raises Misplaced when the program is not what the bug was written for."""
+    if bug in TRANSACTIONAL:
+        live = live_with_transactions
     began_s, tried = time.process_time(), 0
     for seed in seeds:
         tried += 1

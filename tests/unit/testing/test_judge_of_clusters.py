@@ -209,6 +209,13 @@ def test_what_a_transaction_commits_is_an_offset_of_the_group() -> None:
     assert [violation.rule for violation in judge(told).violations] == ["C11", "C11"]
 
 
+def test_members_that_read_committed_records_need_not_read_what_was_aborted() -> None:
+    member: list[Event] = [ReaderStarted(0, "m", "sums", True), RecordRead(70, "m", "t", 0, 0, "p", 0)]
+    assert judge([*TRANSACTIONS, *member]).violations == []
+    (skipped,) = judge([*TRANSACTIONS, *member[:1]]).violations
+    assert str(skipped) == "C11 sums t-0: 3 is committed, and no member has read [0]"
+
+
 def test_ends_without_beginnings_are_no_history() -> None:
     for event in (CommitAcknowledged(1, "g", "m", 1, 1), TransactionCommitted(1, "p", 1)):
         with pytest.raises(ValueError, match="without having begun"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter, itemgetter
 from typing import Final
 
@@ -110,13 +110,17 @@ def _committed_in_order(commits: list[Commit]) -> Findings:
 
 
 def _committed_was_read(facts: Facts, subject: GroupPartition, commits: list[Commit]) -> Findings:
-    """Below an acknowledged commit every record was given to a member; where it is known who the members are."""
+    """Below an acknowledged commit every record that members read at all was given to one; where it is known who they are."""
     members = [name for name, reader in facts.readers.items() if reader.group == subject.group]
     highest = max((commit.offset for commit in commits if commit.outcome is Outcome.OK), default=0)
     partition = facts.partitions.get(subject.partition)
     if not members or not highest or partition is None:
         return
-    there = [offset for offset, _ in partition.drained()] if partition.drains else range(highest)
+    there: Iterable[int] = range(highest)
+    if all(map(facts.reads_committed, members)) and partition.committed_drains:
+        there = [offset for offset, _ in partition.drained_committed()]
+    elif partition.drains:
+        there = [offset for offset, _ in partition.drained()]
     read = {each.offset for member in members for each in partition.readers.get(member, ())}
     skipped = [offset for offset in there if offset < highest and offset not in read]
     yield f"{highest} is committed, and no member has read {skipped[:5]}" if skipped else None

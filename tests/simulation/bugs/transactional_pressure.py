@@ -1,0 +1,35 @@
+"""Plans for the hunt for bugs of transactions: coordinators, leaders and clients die in turns, and some of the clients are zombies."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Final
+
+from kafkalite.testing.simulation.faults import Fault
+from tests.simulation.plan import Plan
+from tests.simulation.transactions.plan import COORDINATORS, KILL_CLIENT, PAUSE_CLIENT, SEATS, draw_transactions
+
+_DEATH: Final = (("callbacks", 1.0),)
+
+
+def transactional_pressure(seed: int) -> Plan:
+    """The plan of a seed with these faults; transactions that are aborted often, and time out late."""
+    chance, plan = random.Random(f"{seed}/transactional pressure"), draw_transactions(seed)
+    faults = []
+    for at_s in (0.7, 2.2, 3.7, 5.2):
+        kind = chance.choice(["kill", "kill", "stop", KILL_CLIENT, KILL_CLIENT, PAUSE_CLIENT])
+        if kind in (KILL_CLIENT, PAUSE_CLIENT):
+            callbacks = (("callbacks", float(chance.randrange(1, 60))),) if kind == KILL_CLIENT else ()
+            faults.append(Fault(at_s, kind, (chance.choice(SEATS),), 1.0, callbacks))
+        else:
+            role = chance.choice([*COORDINATORS, "leader:flights-0", "leader:freight-1"])
+            faults.append(Fault(at_s, kind, (role,), chance.choice([0.5, 2.0]), _DEATH if kind == "kill" else ()))
+    settings = {"zookeeper.session.timeout.ms": "2000", "transaction.state.log.num.partitions": "1"}
+    workload = {
+        **plan.workload,
+        "pace_ms": 60,
+        "aborted_percent": 40,
+        "transaction_timeout_ms": 20_000 if seed % 2 else 1_500,
+    }
+    return replace(plan, settings=settings, workload=workload, faults=tuple(faults))

@@ -1,0 +1,30 @@
+"""Transactions under some seeds; `python -m tests.simulation --transactions` lives more of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.simulation.__main__ import live
+from tests.simulation.plan import Plan
+from tests.simulation.transactions.life import TransactionalLife
+from tests.simulation.transactions.plan import CLIENT_FAULTS, draw_transactions
+
+
+def test_what_is_copied_in_transactions_is_there_once() -> None:
+    judged: Counter[str] = Counter()
+    for seed in range(3):
+        plan = draw_transactions(seed)
+        result, life = live(plan)
+        assert not result.problem, f"{plan}\n{result.problem}"
+        assert isinstance(life, TransactionalLife) and life.outcome.verdict is not None
+        judged.update(life.outcome.verdict.judged)
+    assert [rule for rule in ("C1", "C3", "C7", "C11", "C13", "C14", "C18") if not judged[rule]] == []
+
+
+def test_a_plan_of_transactions_is_what_its_text_says() -> None:
+    kinds: set[str] = set()
+    for seed in range(50):
+        plan = draw_transactions(seed)
+        assert Plan.parse(str(plan)) == plan
+        kinds.update(each.kind for each in plan.faults)
+    assert set(CLIENT_FAULTS) <= kinds
