@@ -38,6 +38,7 @@ ACL: Final = "/kafka-acl"
 ACL_CHANGES: Final = "/kafka-acl-changes"
 ACL_EXTENDED: Final = "/kafka-acl-extended"
 ACL_EXTENDED_CHANGES: Final = "/kafka-acl-extended-changes"
+ACL_PREFIXED: Final = "/kafka-acl-extended/prefixed"
 DELEGATION_TOKENS: Final = "/delegation_token/tokens"
 DELEGATION_TOKEN_CHANGES: Final = "/delegation_token/token_changes"
 MIGRATION: Final = "/migration"
@@ -169,6 +170,16 @@ def user_config(user: str, client_id: str | None = None) -> str:
 
 def ip_config(ip: str) -> str:
     return f"{CONFIG_IPS}/{ip}"
+
+
+def acls_of_type(resource_type: str, is_prefixed: bool) -> str:
+    """The parent of the patterns, literal or prefixed, of a type of resources: `Topic`, `TransactionalId`."""
+    return f"{ACL_PREFIXED if is_prefixed else ACL}/{resource_type}"
+
+
+def resource_acls(resource_type: str, resource_name: str, is_prefixed: bool) -> str:
+    """The entries of one pattern; its name goes in as it is."""
+    return f"{acls_of_type(resource_type, is_prefixed)}/{resource_name}"
 
 
 def consumer_group(group_id: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.dispatch import Dispatcher
-from kafkalite.broker.dynamic_configs import ConfigChanges, DynamicConfigs
+from kafkalite.broker.dynamic_configs import DynamicConfigs
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.quota_znodes import all_quotas
@@ -40,7 +40,7 @@ from zk.broker_registrar import DuplicateBrokerError
 from zk.session import Session
 from zk.store import NoNodeError, SessionExpiredError, Store
 from zk.top_level import create_top_level, generate_broker_id, read_or_create_cluster_id
-from zk.watches import ChildrenChanged, ChildWatch
+from zk.watches import ChildWatch
 from zk.znodes import BrokerRegistration, LogDirEvent
 
 if TYPE_CHECKING:
@@ -143,8 +143,7 @@ class Broker:
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
         dispatcher = Dispatcher(parts, await self._served())
         server = Server(early.live_config, dispatcher)
-        looks = partial(self._config_changes_seen, parts.config_changes)
-        serving = Serving(parts, dispatcher, server, ChildWatch(early.session, paths.CONFIG_CHANGES, looks))
+        serving = Serving(parts, dispatcher, server, parts.config_changes.watch(early.session, self.jobs))
         for entity, quotas in (await all_quotas(self.store, early.dynamic_configs.read)).items():
             early.quotas.take(entity, quotas)
         await server.bind()
@@ -206,10 +205,6 @@ class Broker:
             await serving.parts.registrar.update(self._registration(serving.server))
         except (NoNodeError, SessionExpiredError):
             logger.info("the listeners are told when the next session registers this broker")
-
-    def _config_changes_seen(self, config_changes: ConfigChanges, change: ChildrenChanged) -> None:
-        if config_changes.seen(change.names):
-            self.jobs.retry(config_changes.look, "configuration changes")
 
     def _start_jobs(self, parts: BrokerParts) -> None:
         config, every, logs, clock = self.config, self.jobs.every, parts.logs, self.clock

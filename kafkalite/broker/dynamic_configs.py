@@ -1,29 +1,26 @@
 """Configurations that live in ZooKeeper: read when needed, and taken over when /config/changes says that they changed.
 
-`DynamicConfigs` reads the znodes of topics and brokers; `ConfigChanges` follows the notifications: all that exist
-at start, later the new ones in order; those older than fifteen minutes are removed by whoever sees them.
+`DynamicConfigs` reads the znodes of topics and brokers; `ConfigChanges` follows the notifications.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+from kafkalite.broker.change_notifications import ChangeNotifications
 from kafkalite.clock import Clock
 from kafkalite.config.broker import FORMAT_IS_FIXED, BrokerConfig, ConfigError, LiveConfig
 from kafkalite.config.dynamic import BrokerSources
 from kafkalite.config.keys import Effect, InvalidValue
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
-from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
-from kafkalite.lifecycle import report
+from kafkalite.errors import ErrorCode, KafkaError
 from zk import paths
-from zk.store import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError, Store, StoreError
+from zk.store import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError, Store
 from zk.znodes import ConfigChange, ConfigEntity, MalformedZnodeError
 
 logger = logging.getLogger("kafkalite.broker.dynamic_configs")
-
-_PURGE_AFTER_MS = 15 * 60 * 1000
 
 
 class DynamicConfigs:
@@ -166,77 +163,12 @@ class DynamicConfigs:
         self._config.replace(config)
 
 
-def _turn(name: str) -> int:
-    """In the order in which ZooKeeper numbered them; what it did not number comes first, and is no change."""
-    try:
-        return paths.sequence_number(name)
-    except ValueError:
-        return -1
-
-
-class ConfigChanges:
-    """See the module. `changed(entity_type, entity_name)` is called for each notification; a child watch says what is `seen`.
-
-    Each notification is read once, however often the children change meanwhile.
-    """
+class ConfigChanges(ChangeNotifications):
+    """The notices in /config/changes. `changed(entity_type, entity_name)` is called for each."""
 
     def __init__(self, store: Store, clock: Clock, changed: Callable[[str, str], Awaitable[None]]) -> None:
-        self._store, self._clock, self._changed = store, clock, changed
-        self._names: Sequence[str] = ()
-        self._looking = False
-        self._taken: dict[str, int] = {}
-        """The notifications that are there and were taken, with the times of their creation (Unix ms)."""
-
-    def seen(self, names: Sequence[str]) -> bool:
-        """The children of /config/changes are these now. True when `look` has to be called, False when it is on its way."""
-        self._names = names
-        begun, self._looking = self._looking, True
-        return not begun
-
-    async def look(self) -> None:
-        """Take what is new, until there is nothing new.
-
-        Raises StoreError when ZooKeeper did not answer; to be called again then. A change that cannot be taken for another reason
-        is reported, and those behind it are taken all the same.
-        """
-        names: Sequence[str] | None = None
-        while names is not self._names:
-            names = self._names
-            await self._look(names)
-        self._looking = False
-
-    async def _look(self, names: Sequence[str]) -> None:
-        there = set(names)
-        self._taken = {name: since_ms for name, since_ms in self._taken.items() if name in there}
-        for name in sorted((each for each in names if each not in self._taken), key=_turn):
-            since_ms = self._clock.now_ms()
-            try:
-                since_ms = await self._take(name, since_ms)
-            except (StoreError, InvariantBroken):
-                raise
-            except Exception as problem:
-                report(f"the configuration change {name} failed", problem)
-            self._taken[name] = since_ms
-        await self._purge()
-
-    async def _take(self, name: str, now_ms: int) -> int:
-        """When it was written."""
-        path = paths.child(paths.CONFIG_CHANGES, name)
-        try:
-            data, stat = await self._store.read(path)
+        async def take(data: bytes) -> None:
             change = ConfigChange.decode(data)
-        except NoNodeError:
-            return now_ms
-        except MalformedZnodeError as problem:
-            logger.warning("%s is ignored: %s; what it announced has to be announced again", path, problem)
-            return stat.ctime_ms
-        await self._changed(change.entity_type, change.entity_name)
-        return stat.ctime_ms
+            await changed(change.entity_type, change.entity_name)
 
-    async def _purge(self) -> None:
-        old_ms = self._clock.now_ms() - _PURGE_AFTER_MS
-        for name in [name for name, since_ms in self._taken.items() if since_ms < old_ms]:
-            try:
-                await self._store.delete(paths.child(paths.CONFIG_CHANGES, name))
-            except StoreError:
-                continue
+        super().__init__(store, clock, paths.CONFIG_CHANGES, take)

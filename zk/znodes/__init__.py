@@ -5,6 +5,7 @@ a map may stand in another order. Read tolerantly: any whitespace and order, unk
 `MalformedZnodeError`, a ValueError, on anything else.
 """
 
+from zk.znodes.acls import AclChange, AclWords, ResourceAcls
 from zk.znodes.admin import DeleteTopic, IsrChange, LogDirEvent, PartitionName, PreferredElection, ReassignPartitions
 from zk.znodes.brokers import BrokerRegistration, FeatureRange, RegisteredEndpoint
 from zk.znodes.cluster import ClusterId, Feature, FeatureStatus, ProducerIdBlock
@@ -15,6 +16,8 @@ from zk.znodes.fields import MalformedZnodeError
 from zk.znodes.topics import PartitionState, TopicAssignment
 
 __all__ = [
+    "AclChange",
+    "AclWords",
     "BrokerRegistration",
     "ClusterId",
     "ConfigChange",
@@ -35,5 +38,6 @@ __all__ = [
     "ProducerIdBlock",
     "ReassignPartitions",
     "RegisteredEndpoint",
+    "ResourceAcls",
     "TopicAssignment",
 ]

@@ -1,0 +1,160 @@
+"""ACLs in ZooKeeper, where Apache Kafka's brokers and tools read and write them too (its `AclAuthorizer`, KIP-290).
+
+A change is a conditional write of the pattern's znode, repeated when somebody else wrote in between, and a notice for all brokers. An
+entry with words that this version does not know stays in its znode and has no effect. A znode that nobody can read denies
+everybody everything of what it is about: a denial may stand in it (Apache Kafka does not start, or goes on with the entries before).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Final, NamedTuple
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.security.acl import (
+    EVERYBODY,
+    WILDCARD,
+    AclEntry,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+    ResourceType,
+    from_name,
+    pascal_case,
+)
+from zk import paths
+from zk.store import BadVersionError, NodeExistsError, NoNodeError, Store
+from zk.subtree import ensure_path
+from zk.znodes import AclChange, AclWords, MalformedZnodeError, ResourceAcls
+
+logger = logging.getLogger("kafkalite.controller.acls")
+
+RESOURCE_TYPES: Final = tuple(each for each in ResourceType if each is not ResourceType.ANY)
+_PATTERNS: Final = (PatternType.LITERAL, PatternType.PREFIXED)
+NOBODY: Final = frozenset({AclEntry(EVERYBODY, WILDCARD, Operation.ALL, PermissionType.DENY)})
+"""What an unreadable znode means."""
+
+
+class StoredAcls(NamedTuple):
+    """The entries of a pattern; `version` of the znode, None where there is none; what is in it and means nothing here."""
+
+    entries: frozenset[AclEntry]
+    version: int | None = None
+    unknown: tuple[AclWords, ...] = ()
+
+
+def acl_path(resource: ResourcePattern) -> str:
+    return paths.resource_acls(pascal_case(resource.type), resource.name, resource.pattern is PatternType.PREFIXED)
+
+
+class AclZnodes:
+    """See the module. Every method may raise a StoreError."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def create_parents(self) -> None:
+        """What must be there before anything can be watched or written."""
+        for path in (paths.ACL_CHANGES, paths.ACL_EXTENDED_CHANGES):
+            await ensure_path(self._store, path)
+        for is_prefixed in (False, True):
+            for each in RESOURCE_TYPES:
+                await ensure_path(self._store, paths.acls_of_type(pascal_case(each), is_prefixed))
+
+    async def resources(self) -> AsyncIterator[ResourcePattern]:
+        """Every pattern that has a znode."""
+        for pattern in _PATTERNS:
+            for type_ in RESOURCE_TYPES:
+                parent = paths.acls_of_type(pascal_case(type_), pattern is PatternType.PREFIXED)
+                try:
+                    names = await self._store.children(parent)
+                except NoNodeError:
+                    continue
+                for name in names:
+                    yield ResourcePattern(type_, name, pattern)
+
+    async def read(self, resource: ResourcePattern) -> StoredAcls:
+        """The entries now. One that cannot be read is `NOBODY`, with a line that names it."""
+        path = acl_path(resource)
+        try:
+            data, stat = await self._store.read(path)
+        except NoNodeError:
+            return StoredAcls(frozenset())
+        try:
+            return _understood(ResourceAcls.decode(data), stat.version)
+        except MalformedZnodeError as problem:
+            logger.error("%s: %s; everybody but super users is denied until it is mended or deleted", path, problem)
+            return StoredAcls(NOBODY, stat.version)
+
+    async def update(
+        self, resource: ResourcePattern, change: Callable[[frozenset[AclEntry]], frozenset[AclEntry]]
+    ) -> frozenset[AclEntry]:
+        """The entries after `change`, written and announced if they are others than before.
+
+        KafkaError INVALID_REQUEST for a name that no znode can have, UNKNOWN_SERVER_ERROR where what is there cannot be read.
+        """
+        path = acl_path(resource)
+        try:
+            paths.check(path)
+        except ValueError:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no resource can be named {resource.name!r}") from None
+        while True:
+            stored = await self.read(resource)
+            if stored.entries is NOBODY:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} cannot be read; mend or delete it")
+            wanted = change(stored.entries)
+            if wanted == stored.entries:
+                return wanted
+            try:
+                await self._write(path, stored, wanted)
+                break
+            except (BadVersionError, NodeExistsError, NoNodeError):
+                continue
+        notice = AclChange(resource.type.name, resource.name, resource.pattern.name).encode()
+        is_literal = resource.pattern is PatternType.LITERAL
+        prefix = paths.ACL_CHANGE_PREFIX if is_literal else paths.ACL_EXTENDED_CHANGE_PREFIX
+        await self._store.create(prefix, notice, sequence=True, parents=True)
+        return wanted
+
+    async def _write(self, path: str, stored: StoredAcls, wanted: frozenset[AclEntry]) -> None:
+        words = (*(_words(entry) for entry in sorted(wanted)), *stored.unknown)
+        if stored.version is None:
+            await self._store.create(path, ResourceAcls(words).encode(), parents=True)
+        elif words:
+            await self._store.write(path, ResourceAcls(words).encode(), stored.version)
+        else:
+            await self._store.delete(path, stored.version)
+
+
+def changed_resource(data: bytes) -> ResourcePattern:
+    """What a notice is about. MalformedZnodeError."""
+    change = AclChange.decode(data)
+    try:
+        return ResourcePattern(
+            from_name(ResourceType, change.resource_type.replace("_", "")),
+            change.name,
+            from_name(PatternType, change.pattern_type),
+        )
+    except ValueError as problem:
+        raise MalformedZnodeError("ACL change", str(problem)) from None
+
+
+def _words(entry: AclEntry) -> AclWords:
+    return AclWords(entry.principal, pascal_case(entry.permission), pascal_case(entry.operation), entry.host)
+
+
+def _understood(stored: ResourceAcls, version: int) -> StoredAcls:
+    entries, unknown = [], []
+    for words in stored.acls:
+        if ":" not in words.principal:
+            raise MalformedZnodeError("ACL", f"{words.principal[:80]!r} is no principal")
+        try:
+            operation = from_name(Operation, words.operation)
+            permission = from_name(PermissionType, words.permission_type)
+        except ValueError:
+            unknown.append(words)
+        else:
+            entries.append(AclEntry(words.principal, words.host, operation, permission))
+    return StoredAcls(frozenset(entries), version, tuple(unknown))

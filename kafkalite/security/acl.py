@@ -1,0 +1,198 @@
+"""Access control lists (KIP-11, KIP-290): who may, or may not, do what to which resources. Pure.
+
+Numbers are those of Kafka's `AclOperation`, `AclPermissionType`, `ResourceType` and `PatternType`, which are on the wire; names in znodes
+and commands are the same words in Pascal case (`TransactionalId`), read in any case.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeVar
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The one resource of the type CLUSTER."""
+WILDCARD: Final = "*"
+"""As the name of a literal pattern every resource of its type, as a host every host."""
+EVERYBODY: Final = "User:*"
+"""The principal of an entry for all."""
+
+EnumT = TypeVar("EnumT", bound=IntEnum)
+
+
+class Operation(IntEnum):
+    """What is done to a resource. ANY is for filters, ALL for entries."""
+
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+
+
+class ResourceType(IntEnum):
+    """What is protected. ANY is for filters."""
+
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How a pattern's name is meant. ANY and MATCH are for filters: any pattern of that name, and any that the name falls under."""
+
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class PermissionType(IntEnum):
+    """What an entry does. ANY is for filters."""
+
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class ResourcePattern(NamedTuple):
+    """The resources that an entry is about."""
+
+    type: ResourceType
+    name: str
+    pattern: PatternType = PatternType.LITERAL
+
+    def covers(self, name: str) -> bool:
+        """Is a resource of this type and name meant?"""
+        if self.pattern is PatternType.PREFIXED:
+            return name.startswith(self.name)
+        return self.name in (name, WILDCARD)
+
+
+class AclEntry(NamedTuple):
+    """One rule: a principal (`User:alice`) on a host (an address, no name) and an operation."""
+
+    principal: str
+    host: str
+    operation: Operation
+    permission: PermissionType
+
+
+class AclBinding(NamedTuple):
+    """A rule and what it is about."""
+
+    resource: ResourcePattern
+    entry: AclEntry
+
+
+class AclFilter(NamedTuple):
+    """Which rules are meant; None and ANY mean all."""
+
+    type: ResourceType = ResourceType.ANY
+    name: str | None = None
+    pattern: PatternType = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: PermissionType = PermissionType.ANY
+
+    @property
+    def named_patterns(self) -> tuple[ResourcePattern, ...]:
+        """The few patterns that can be meant, where type and name are given and how the name is meant; else none."""
+        if self.type is ResourceType.ANY or self.name is None or self.pattern is PatternType.MATCH:
+            return ()
+        patterns = (PatternType.LITERAL, PatternType.PREFIXED) if self.pattern is PatternType.ANY else (self.pattern,)
+        return tuple(ResourcePattern(self.type, self.name, pattern) for pattern in patterns)
+
+    def takes_resource(self, resource: ResourcePattern) -> bool:
+        """As Kafka's `ResourcePatternFilter.matches`."""
+        if self.type not in (ResourceType.ANY, resource.type):
+            return False
+        if self.pattern not in (PatternType.ANY, PatternType.MATCH, resource.pattern):
+            return False
+        if self.name is None:
+            return True
+        return resource.covers(self.name) if self.pattern is PatternType.MATCH else self.name == resource.name
+
+    def takes_entry(self, entry: AclEntry) -> bool:
+        """As Kafka's `AccessControlEntryFilter.matches`."""
+        return (
+            self.principal in (None, entry.principal)
+            and self.host in (None, entry.host)
+            and self.operation in (Operation.ANY, entry.operation)
+            and self.permission in (PermissionType.ANY, entry.permission)
+        )
+
+    def takes(self, binding: AclBinding) -> bool:
+        return self.takes_resource(binding.resource) and self.takes_entry(binding.entry)
+
+
+SUPPORTED_OPERATIONS: Final = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (Operation.READ, Operation.DELETE, Operation.DESCRIBE),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}
+"""What can be done to a resource of each type (Kafka's `AclEntry.supportedOperations`)."""
+
+_IMPLYING: Final = {
+    Operation.DESCRIBE: frozenset(
+        {Operation.ALL, Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+    ),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALL, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
+}
+
+
+def implying(operation: Operation) -> frozenset[Operation]:
+    """The operations of which the permission is a permission of `operation` too. A denial denies nothing but itself."""
+    return _IMPLYING.get(operation) or frozenset({Operation.ALL, operation})
+
+
+def pascal_case(kind: IntEnum) -> str:
+    """As in znodes and commands: `TransactionalId`."""
+    return "".join(word.capitalize() for word in kind.name.split("_"))
+
+
+def from_name(kind: type[EnumT], name: str) -> EnumT:
+    """The member of this name, in Pascal case or without regard to it. ValueError when there is none."""
+    try:
+        return kind(_NUMBERS[kind][name.upper()])
+    except KeyError:
+        raise ValueError(f"{name[:80]!r} is no {kind.__name__}") from None
+
+
+_NUMBERS: Final[dict[type[IntEnum], dict[str, int]]] = {
+    kind: {each.name.replace("_", ""): each.value for each in kind}
+    for kind in (Operation, ResourceType, PatternType, PermissionType)
+}
