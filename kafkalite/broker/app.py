@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.broker.authorizer import ALLOW_ALL
 from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.dynamic_configs import DynamicConfigs
@@ -141,11 +142,13 @@ class Broker:
         early.logs.claim(self.broker_id, self.cluster_id)
         self.metadata.expects_topics = bool(early.logs.all_logs())
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
-        dispatcher = Dispatcher(parts, await self._served())
+        dispatcher = Dispatcher(parts, await self._served(), parts.acls or ALLOW_ALL)
         server = Server(early.live_config, dispatcher)
         serving = Serving(parts, dispatcher, server, parts.config_changes.watch(early.session, self.jobs))
         for entity, quotas in (await all_quotas(self.store, early.dynamic_configs.read)).items():
             early.quotas.take(entity, quotas)
+        if parts.acls is not None:  # which everything that is served asks
+            await parts.acls.start(early.session, self.jobs)
         await server.bind()
         register = partial(self._register, serving)
         early.session.on_renewed(
@@ -264,6 +267,8 @@ class Broker:
             await parts.controller.hand_over(_HAND_OVER_S)
         self.state = BrokerState.SHUTTING_DOWN
         await config_changes_watch.stop()
+        if parts.acls is not None:
+            await parts.acls.stop()
         await self.jobs.stop()
         await parts.controller.stop()
         await parts.fetchers.close()

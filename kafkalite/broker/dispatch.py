@@ -19,7 +19,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
-from kafkalite.broker.authorizer import ALLOW_ALL, CLUSTER_NAME, Authorizer, Permission
+from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer, Permission
 from kafkalite.broker.connection import Answer
 from kafkalite.broker.fetching import replica_id_of
 from kafkalite.broker.request_context import ClientConnection, RequestContext
@@ -101,7 +101,8 @@ class Dispatcher(Generic[PartsT_contra]):
         self._parts, self._authorizer = parts, authorizer
         self.now_s = now_s
         self.portions = Portions()
-        self._routes = {int(each.api.key): _route(each) for each in served}
+        is_guarded = authorizer is not ALLOW_ALL
+        self._routes = {int(each.api.key): _route(each, is_guarded) for each in served}
         self._tasks: dict[asyncio.Task[Answer], None] = {}
         self._decoding = asyncio.Lock()
         self._decoded_bytes = 0
@@ -144,10 +145,12 @@ class Dispatcher(Generic[PartsT_contra]):
             raise BoundExceeded(problem.bound, f"{api.name} version {version}: {problem}") from None
         if api_key == ApiKey.FETCH and replica_id_of(request) >= 0:
             latency = self.follower_fetches
-        context = RequestContext(version, header.client_id, connection, len(frame), self._authorizer, self.portions)
+        context = RequestContext(
+            version, header.client_id, connection, len(frame), self._authorizer, self.portions, api.name
+        )
         try:
             if cluster_permission is not None:
-                self._authorize(cluster_permission, context)
+                context.require(cluster_permission)
             reply = handle(self._parts, request, context)
             if is_async or isinstance(reply, asyncio.Future):
                 if api_key == ApiKey.FETCH and len(frame) > _KEPT_DECODED_BYTES and decoded is None:
@@ -200,11 +203,6 @@ class Dispatcher(Generic[PartsT_contra]):
     def is_busy(self) -> bool:
         """Are long requests in progress, or anything that is done in portions?"""
         return self._decoding.locked() or self._decoded_bytes > 0 or self.portions.is_busy
-
-    def _authorize(self, permission: Permission, context: RequestContext) -> None:
-        """KafkaError CLUSTER_AUTHORIZATION_FAILED when the caller may not do this to the cluster."""
-        if not self._authorizer.allows(context.user, context.connection.peer_host, permission, CLUSTER_NAME):
-            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     def _later(self, coroutine: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -303,15 +301,16 @@ async def _all_of(portions: Reading, connection: ClientConnection) -> Any:
     return None
 
 
-def _route(served: ServedApi[PartsT_contra]) -> _Route[PartsT_contra]:
+def _route(served: ServedApi[PartsT_contra], is_guarded: bool) -> _Route[PartsT_contra]:
+    is_behind_guard = is_guarded and served.guard is not None
     return _Route(
         served,
         served.api,
         served.first_version,
         served.last_version,
-        served.handle,
-        served.is_async,
-        served.cluster_permission,
+        served.guarded_handle if is_behind_guard else served.handle,
+        served.is_async and not is_behind_guard,
+        served.cluster_permission if is_guarded else None,
         Histogram(),
         PLAIN_BYTES if served.api.key in _AS_LONG_AS_ASKED else _SELDOM_PLAIN_BYTES,
     )

@@ -41,6 +41,8 @@ class FetchItem:
     told_log_start_offset: int = -1
     is_drained: bool = False
     """Whether the last look read to the end: nothing can be new before the partition reports a change."""
+    is_denied: bool = False
+    """Whether the caller may not read the topic."""
 
     def take(self, asked: FetchItem) -> None:
         """The client changed what it asks of this partition."""
@@ -50,6 +52,7 @@ class FetchItem:
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.log_start_offset = asked.log_start_offset
+        self.is_denied = asked.is_denied
 
 
 class FetchSession:
@@ -63,6 +66,8 @@ class FetchSession:
         self.items: dict[TopicPartition, FetchItem] = {}
         self.ready: dict[TopicPartition, None] = {}
         self.created_ms = self.last_fetch_ms = now_ms
+        self.judged_for: tuple[object, ...] | None = None
+        """Whose permissions at what time the partitions were judged by, where an authorizer is."""
         self.on_ready: Callable[[Partition, bool], None] | None = None
         """Set while a fetch of the session is delayed: called with the partition and whether records were appended."""
 

@@ -81,6 +81,9 @@ class PartitionReader:
             records=b"",  # never null: librdkafka cannot parse an answer without records, and would ask for ever
         )
         item.is_drained = True
+        if item.is_denied:
+            data.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return data
         try:
             partition = self.replicas.require(item.topic_partition)
             self._check_topic_id(partition, item)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeAlias, TypeVar
 
 from kafkalite.broker.authorizer import Permission, ResourceType
+from kafkalite.broker.guards import Guard, Handle, guarded
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.errors import ErrorCode, ensure
 from kafkalite.protocol import messages
@@ -37,6 +38,8 @@ class ServedApi(Generic[PartsT_contra]):
     handle: Callable[[PartsT_contra, Any, RequestContext], Reply | Awaitable[Reply]]
     failure: Callable[[Any, ErrorCode, str | None], Message]
     permissions: tuple[Permission, ...]
+    guard: Guard | None = None
+    """What authorises the names in a request."""
     is_async: bool = field(init=False)
     cluster_permission: Permission | None = field(init=False)
     """What the caller must be allowed on the cluster, where nothing else decides."""
@@ -45,7 +48,12 @@ class ServedApi(Generic[PartsT_contra]):
         only = self.permissions[0] if len(self.permissions) == 1 else None
         of_cluster = only is not None and only.resource is ResourceType.CLUSTER
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.handle))
-        object.__setattr__(self, "cluster_permission", only if of_cluster else None)
+        object.__setattr__(self, "cluster_permission", only if of_cluster and self.guard is None else None)
+
+    @property
+    def guarded_handle(self) -> Handle:
+        """The handler where requests are authorised."""
+        return self.handle if self.guard is None else guarded(self.guard, self.handle, self.failure)
 
 
 def whole_request_failed(request: Message, code: ErrorCode, message: str | None) -> Message:
@@ -66,6 +74,7 @@ def served(
     ],
     *permissions: Permission,
     failure: Callable[[RequestT, ErrorCode, str | None], ResponseT | Message] = whole_request_failed,
+    guard: Guard | None = None,
 ) -> ServedApi[PartsT_contra]:
     """An API in these versions, which the codec must know. `failure(request, code, message)` is the reply when all of it failed."""
     api = APIS[key]
@@ -73,7 +82,7 @@ def served(
         api.min_version <= first_version <= last_version <= api.max_version,
         f"{key.name} {first_version} to {last_version}: the codec knows {api.min_version} to {api.max_version}",
     )
-    return ServedApi(api, first_version, last_version, handle, failure, permissions)
+    return ServedApi(api, first_version, last_version, handle, failure, permissions, guard)
 
 
 def spoken_of(served: Iterable[ServedApi[Never]]) -> messages.api_versions_response.ApiVersionsResponse:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never
 
+from kafkalite.broker.acl_authorizer import AclAuthorizer
 from kafkalite.broker.config_updates import ConfigUpdates
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.coordinators import Coordinators
@@ -41,6 +42,7 @@ from kafkalite.lifecycle import Jobs
 from kafkalite.portions import Portions
 from kafkalite.protocol import messages
 from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
+from kafkalite.security.principal import principals_in
 from kafkalite.storage.cleaner import LogCleaner
 from kafkalite.storage.log_store import LogStore
 from kafkalite.types import BrokerId, Endpoint
@@ -96,6 +98,7 @@ class BrokerParts:
     cleaner: LogCleaner
     dynamic_configs: DynamicConfigs
     config_changes: ConfigChanges
+    acls: AclAuthorizer | None
     controller: Controller
     controller_channel: ControllerChannel
     topic_creation: TopicCreation
@@ -231,6 +234,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         cleaner=early.cleaner,
         dynamic_configs=early.dynamic_configs,
         config_changes=ConfigChanges(store, clock, updates.take),
+        acls=_authorizer(config, store, clock),
         controller=controller,
         controller_channel=channel,
         topic_creation=topic_creation,
@@ -258,3 +262,9 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         ),
         registrar=BrokerRegistrar(store, broker_id, 2 * config.zookeeper_session_timeout_ms / 1000 + _STALE_MARGIN_S),
     )
+
+
+def _authorizer(config: BrokerConfig, store: Store, clock: Clock) -> AclAuthorizer | None:
+    if not config.authorizer_class_name:
+        return None
+    return AclAuthorizer(store, clock, principals_in(config.super_users), config.allow_everyone_if_no_acl_found)

@@ -31,6 +31,7 @@ from kafkalite.config.keys import (
 )
 from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, SECURITY_PROTOCOLS, are_connection_limits, is_host_port
 from kafkalite.config.topic import TOPIC_KEYS
+from kafkalite.security.principal import are_principals
 from kafkalite.types import Endpoint
 
 _ONE_LOOP: Final = "one event loop serves all connections and requests"
@@ -39,6 +40,7 @@ _NO_QUEUE: Final = "requests are not queued: a connection is not read while its 
 _NO_PURGATORY: Final = "what waits is forgotten as soon as it ends"
 _NO_AUTHENTICATION: Final = "this broker has no authentication yet"
 _NO_TLS: Final = "this broker has no TLS yet"
+ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 DOUBLE_MAX: Final = 1.7976931348623157e308
 _DEFAULT_LISTENERS: Final = (Endpoint("PLAINTEXT", "", 9092),)
 
@@ -364,10 +366,21 @@ class BrokerSettings:
     # Security
     authorizer_class_name: str = _text(
         "",
-        "What decides who may do what.",
-        rule("This broker has no authorizer yet; leave it out and keep the broker inside", operator.not_),
+        "What decides who may do what: Kafka's AclAuthorizer, by its full name, or nothing.",
+        one_of("", ACL_AUTHORIZER),
+    )
+    super_users: str = _text(
+        "",
+        "Principals that may do everything, as User:name;User:name.",
+        rule("Must be principals such as User:name, between semicolons", are_principals),
+    )
+    allow_everyone_if_no_acl_found: bool = _boolean(False, "May everybody do what no ACL is about?")
+    authorizer_zookeeper_url: str | None = _text(
+        None,
+        "Another ZooKeeper for ACLs.",
+        rule("ACLs are in the cluster's own ZooKeeper here; leave it out", operator.not_),
         effect=Effect.REFUSED,
-        reason="everybody would be allowed everything",
+        reason="the ACLs there would not be obeyed",
     )
     ssl_keystore_password: str | None = _password("Secret of the key store of TLS listeners.", reason=_NO_TLS)
     ssl_key_password: str | None = _password("Secret of the private key in the key store.", reason=_NO_TLS)

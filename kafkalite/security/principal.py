@@ -31,3 +31,17 @@ class KafkaPrincipal:
 
 ANONYMOUS: Final = KafkaPrincipal(USER, "ANONYMOUS")
 """Who is not authenticated."""
+
+
+def principals_in(text: str) -> frozenset[KafkaPrincipal]:
+    """`Type:name` between semicolons, as in `super.users`. ValueError for what is none."""
+    return frozenset(KafkaPrincipal.parse(each.strip()) for each in text.split(";") if each.strip())
+
+
+def are_principals(text: str) -> bool:
+    """Does `principals_in` take it?"""
+    try:
+        principals_in(text)
+    except ValueError:
+        return False
+    return True

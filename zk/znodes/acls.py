@@ -49,9 +49,7 @@ class ResourceAcls:
 
 
 def _words(entry: Fields) -> AclWords:
-    return AclWords(
-        entry.text("principal"), entry.text("permissionType"), entry.text("operation"), entry.text("host")
-    )
+    return AclWords(entry.text("principal"), entry.text("permissionType"), entry.text("operation"), entry.text("host"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,56 +1,211 @@
-"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31): refused, as Kafka refuses them where no authorizer is configured.
+"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31): who may do what, kept in ZooKeeper (KIP-140).
 
 - 1 pattern types (KIP-290); 2 flexible; 3 the resource type of users, for delegation tokens.
 - A part that stands for "unknown" closes the connection, as in Kafka.
+- SECURITY_DISABLED where no authorizer is configured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
-from kafkalite.errors import ErrorCode, ProtocolViolation
+from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.security.acl import (
+    CLUSTER_NAME,
+    AclEntry,
+    AclFilter,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+)
+
+if TYPE_CHECKING:
+    from kafkalite.broker.acl_authorizer import AclAuthorizer, Deleted
 
 _UNKNOWN = 0
+_NO_AUTHORIZER: Final = "No Authorizer is configured."
 
 
-def describe_acls(
-    parts: object, request: messages.describe_acls_request.DescribeAclsRequest, context: RequestContext
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def acls(self) -> AclAuthorizer | None: ...
+
+
+async def describe_acls(
+    parts: Parts, request: messages.describe_acls_request.DescribeAclsRequest, context: RequestContext
 ) -> messages.describe_acls_response.DescribeAclsResponse:
-    """SECURITY_DISABLED."""
+    """The rules that the filter takes, by resource pattern."""
     _require_known([request.resource_type_filter, request.pattern_type_filter])
     _require_known([request.operation, request.permission_type])
+    if parts.acls is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+    wanted = _filter(
+        request.resource_type_filter,
+        request.resource_name_filter,
+        request.pattern_type_filter,
+        request.principal_filter,
+        request.host_filter,
+        request.operation,
+        request.permission_type,
+    )
+    found = await context.portions.finish(parts.acls.find(wanted))
+    return await context.portions.finish(_described(found))
+
+
+def _described(
+    found: dict[ResourcePattern, list[AclEntry]],
+) -> Work[messages.describe_acls_response.DescribeAclsResponse]:
     m = messages.describe_acls_response
-    message = "No Authorizer is configured on the broker"
-    return m.DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
+    resources = []
+    for resource, entries in found.items():
+        yield
+        acls = []
+        for each in entries:
+            yield
+            acls.append(
+                m.AclDescription(
+                    principal=each.principal,
+                    host=each.host,
+                    operation=each.operation,
+                    permission_type=each.permission,
+                )
+            )
+        resources.append(
+            m.DescribeAclsResource(
+                resource_type=resource.type, resource_name=resource.name, pattern_type=resource.pattern, acls=acls
+            )
+        )
+    return m.DescribeAclsResponse(resources=resources)
 
 
-def create_acls(
-    parts: object, request: messages.create_acls_request.CreateAclsRequest, context: RequestContext
+async def create_acls(
+    parts: Parts, request: messages.create_acls_request.CreateAclsRequest, context: RequestContext
 ) -> messages.create_acls_response.CreateAclsResponse:
-    """SECURITY_DISABLED for each."""
+    """The outcome of each; those of one resource pattern are written together."""
+    m = messages.create_acls_response
     for each in request.creations:
         _require_known([each.resource_type, each.resource_pattern_type, each.operation, each.permission_type])
-    m = messages.create_acls_response
-    refused = m.AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured.")
-    return m.CreateAclsResponse(results=[refused] * len(request.creations))
+    if parts.acls is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
+    results = [m.AclCreationResult() for _ in request.creations]
+    by_resource: dict[ResourcePattern, list[tuple[int, AclEntry]]] = {}
+    pace = context.portions.pace()
+    for number, each in enumerate(request.creations):
+        await pace.unit()
+        try:
+            resource, entry = _rule(each)
+            by_resource.setdefault(resource, []).append((number, entry))
+        except KafkaError as problem:
+            results[number].error_code, results[number].error_message = problem.code, problem.message
+    for resource, numbered in by_resource.items():
+        await pace.unit(len(numbered))
+        try:
+            await parts.acls.create(resource, [entry for _, entry in numbered])
+        except KafkaError as problem:
+            for number, _ in numbered:
+                results[number].error_code, results[number].error_message = problem.code, problem.message
+    return m.CreateAclsResponse(results=results)
 
 
-def delete_acls(
-    parts: object, request: messages.delete_acls_request.DeleteAclsRequest, context: RequestContext
+def _rule(creation: messages.create_acls_request.AclCreation) -> tuple[ResourcePattern, AclEntry]:
+    """KafkaError INVALID_REQUEST for what is no rule of a resource pattern."""
+    name = creation.resource_name
+    if creation.resource_type == ResourceType.CLUSTER and name != CLUSTER_NAME:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty resource name")
+    try:
+        resource = ResourcePattern(
+            ResourceType(creation.resource_type), name, PatternType(creation.resource_pattern_type)
+        )
+        entry = AclEntry(
+            creation.principal, creation.host, Operation(creation.operation), PermissionType(creation.permission_type)
+        )
+    except ValueError as problem:
+        raise ProtocolViolation(f"an access rule: {problem}") from None
+    is_filter = ResourceType.ANY in resource[:1] or resource.pattern < PatternType.LITERAL
+    is_filter = is_filter or entry.operation is Operation.ANY or entry.permission is PermissionType.ANY
+    if is_filter or "/" in name or ":" not in entry.principal:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
+    return resource, entry
+
+
+async def delete_acls(
+    parts: Parts, request: messages.delete_acls_request.DeleteAclsRequest, context: RequestContext
 ) -> messages.delete_acls_response.DeleteAclsResponse:
-    """SECURITY_DISABLED for each."""
+    """What each filter took."""
     for each in request.filters:
         _require_known([each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type])
+    if parts.acls is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
+    filters = [
+        _filter(
+            each.resource_type_filter,
+            each.resource_name_filter,
+            each.pattern_type_filter,
+            each.principal_filter,
+            each.host_filter,
+            each.operation,
+            each.permission_type,
+        )
+        for each in request.filters
+    ]
+    outcomes = await parts.acls.delete(filters, context.portions.pace())
+    return await context.portions.finish(_deleted(outcomes))
+
+
+def _deleted(outcomes: list[Deleted]) -> Work[messages.delete_acls_response.DeleteAclsResponse]:
     m = messages.delete_acls_response
-    message = "No Authorizer is configured."
-    refused = m.DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
-    return m.DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+    results = []
+    for outcome in outcomes:
+        yield
+        matching = []
+        for binding in outcome.bindings:
+            yield
+            resource, entry = binding
+            problem = outcome.problems.get(binding)
+            matching.append(
+                m.DeleteAclsMatchingAcl(
+                    error_code=problem.code if problem else ErrorCode.NONE,
+                    error_message=problem.message if problem else None,
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    pattern_type=resource.pattern,
+                    principal=entry.principal,
+                    host=entry.host,
+                    operation=entry.operation,
+                    permission_type=entry.permission,
+                )
+            )
+        results.append(m.DeleteAclsFilterResult(matching_acls=matching))
+    return m.DeleteAclsResponse(filter_results=results)
+
+
+def _filter(
+    type_: int, name: str | None, pattern: int, principal: str | None, host: str | None, operation: int, permission: int
+) -> AclFilter:
+    """ProtocolViolation for numbers that mean nothing."""
+    try:
+        return AclFilter(
+            ResourceType(type_),
+            name,
+            PatternType(pattern),
+            principal,
+            host,
+            Operation(operation),
+            PermissionType(permission),
+        )
+    except ValueError as problem:
+        raise ProtocolViolation(f"a filter of access rules: {problem}") from None
 
 
 def _require_known(parts: Iterable[int]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import EachConfig
 from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC, broker_id_of
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
@@ -210,9 +211,16 @@ _PERMISSIONS: Final = (
     Permission(Operation.ALTER_CONFIGS, ResourceType.TOPIC),
     Permission(Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
 )
+_GUARD: Final = EachConfig(Operation.ALTER_CONFIGS, "responses")
 APIS: Final = (
-    served(ApiKey.ALTER_CONFIGS, 0, 2, alter_configs, *_PERMISSIONS, failure=_failed),
+    served(ApiKey.ALTER_CONFIGS, 0, 2, alter_configs, *_PERMISSIONS, failure=_failed, guard=_GUARD),
     served(
-        ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, incremental_alter_configs, *_PERMISSIONS, failure=_incremental_failed
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        0,
+        1,
+        incremental_alter_configs,
+        *_PERMISSIONS,
+        failure=_incremental_failed,
+        guard=_GUARD,
     ),
 )

@@ -1,5 +1,6 @@
 """DescribeCluster (60): brokers, controller and cluster id.
 
+- What may be done to the cluster is told to those who may describe it (KIP-430).
 - DescribeCluster 1 endpoint type (KIP-919): only brokers (1) have endpoints to show.
 """
 
@@ -7,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from kafkalite.broker.authorizer import UNKNOWN_OPERATIONS
+from kafkalite.broker.handlers.metadata import cluster_operations
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
 
 _BROKER_ENDPOINTS = 1
-_UNKNOWN_OPERATIONS = -(2**31)
 
 
 class Parts(Protocol):
@@ -51,7 +53,9 @@ async def describe_cluster(
         cluster_id=parts.cluster_id,
         controller_id=cache.controller_id,
         brokers=brokers,
-        cluster_authorized_operations=_UNKNOWN_OPERATIONS,
+        cluster_authorized_operations=cluster_operations(context)
+        if request.include_cluster_authorized_operations
+        else UNKNOWN_OPERATIONS,
     )
 
 

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Each
 from kafkalite.broker.partition import Partition
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
@@ -112,8 +113,15 @@ def _failed(
     )
 
 
+_DELETE: Final = Permission(Operation.DELETE, ResourceType.TOPIC)
 APIS: Final = (
     served(
-        ApiKey.DELETE_RECORDS, 0, 2, delete_records, Permission(Operation.DELETE, ResourceType.TOPIC), failure=_failed
+        ApiKey.DELETE_RECORDS,
+        0,
+        2,
+        delete_records,
+        _DELETE,
+        failure=_failed,
+        guard=Each(_DELETE, "topics", "topics"),
     ),
 )

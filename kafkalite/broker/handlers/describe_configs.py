@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import EachConfig
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.config.dynamic import (
@@ -218,5 +219,6 @@ APIS: Final = (
         Permission(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
         Permission(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
         failure=_failed,
+        guard=EachConfig(Operation.DESCRIBE_CONFIGS, "results", has_message=True),
     ),
 )

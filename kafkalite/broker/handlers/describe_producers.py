@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Each
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
@@ -94,13 +95,15 @@ def _failed(
     )
 
 
+_READ: Final = Permission(Operation.READ, ResourceType.TOPIC)
 APIS: Final = (
     served(
         ApiKey.DESCRIBE_PRODUCERS,
         0,
         0,
         describe_producers,
-        Permission(Operation.READ, ResourceType.TOPIC),
+        _READ,
         failure=_failed,
+        guard=Each(_READ, "topics", "topics", message="Topic authorization failed."),
     ),
 )

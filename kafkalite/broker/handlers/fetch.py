@@ -6,6 +6,7 @@
   identity in a tagged field; 16 endpoints of the current leaders in the answer (KIP-951); 17 directory ids, which are ignored.
 - A consumer over its consumer_byte_rate gets an answer without records and is silenced (KIP-219); a follower's throttled partitions are
   left out while leader.replication.throttled.rate is exceeded (KIP-73).
+- Where an authorizer is, consumers need READ of each topic and followers CLUSTER_ACTION, in each fetch of a session again.
 - Not done: tiered storage.
 """
 
@@ -17,9 +18,9 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.cold_reads import LOADS_LIMIT
 from kafkalite.broker.delayed_fetch import DelayedFetch
+from kafkalite.broker.fetch_authorization import CLUSTER_ACTION, READ, judge, judge_session
 from kafkalite.broker.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
 from kafkalite.broker.fetching import (
     FetchLimits,
@@ -88,7 +89,7 @@ def fetch(
     limits = _limits(parts, request, context)
     version = context.api_version
     uses_ids = version >= _TOPIC_IDS_FROM
-    items, unknown = _items(parts, request.topics, uses_ids)
+    items, unknown = _items(parts, request.topics, uses_ids, limits, context)
     if not uses_ids and version < BATCHES_FROM:
         return asyncio.ensure_future(_old_fetch(parts, items, limits, context).answered())
     try:
@@ -134,7 +135,11 @@ def _limits(parts: Parts, request: messages.fetch_request.FetchRequest, context:
 
 
 def _items(
-    parts: Parts, topics: Iterable[messages.fetch_request.FetchTopic], uses_ids: bool
+    parts: Parts,
+    topics: Iterable[messages.fetch_request.FetchTopic],
+    uses_ids: bool,
+    limits: FetchLimits,
+    context: RequestContext,
 ) -> tuple[list[FetchItem], list[tuple[bytes, PartitionData]]]:
     """The partitions asked for, and the answers of those whose topic id nobody knows."""
     items: list[FetchItem] = []
@@ -163,6 +168,7 @@ def _items(
                     asked.log_start_offset,
                 )
             )
+    judge(items, limits, context)
     return items, unknown
 
 
@@ -391,6 +397,7 @@ class _Incremental(_Fetch):
         context: RequestContext,
     ) -> None:
         super().__init__(parts, limits, unknown, context)
+        judge_session(session, limits, context)
         self.session = session
         self.session_id = session.session_id
         self.leaves_out = False
@@ -442,7 +449,7 @@ async def _fetch_much(
     unknown: list[tuple[bytes, PartitionData]] = []
     for piece in pieces(request.topics):
         await pace.unit(1 + len(piece.partitions))
-        found, strange = _items(parts, [piece], uses_ids)
+        found, strange = _items(parts, [piece], uses_ids, limits, context)
         asked |= {item.topic_partition: item for item in found}  # who is named twice is asked as the last time
         unknown += strange
     items = list(asked.values())
@@ -485,14 +492,4 @@ def _failed(
     )
 
 
-APIS: Final = (
-    served(
-        ApiKey.FETCH,
-        0,
-        17,
-        fetch,
-        Permission(Operation.READ, ResourceType.TOPIC),
-        Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
-        failure=_failed,
-    ),
-)
+APIS: Final = (served(ApiKey.FETCH, 0, 17, fetch, READ, CLUSTER_ACTION, failure=_failed),)

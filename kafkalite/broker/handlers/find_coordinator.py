@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Each, Failure, Judged
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
@@ -97,14 +99,33 @@ def _failed(
     )
 
 
+_GROUPS: Final = Each(Permission(Operation.DESCRIBE, ResourceType.GROUP), "coordinator_keys", "coordinators", name=None)
+_IDS: Final = Each(
+    Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID), "coordinator_keys", "coordinators", name=None
+)
+
+
+def _guard(
+    parts: object,
+    request: messages.find_coordinator_request.FindCoordinatorRequest,
+    context: RequestContext,
+    failure: Failure,
+) -> Work[Judged]:
+    if request.key_type not in (_GROUP, _TRANSACTION):
+        return Judged(request)  # to be refused for that
+    each = _GROUPS if request.key_type == _GROUP else _IDS
+    return (yield from each(parts, request, context, failure))
+
+
 APIS: Final = (
     served(
         ApiKey.FIND_COORDINATOR,
         0,
         6,
         find_coordinator,
-        Permission(Operation.DESCRIBE, ResourceType.GROUP),
-        Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+        _GROUPS.permission,
+        _IDS.permission,
         failure=_failed,
+        guard=_guard,
     ),
 )

@@ -3,7 +3,6 @@
 - DescribeGroups 3 authorized operations; 4 instance ids. ListGroups 4 states, 5 types (KIP-848: all groups here are "classic").
 - DeleteGroups (KIP-229) deletes empty groups only.
 - A group that is named several times is described and deleted once (Kafka describes it as often as it is named).
-- Not done: authorized operations.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
+from kafkalite.broker.guards import Each, Visible
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.coordinators.group.requests import DeleteGroup
@@ -42,11 +42,11 @@ def describe_groups(
     | asyncio.Future[messages.describe_groups_response.DescribeGroupsResponse]
 ):
     """State, protocol and members of each group; one that is not there is dead."""
-    return context.portions.run(_described(parts, request))
+    return context.portions.run(_described(parts, request, context))
 
 
 def _described(
-    parts: Parts, request: messages.describe_groups_request.DescribeGroupsRequest
+    parts: Parts, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
 ) -> Work[messages.describe_groups_response.DescribeGroupsResponse]:
     m = messages.describe_groups_response
     groups = []
@@ -77,6 +77,9 @@ def _described(
                 protocol_type=described.protocol_type,
                 protocol_data=described.protocol,
                 members=members,
+                authorized_operations=context.authorized_operations(ResourceType.GROUP, group_id)
+                if request.include_authorized_operations
+                else UNKNOWN_OPERATIONS,
             )
         )
     return m.DescribeGroupsResponse(groups=groups)
@@ -162,15 +165,34 @@ def _deletion_failed(
 
 
 _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.GROUP)
+_DESCRIBE_CLUSTER: Final = Permission(Operation.DESCRIBE, ResourceType.CLUSTER)
+_DELETE: Final = Permission(Operation.DELETE, ResourceType.GROUP)
 APIS: Final = (
-    served(ApiKey.DESCRIBE_GROUPS, 0, 5, describe_groups, _DESCRIBE, failure=_description_failed),
-    served(ApiKey.LIST_GROUPS, 0, 5, list_groups, Permission(Operation.DESCRIBE, ResourceType.CLUSTER), _DESCRIBE),
+    served(
+        ApiKey.DESCRIBE_GROUPS,
+        0,
+        5,
+        describe_groups,
+        _DESCRIBE,
+        failure=_description_failed,
+        guard=Each(_DESCRIBE, "groups", "groups", name=None),
+    ),
+    served(
+        ApiKey.LIST_GROUPS,
+        0,
+        5,
+        list_groups,
+        _DESCRIBE_CLUSTER,
+        _DESCRIBE,
+        guard=Visible(_DESCRIBE, "groups", "group_id", unless=_DESCRIBE_CLUSTER),
+    ),
     served(
         ApiKey.DELETE_GROUPS,
         0,
         2,
         delete_groups,
-        Permission(Operation.DELETE, ResourceType.GROUP),
+        _DELETE,
         failure=_deletion_failed,
+        guard=Each(_DELETE, "groups_names", "results", name=None),
     ),
 )

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Whole
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.coordinators.group.requests import (
@@ -241,9 +242,10 @@ def _left(
 
 
 _READ: Final = Permission(Operation.READ, ResourceType.GROUP)
+_GUARD: Final = Whole(_READ, "group_id")
 APIS: Final = (
-    served(ApiKey.JOIN_GROUP, 0, 9, join_group, _READ),
-    served(ApiKey.HEARTBEAT, 0, 4, heartbeat, _READ),
-    served(ApiKey.LEAVE_GROUP, 0, 5, leave_group, _READ),
-    served(ApiKey.SYNC_GROUP, 0, 5, sync_group, _READ),
+    served(ApiKey.JOIN_GROUP, 0, 9, join_group, _READ, guard=_GUARD),
+    served(ApiKey.HEARTBEAT, 0, 4, heartbeat, _READ, guard=_GUARD),
+    served(ApiKey.LEAVE_GROUP, 0, 5, leave_group, _READ, guard=_GUARD),
+    served(ApiKey.SYNC_GROUP, 0, 5, sync_group, _READ, guard=_GUARD),
 )

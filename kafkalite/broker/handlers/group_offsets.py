@@ -17,9 +17,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Steps, Whole
 from kafkalite.broker.handlers import zookeeper_offsets
 from kafkalite.broker.handlers.group_membership import require_group_id
+from kafkalite.broker.handlers.offset_guards import (
+    DELETE_GROUP,
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    EACH_TOPIC_READ,
+    READ_GROUP,
+    READ_TOPIC,
+    guard_deletion,
+    guard_fetch,
+)
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.coordinators.group.machine import GroupMachine
@@ -387,25 +397,34 @@ def _fetch_failed(
     )
 
 
-_READ_TOPIC: Final = Permission(Operation.READ, ResourceType.TOPIC)
 APIS: Final = (
     served(
         ApiKey.OFFSET_COMMIT,
         0,
         9,
         offset_commit,
-        Permission(Operation.READ, ResourceType.GROUP),
-        _READ_TOPIC,
+        READ_GROUP,
+        READ_TOPIC,
         failure=_commit_failed,
+        guard=Steps((Whole(READ_GROUP, "group_id"), EACH_TOPIC_READ)),
     ),
     served(
         ApiKey.OFFSET_FETCH,
         0,
         9,
         offset_fetch,
-        Permission(Operation.DESCRIBE, ResourceType.GROUP),
-        Permission(Operation.DESCRIBE, ResourceType.TOPIC),
+        DESCRIBE_GROUP,
+        DESCRIBE_TOPIC,
         failure=_fetch_failed,
+        guard=guard_fetch,
     ),
-    served(ApiKey.OFFSET_DELETE, 0, 0, offset_delete, Permission(Operation.DELETE, ResourceType.GROUP), _READ_TOPIC),
+    served(
+        ApiKey.OFFSET_DELETE,
+        0,
+        0,
+        offset_delete,
+        DELETE_GROUP,
+        READ_TOPIC,
+        guard=guard_deletion,
+    ),
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.cold_reads import in_memory
+from kafkalite.broker.guards import Each
 from kafkalite.broker.partition import Partition
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
@@ -165,8 +166,15 @@ def _failed(
     )
 
 
+_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 APIS: Final = (
     served(
-        ApiKey.LIST_OFFSETS, 0, 9, list_offsets, Permission(Operation.DESCRIBE, ResourceType.TOPIC), failure=_failed
+        ApiKey.LIST_OFFSETS,
+        0,
+        9,
+        list_offsets,
+        _DESCRIBE,
+        failure=_failed,
+        guard=Each(_DESCRIBE, "topics", "topics"),
     ),
 )

@@ -3,6 +3,8 @@
 - 0 no topics means all; 1 null means all, rack, controller; 2 cluster id; 4 allow_auto_topic_creation; 5 offline replicas; 7 leader epoch;
   8 authorized operations; 9 flexible; 10 topic ids in the answer; 12 topics by id.
 - A topic that is named several times is answered once, as in Kafka.
+- Topics that the caller may not see are left out where all are asked for, else refused; those that are asked for by id without their name.
+  Making one needs CREATE on the cluster or on the topic. In 8 to 10 the operations on the cluster go to those who may describe it.
 - A topic that is created on the way is answered with LEADER_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION, and the client asks again.
 """
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
 from kafkalite.broker.metadata_cache import TopicMetadata
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
@@ -24,12 +26,20 @@ from kafkalite.types import INTERNAL_TOPICS, NO_BROKER, NO_TOPIC_ID
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.topic_creation import TopicCreation
+    from kafkalite.config.broker import BrokerConfig
 
-_UNKNOWN_OPERATIONS = -(2**31)
+_CLUSTER_OPERATIONS_IN: Final = range(8, 11)
+_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
+_CREATE: Final = Permission(Operation.CREATE, ResourceType.TOPIC)
+_CREATE_ANY: Final = Permission(Operation.CREATE, ResourceType.CLUSTER)
+_DESCRIBE_CLUSTER: Final = Permission(Operation.DESCRIBE, ResourceType.CLUSTER)
 
 
 class Parts(Protocol):
     """What these handlers use of the broker."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
 
     @property
     def cluster_id(self) -> str: ...
@@ -51,8 +61,13 @@ async def metadata(
     topics, missing = await context.portions.finish(_topics(parts, request, context))
     if missing:
         may_create = version < 4 or request.allow_auto_topic_creation
+        if may_create and parts.config.auto_create_topics_enable:
+            missing, refused = await context.portions.finish(_creatable(missing, context))
+            topics += refused
         codes = await parts.topic_creation.create_missing(missing, may_create, context.portions)
         topics += await context.portions.finish(_missing(missing, codes))
+    if request.include_topic_authorized_operations:
+        await context.portions.finish(_tell_operations(topics, context))
     m = messages.metadata_response
     brokers = [
         m.MetadataResponseBroker(node_id=each.broker_id, host=endpoint.host, port=endpoint.port, rack=each.rack)
@@ -65,8 +80,15 @@ async def metadata(
         cluster_id=parts.cluster_id,
         controller_id=controller,
         topics=topics,
-        cluster_authorized_operations=_UNKNOWN_OPERATIONS,
+        cluster_authorized_operations=cluster_operations(context)
+        if request.include_cluster_authorized_operations and version in _CLUSTER_OPERATIONS_IN
+        else UNKNOWN_OPERATIONS,
     )
+
+
+def cluster_operations(context: RequestContext) -> int:
+    """What the caller may do to the cluster, if it may know."""
+    return context.authorized_operations(ResourceType.CLUSTER) if context.may(_DESCRIBE_CLUSTER) else 0
 
 
 def _topics(
@@ -77,7 +99,8 @@ def _topics(
     topics: list[messages.metadata_response.MetadataResponseTopic] = []
     if request.topics is None or (context.api_version == 0 and not request.topics):
         for topic in list(cache.topics.values()):
-            if topic.partitions:  # else it was deleted since the answer was begun
+            # Without partitions it was deleted since the answer was begun.
+            if topic.partitions and context.may(_DESCRIBE, topic.name, is_asked=False):
                 topics.append((yield from _topic(parts, topic, context)))
         return topics, []
     asked_before: set[str | bytes] = set()
@@ -89,6 +112,10 @@ def _topics(
             continue
         asked_before.add(key)
         name = asked.name if asked.name is not None else cache.topic_name(asked.topic_id)
+        if name is not None and not context.may(_DESCRIBE, name):
+            by_id = asked.topic_id if asked.name is None else NO_TOPIC_ID
+            topics.append(_failed(asked.name, by_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         known = cache.topics.get(name) if name is not None else None
         if known is not None:
             topics.append((yield from _topic(parts, known, context)))
@@ -97,6 +124,31 @@ def _topics(
         else:
             missing.append(asked.name)
     return topics, missing
+
+
+def _creatable(
+    names: list[str], context: RequestContext
+) -> Work[tuple[list[str], list[messages.metadata_response.MetadataResponseTopic]]]:
+    """(topics that the caller may create, answers of the others)."""
+    if context.may(_CREATE_ANY, is_asked=False):
+        return names, []
+    allowed, refused = [], []
+    for name in names:
+        yield
+        if context.may(_CREATE, name):
+            allowed.append(name)
+        else:
+            refused.append(_failed(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return allowed, refused
+
+
+def _tell_operations(
+    topics: list[messages.metadata_response.MetadataResponseTopic], context: RequestContext
+) -> Work[None]:
+    for topic in topics:
+        yield
+        if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            topic.topic_authorized_operations = context.authorized_operations(ResourceType.TOPIC, topic.name)
 
 
 def _missing(
@@ -111,7 +163,7 @@ def _missing(
 
 def _failed(name: str | None, topic_id: bytes, code: ErrorCode) -> messages.metadata_response.MetadataResponseTopic:
     return messages.metadata_response.MetadataResponseTopic(
-        name=name, topic_id=topic_id, error_code=code, topic_authorized_operations=_UNKNOWN_OPERATIONS
+        name=name, topic_id=topic_id, error_code=code, topic_authorized_operations=UNKNOWN_OPERATIONS
     )
 
 
@@ -127,7 +179,7 @@ def _topic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        topic_authorized_operations=_UNKNOWN_OPERATIONS,
+        topic_authorized_operations=UNKNOWN_OPERATIONS,
         partitions=partitions,
     )
 
@@ -168,8 +220,10 @@ APIS: Final = (
         0,
         12,
         metadata,
-        Permission(Operation.DESCRIBE, ResourceType.TOPIC),
-        Permission(Operation.CREATE, ResourceType.CLUSTER),
+        _DESCRIBE,
+        _CREATE_ANY,
+        _CREATE,
+        _DESCRIBE_CLUSTER,
         failure=_request_failed,
     ),
 )

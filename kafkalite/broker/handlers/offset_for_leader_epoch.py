@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Each
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
@@ -77,14 +78,17 @@ def _failed(
     )
 
 
+_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
+_CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 APIS: Final = (
     served(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         0,
         4,
         offset_for_leader_epoch,
-        Permission(Operation.DESCRIBE, ResourceType.TOPIC),
-        Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        _DESCRIBE,
+        _CLUSTER_ACTION,
         failure=_failed,
+        guard=Each(_DESCRIBE, "topics", "topics", "topic", unless=_CLUSTER_ACTION),
     ),
 )

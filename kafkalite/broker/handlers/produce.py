@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply
+from kafkalite.broker.guards import Failure, Judged, narrowed
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.broker.transaction_verification import Producer, Refusals, produce_refusal
@@ -424,14 +425,61 @@ def _failed(
     )
 
 
+# Authorisation
+
+
+_WRITE: Final = Permission(Operation.WRITE, ResourceType.TOPIC)
+_WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+
+
+def _guard(
+    parts: object, request: messages.produce_request.ProduceRequest, context: RequestContext, failure: Failure
+) -> Work[Judged]:
+    """First the transactional id, where a record needs one; then topic by topic.
+
+    What may lie in the buffer that all connections share is judged in one go.
+    """
+    is_long = context.request_bytes > RECEIVE_BYTES
+    allowed: list[messages.produce_request.TopicProduceData] = []
+    refused: list[messages.produce_request.TopicProduceData] = []
+    needs_id = False
+    for topic in request.topic_data:
+        if is_long:
+            yield
+        needs_id = needs_id or any(_is_transactional(each) for each in topic.partition_data)
+        (allowed if context.may(_WRITE, topic.name) else refused).append(topic)
+    if needs_id and not (request.transactional_id is not None and context.may(_WRITE_ID, request.transactional_id)):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not refused:
+        return Judged(request)
+    told = _failed(narrowed(request, acks=1, topic_data=refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+
+    def complete(reply: messages.produce_response.ProduceResponse | None) -> Work[Reply]:
+        yield
+        if request.acks == 0:
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)  # `_failed` closes the connection
+        if reply is None:
+            return told
+        reply.responses += told.responses
+        return reply
+
+    return Judged(narrowed(request, topic_data=allowed) if allowed else None, complete)
+
+
+def _is_transactional(asked: messages.produce_request.PartitionProduceData) -> bool:
+    header = header_at(asked.records) if asked.records else None
+    return header is not None and header.magic == MAGIC and header.is_transactional
+
+
 APIS: Final = (
     served(
         ApiKey.PRODUCE,
         0,
         11,
         produce,
-        Permission(Operation.WRITE, ResourceType.TOPIC),
-        Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        _WRITE,
+        _WRITE_ID,
         failure=_failed,
+        guard=_guard,
     ),
 )

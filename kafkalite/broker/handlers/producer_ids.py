@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Failure, Judged
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.coordinators.transaction.requests import (
@@ -21,6 +22,7 @@ from kafkalite.coordinators.transaction.requests import (
     ProducerIdAndEpoch,
 )
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
@@ -118,16 +120,37 @@ async def allocate_producer_ids(
     )
 
 
+_IDEMPOTENT_WRITE: Final = Permission(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+_WRITE_TOPIC: Final = Permission(Operation.WRITE, ResourceType.TOPIC)
+_WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+
+
+def _guard(
+    parts: object,
+    request: messages.init_producer_id_request.InitProducerIdRequest,
+    context: RequestContext,
+    failure: Failure,
+) -> Work[Judged]:
+    """Who may write to any topic may do so idempotently (KIP-679)."""
+    yield
+    if request.transactional_id is not None:
+        context.require(_WRITE_ID, request.transactional_id)
+    elif not context.may(_IDEMPOTENT_WRITE, is_asked=False) and not context.may_some(_WRITE_TOPIC):
+        context.require(_IDEMPOTENT_WRITE)
+    return Judged(request)
+
+
 APIS: Final = (
     served(
         ApiKey.INIT_PRODUCER_ID,
         0,
         5,
         init_producer_id,
-        Permission(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
-        Permission(Operation.WRITE, ResourceType.TOPIC),
-        Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        _IDEMPOTENT_WRITE,
+        _WRITE_TOPIC,
+        _WRITE_ID,
         failure=_failed,
+        guard=_guard,
     ),
     served(
         ApiKey.ALLOCATE_PRODUCER_IDS,

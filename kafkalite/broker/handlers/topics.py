@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Each, Failure, Judged, narrowed
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.controller.requests import CreatedTopic, NewPartitions, NewTopic, TopicReference
@@ -270,30 +271,107 @@ def _enlargement_failed(
     )
 
 
+# Authorisation
+
+
+_CREATE_ANY: Final = Permission(Operation.CREATE, ResourceType.CLUSTER)
+_DESCRIBE_CONFIGS: Final = Permission(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
+_DELETE: Final = Permission(Operation.DELETE, ResourceType.TOPIC)
+_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
+_ALTER: Final = Permission(Operation.ALTER, ResourceType.TOPIC)
+_EACH_CREATED: Final = Each(
+    Permission(Operation.CREATE, ResourceType.TOPIC),
+    "topics",
+    "topics",
+    message="Authorization failed.",
+    unless=_CREATE_ANY,
+)
+
+
+def _guard_creation(
+    parts: object,
+    request: messages.create_topics_request.CreateTopicsRequest,
+    context: RequestContext,
+    failure: Failure,
+) -> Work[Judged]:
+    """Who may create a topic is told its settings only with DESCRIBE_CONFIGS (KIP-525)."""
+    judged = yield from _EACH_CREATED(parts, request, context, failure)
+
+    def complete(
+        reply: messages.create_topics_response.CreateTopicsResponse,
+    ) -> Work[messages.create_topics_response.CreateTopicsResponse]:
+        if judged.complete is not None:
+            reply = yield from judged.complete(reply)
+        for topic in reply.topics:
+            yield
+            if not context.may(_DESCRIBE_CONFIGS, topic.name, is_asked=False):
+                topic.configs, topic.num_partitions, topic.replication_factor = [], -1, -1
+                topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return reply
+
+    return Judged(judged.request, complete)
+
+
+def _guard_deletion(
+    parts: Parts, request: messages.delete_topics_request.DeleteTopicsRequest, context: RequestContext, failure: Failure
+) -> Work[Judged]:
+    """The name of a topic that is named by its id is no news for those only who may describe it."""
+    m = messages.delete_topics_response
+    allowed, refused = [], []
+    for topic in request.topics:
+        yield
+        name = topic.name if topic.name is not None else parts.metadata.topic_name(topic.topic_id)
+        if name is None or context.may(_DELETE, name):
+            allowed.append(topic)
+            continue
+        is_known = topic.name is not None or context.may(_DESCRIBE, name, is_asked=False)
+        refused.append(
+            m.DeletableTopicResult(
+                name=name if is_known else None,
+                topic_id=topic.topic_id,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+        )
+    if not refused:
+        return Judged(request)
+
+    def complete(
+        reply: messages.delete_topics_response.DeleteTopicsResponse | None,
+    ) -> Work[messages.delete_topics_response.DeleteTopicsResponse]:
+        yield
+        return m.DeleteTopicsResponse(responses=[*(reply.responses if reply is not None else ()), *refused])
+
+    return Judged(narrowed(request, topics=allowed) if allowed else None, complete)
+
+
 APIS: Final = (
     served(
         ApiKey.CREATE_TOPICS,
         0,
         7,
         create_topics,
-        Permission(Operation.CREATE, ResourceType.CLUSTER),
-        Permission(Operation.CREATE, ResourceType.TOPIC),
+        _CREATE_ANY,
+        _EACH_CREATED.permission,
         failure=_creation_failed,
+        guard=_guard_creation,
     ),
     served(
         ApiKey.DELETE_TOPICS,
         0,
         6,
         delete_topics,
-        Permission(Operation.DELETE, ResourceType.TOPIC),
+        _DELETE,
+        _DESCRIBE,
         failure=_deletion_failed,
+        guard=_guard_deletion,
     ),
     served(
         ApiKey.CREATE_PARTITIONS,
         0,
         3,
         create_partitions,
-        Permission(Operation.ALTER, ResourceType.TOPIC),
+        _ALTER,
         failure=_enlargement_failed,
+        guard=Each(_ALTER, "topics", "results", message="The topic authorization is failed."),
     ),
 )

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Each, Visible
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.coordinators.transaction.transaction_record import BY_LABEL
@@ -21,6 +22,9 @@ from kafkalite.protocol.apis import ApiKey
 if TYPE_CHECKING:
     from kafkalite.coordinators.runtime import CoordinatorRuntime
     from kafkalite.coordinators.transaction.machine import TransactionMachine
+
+
+_DESCRIBE_TOPIC: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 
 
 class Parts(Protocol):
@@ -37,11 +41,11 @@ def describe_transactions(
     | asyncio.Future[messages.describe_transactions_response.DescribeTransactionsResponse]
 ):
     """TRANSACTIONAL_ID_NOT_FOUND for ids that nobody uses, INVALID_REQUEST for what cannot be one."""
-    return context.portions.run(_described(parts, request))
+    return context.portions.run(_described(parts, request, context))
 
 
 def _described(
-    parts: Parts, request: messages.describe_transactions_request.DescribeTransactionsRequest
+    parts: Parts, request: messages.describe_transactions_request.DescribeTransactionsRequest, context: RequestContext
 ) -> Work[messages.describe_transactions_response.DescribeTransactionsResponse]:
     m = messages.describe_transactions_response
     states = []
@@ -64,7 +68,8 @@ def _described(
         state.producer_id, state.producer_epoch = described.producer_id, described.producer_epoch
         for topic, partitions in described.partitions.items():
             yield
-            state.topics.append(m.TopicData(topic=topic, partitions=sorted(partitions)))
+            if context.may(_DESCRIBE_TOPIC, topic):
+                state.topics.append(m.TopicData(topic=topic, partitions=sorted(partitions)))
     return m.DescribeTransactionsResponse(transaction_states=states)
 
 
@@ -122,6 +127,22 @@ def _description_failed(
 
 _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 APIS: Final = (
-    served(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, describe_transactions, _DESCRIBE, failure=_description_failed),
-    served(ApiKey.LIST_TRANSACTIONS, 0, 1, list_transactions, _DESCRIBE),
+    served(
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        0,
+        0,
+        describe_transactions,
+        _DESCRIBE,
+        _DESCRIBE_TOPIC,
+        failure=_description_failed,
+        guard=Each(_DESCRIBE, "transactional_ids", "transaction_states", name=None),
+    ),
+    served(
+        ApiKey.LIST_TRANSACTIONS,
+        0,
+        1,
+        list_transactions,
+        _DESCRIBE,
+        guard=Visible(_DESCRIBE, "transaction_states", "transactional_id"),
+    ),
 )

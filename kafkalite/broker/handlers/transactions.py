@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Failure, Judged, Steps, Whole
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.coordinators.transaction.requests import AddPartitions, EndTransaction
@@ -228,7 +229,47 @@ def _adding_failed(
     )
 
 
+def _guard_adding(
+    parts: Parts,
+    request: messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest,
+    context: RequestContext,
+    failure: Failure,
+) -> Work[Judged]:
+    """Brokers ask in version 4 and newer. One topic that a producer may not write to leaves the others out too."""
+    yield
+    if context.api_version >= _BATCHED_FROM:
+        context.require(_CLUSTER_ACTION)
+        return Judged(request)
+    context.require(_WRITE, request.v3_and_below_transactional_id)
+    refused: set[str] = set()
+    for topic in request.v3_and_below_topics:
+        yield
+        if topic.name not in INTERNAL_TOPICS and not context.may(_WRITE_TOPIC, topic.name):
+            refused.add(topic.name)
+    if not refused:
+        return Judged(request)
+
+    def complete(reply: object) -> Work[messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse]:
+        partitions = yield from _named(_single(request))
+        seen = {topic: indexes for topic, indexes in partitions.items() if topic not in refused}
+        code_of = (yield from _refused(parts.metadata, seen, by_client=True)) or _not_attempted
+        told = yield from _told(
+            partitions,
+            lambda topic, index: ErrorCode.TOPIC_AUTHORIZATION_FAILED if topic in refused else code_of(topic, index),
+        )
+        return messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=told)
+
+    return Judged(None, complete)
+
+
+def _not_attempted(topic: str, index: int) -> ErrorCode:
+    return ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
 _WRITE: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+_WRITE_TOPIC: Final = Permission(Operation.WRITE, ResourceType.TOPIC)
+_READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
+_CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 APIS: Final = (
     served(
         ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -236,10 +277,19 @@ APIS: Final = (
         5,
         add_partitions_to_txn,
         _WRITE,
-        Permission(Operation.WRITE, ResourceType.TOPIC),
-        Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        _WRITE_TOPIC,
+        _CLUSTER_ACTION,
         failure=_adding_failed,
+        guard=_guard_adding,
     ),
-    served(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, add_offsets_to_txn, _WRITE, Permission(Operation.READ, ResourceType.GROUP)),
-    served(ApiKey.END_TXN, 0, 4, end_txn, _WRITE),
+    served(
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        0,
+        4,
+        add_offsets_to_txn,
+        _WRITE,
+        _READ_GROUP,
+        guard=Steps((Whole(_WRITE, "transactional_id"), Whole(_READ_GROUP, "group_id"))),
+    ),
+    served(ApiKey.END_TXN, 0, 4, end_txn, _WRITE, guard=Whole(_WRITE, "transactional_id")),
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Each, Steps, Whole
 from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.handlers.group_offsets import committed_in_batches, exists
 from kafkalite.broker.request_context import RequestContext
@@ -168,15 +169,25 @@ def _failed(
     )
 
 
+_WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+_READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
+_READ_TOPIC: Final = Permission(Operation.READ, ResourceType.TOPIC)
 APIS: Final = (
     served(
         ApiKey.TXN_OFFSET_COMMIT,
         0,
         4,
         txn_offset_commit,
-        Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
-        Permission(Operation.READ, ResourceType.GROUP),
-        Permission(Operation.READ, ResourceType.TOPIC),
+        _WRITE_ID,
+        _READ_GROUP,
+        _READ_TOPIC,
         failure=_failed,
+        guard=Steps(
+            (
+                Whole(_WRITE_ID, "transactional_id"),
+                Whole(_READ_GROUP, "group_id"),
+                Each(_READ_TOPIC, "topics", "topics"),
+            )
+        ),
     ),
 )

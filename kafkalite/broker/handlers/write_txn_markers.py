@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import AnyOf
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.broker.transaction_markers import TransactionMarker
@@ -110,13 +111,18 @@ def _failed(
     )
 
 
+_PERMISSIONS: Final = (
+    Permission(Operation.ALTER, ResourceType.CLUSTER),
+    Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+)
 APIS: Final = (
     served(
         ApiKey.WRITE_TXN_MARKERS,
         0,
         1,
         write_txn_markers,
-        Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        *_PERMISSIONS,
         failure=_failed,
+        guard=AnyOf(_PERMISSIONS),
     ),
 )

@@ -1,0 +1,105 @@
+"""Who may commit, see and delete offsets of a group: a permission of the group, and one of each topic."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.guards import Each, Failure, Judged, narrowed
+from kafkalite.broker.request_context import RequestContext
+from kafkalite.errors import ErrorCode
+from kafkalite.portions import Work
+from kafkalite.protocol import messages
+
+READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
+DESCRIBE_GROUP: Final = Permission(Operation.DESCRIBE, ResourceType.GROUP)
+DELETE_GROUP: Final = Permission(Operation.DELETE, ResourceType.GROUP)
+READ_TOPIC: Final = Permission(Operation.READ, ResourceType.TOPIC)
+DESCRIBE_TOPIC: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
+EACH_TOPIC_READ: Final = Each(READ_TOPIC, "topics", "topics")
+EACH_TOPIC_DESCRIBED: Final = Each(DESCRIBE_TOPIC, "topics", "topics")
+
+
+def guard_deletion(
+    parts: object,
+    request: messages.offset_delete_request.OffsetDeleteRequest,
+    context: RequestContext,
+    failure: Failure,
+) -> Work[Judged]:
+    """The group is asked in any case: what is wrong with it is told first."""
+    m = messages.offset_delete_response
+    context.require(DELETE_GROUP, request.group_id)
+    allowed, refused = yield from EACH_TOPIC_READ.told_apart(request, context)
+    if not refused:
+        return Judged(request)
+
+    def complete(
+        reply: messages.offset_delete_response.OffsetDeleteResponse,
+    ) -> Work[messages.offset_delete_response.OffsetDeleteResponse]:
+        for topic in refused if not reply.error_code else ():
+            yield
+            answers = [
+                m.OffsetDeleteResponsePartition(
+                    partition_index=each.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
+                for each in topic.partitions
+            ]
+            reply.topics.append(m.OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+        return reply
+
+    return Judged(narrowed(request, topics=allowed), complete)
+
+
+def guard_fetch(
+    parts: object, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext, failure: Failure
+) -> Work[Judged]:
+    """Group by group; topics that the caller may not see are refused where they are named, else left out."""
+    m = messages.offset_fetch_response
+    is_only = len(request.groups) == 1
+    allowed, refused_groups = [], []
+    refused_topics: dict[str, list[messages.offset_fetch_request.OffsetFetchRequestTopics]] = {}
+    for group in request.groups:
+        yield
+        if is_only:
+            context.require(DESCRIBE_GROUP, group.group_id)  # older versions have the error in another place
+        elif not context.may(DESCRIBE_GROUP, group.group_id):
+            refused_groups.append(
+                m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            )
+            continue
+        if group.topics is not None:
+            seen, unseen = yield from EACH_TOPIC_DESCRIBED.told_apart(group, context)
+            if unseen:
+                refused_topics.setdefault(group.group_id, []).extend(unseen)
+                group = narrowed(group, topics=seen)
+        allowed.append(group)
+
+    def complete(
+        reply: messages.offset_fetch_response.OffsetFetchResponse,
+    ) -> Work[messages.offset_fetch_response.OffsetFetchResponse]:
+        for group in reply.groups:
+            yield
+            if group.error_code:
+                continue
+            seen, _ = yield from EACH_TOPIC_DESCRIBED.told_apart(group, context, is_asked=False)
+            group.topics = [*seen, *(_topic_refused(each) for each in refused_topics.get(group.group_id, ()))]
+        reply.groups += refused_groups
+        return reply
+
+    return Judged(narrowed(request, groups=allowed), complete)
+
+
+def _topic_refused(
+    topic: messages.offset_fetch_request.OffsetFetchRequestTopics,
+) -> messages.offset_fetch_response.OffsetFetchResponseTopics:
+    m = messages.offset_fetch_response
+    partitions = [
+        m.OffsetFetchResponsePartitions(
+            partition_index=index,
+            committed_offset=-1,
+            metadata="",
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
+        for index in topic.partition_indexes
+    ]
+    return m.OffsetFetchResponseTopics(name=topic.name, partitions=partitions)
