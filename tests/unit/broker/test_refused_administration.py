@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.handlers import SERVED
-from kafkalite.broker.handlers.acls import create_acls, delete_acls, describe_acls
 from kafkalite.broker.handlers.delegation_tokens import create_delegation_token
 from kafkalite.broker.handlers.sasl import sasl_authenticate, sasl_handshake
 from kafkalite.broker.handlers.update_features import update_features
@@ -25,33 +24,39 @@ ACL = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permissi
 
 
 def test_acls_are_refused() -> None:
-    described = describe_acls(PARTS, messages.describe_acls_request.DescribeAclsRequest(**ANY_ACL), CONTEXT)
-    assert (described.error_code, described.error_message) == (
-        ErrorCode.SECURITY_DISABLED,
-        "No Authorizer is configured on the broker",
-    )
-    c, d = messages.create_acls_request, messages.delete_acls_request
-    created = create_acls(PARTS, c.CreateAclsRequest(creations=[c.AclCreation(**ACL)] * 2), CONTEXT)
-    deleted = delete_acls(PARTS, d.DeleteAclsRequest(filters=[d.DeleteAclsFilter(**ANY_ACL)] * 2), CONTEXT)
-    refused = [(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")] * 2
-    assert [(each.error_code, each.error_message) for each in created.results] == refused
-    assert [(each.error_code, each.error_message) for each in deleted.filter_results] == refused
+    async def scenario() -> None:
+        described = await PARTS.ask(messages.describe_acls_request.DescribeAclsRequest(**ANY_ACL), 3)
+        assert (described.error_code, described.error_message) == (
+            ErrorCode.SECURITY_DISABLED,
+            "No Authorizer is configured on the broker",
+        )
+        c, d = messages.create_acls_request, messages.delete_acls_request
+        created = await PARTS.ask(c.CreateAclsRequest(creations=[c.AclCreation(**ACL)] * 2), 3)
+        deleted = await PARTS.ask(d.DeleteAclsRequest(filters=[d.DeleteAclsFilter(**ANY_ACL)] * 2), 3)
+        refused = [(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")] * 2
+        assert [(each.error_code, each.error_message) for each in created.results] == refused
+        assert [(each.error_code, each.error_message) for each in deleted.filter_results] == refused
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("part", ANY_ACL)
 def test_a_filter_with_an_unknown_part_closes_the_connection(part: str) -> None:
-    d = messages.delete_acls_request
-    with pytest.raises(ProtocolViolation):
-        describe_acls(PARTS, messages.describe_acls_request.DescribeAclsRequest(**{**ANY_ACL, part: 0}), CONTEXT)
-    with pytest.raises(ProtocolViolation):
-        delete_acls(PARTS, d.DeleteAclsRequest(filters=[d.DeleteAclsFilter(**{**ANY_ACL, part: 0})]), CONTEXT)
+    async def scenario() -> None:
+        d = messages.delete_acls_request
+        with pytest.raises(ProtocolViolation):
+            await PARTS.ask(messages.describe_acls_request.DescribeAclsRequest(**{**ANY_ACL, part: 0}), 3)
+        with pytest.raises(ProtocolViolation):
+            await PARTS.ask(d.DeleteAclsRequest(filters=[d.DeleteAclsFilter(**{**ANY_ACL, part: 0})]), 3)
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("part", ACL)
 def test_an_acl_with_an_unknown_part_closes_the_connection(part: str) -> None:
     c = messages.create_acls_request
     with pytest.raises(ProtocolViolation):
-        create_acls(PARTS, c.CreateAclsRequest(creations=[c.AclCreation(**{**ACL, part: 0})]), CONTEXT)
+        asyncio.run(PARTS.ask(c.CreateAclsRequest(creations=[c.AclCreation(**{**ACL, part: 0})]), 3))
 
 
 def test_who_is_authenticated_already_is_told_so() -> None:

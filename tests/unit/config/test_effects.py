@@ -108,7 +108,7 @@ def test_a_setting_says_why_it_has_no_effect_and_what_is_dynamic_acts_at_once() 
 def test_what_is_refused_takes_nothing_but_its_default() -> None:
     others = {True: False, False: True, "": "org.example.Plugin"}
     refused = [key for key in (*TOPIC_KEYS.values(), *BROKER_KEYS.values()) if key.effect is Effect.REFUSED]
-    assert {"zookeeper.set.acl", "authorizer.class.name", "remote.storage.enable"} <= {key.name for key in refused}
+    assert {"zookeeper.set.acl", "authorizer.zookeeper.url", "remote.storage.enable"} <= {key.name for key in refused}
     for key in refused:
         assert key.check(key.default) == key.default
         try:
