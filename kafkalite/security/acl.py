@@ -7,6 +7,7 @@ and commands are the same words in Pascal case (`TransactionalId`), read in any 
 from __future__ import annotations
 
 from enum import IntEnum
+from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple, TypeVar
 
 CLUSTER_NAME: Final = "kafka-cluster"
@@ -172,6 +173,20 @@ _IMPLYING: Final = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALL, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
+
+
+def spellings(address: str) -> tuple[str, ...]:
+    """How an entry may write a client's address: as Java does, without shortening zeros, and as everybody else; and `*`."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return (address, WILDCARD)
+    if isinstance(parsed, IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return (address, str(parsed.ipv4_mapped), WILDCARD)
+        in_java = ":".join(f"{int(group, 16):x}" for group in parsed.exploded.partition("%")[0].split(":"))
+        return (address, parsed.compressed, in_java, WILDCARD)
+    return (address, WILDCARD)
 
 
 def implying(operation: Operation) -> frozenset[Operation]:

@@ -22,6 +22,7 @@ from kafkalite.security.acl import (
     ResourcePattern,
     ResourceType,
     implying,
+    spellings,
 )
 
 _ByPrincipal: TypeAlias = dict[str, tuple[AclEntry, ...]]
@@ -102,12 +103,12 @@ class AclIndex:
 
         A denial wins over whatever allows it.
         """
-        allowing, is_covered, is_allowed = implying(operation), False, False
+        allowing, hosts, is_covered, is_allowed = implying(operation), spellings(host), False, False
         for by_principal in self._covering(resource_type, name):
             is_covered = True
             for who in (principal, EVERYBODY):
                 for entry in by_principal.get(who, ()):
-                    if entry.host not in (host, WILDCARD):
+                    if entry.host not in hosts:
                         continue
                     if entry.permission is PermissionType.ALLOW:
                         is_allowed = is_allowed or entry.operation in allowing
@@ -135,7 +136,7 @@ class AclIndex:
             found = [
                 self._names.get((AclEntry(who, where, what, permission), resource_type, pattern))
                 for who in dict.fromkeys((principal, EVERYBODY))
-                for where in dict.fromkeys((host, WILDCARD))
+                for where in dict.fromkeys(spellings(host))
                 for what in (operation, Operation.ALL)
             ]
             return [each for each in found if each is not None]

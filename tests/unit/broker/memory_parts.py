@@ -198,6 +198,7 @@ class MemoryParts:
             lambda: self.config.request_timeout_ms,
             lambda *told: self.offsets_ended.append(told),
         )
+        self.acls: Any = None
         self.controller: Any = None
         """What the test makes, where it is asked."""
 

@@ -16,7 +16,7 @@ from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ProtocolVio
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, Api, ApiKey
-from kafkalite.security.principal import ANONYMOUS
+from kafkalite.security.principal import ANONYMOUS, KafkaPrincipal
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.protocol.kio_oracle import MessageVersion
 from tests.unit.protocol.test_hostile_bytes import encoded
@@ -279,11 +279,15 @@ class Denying:
 
     def __init__(self, denied: Operation) -> None:
         self.denied = denied
+        self.generation = 0
         self.asked: list[Any] = []
 
-    def allows(self, user: str, host: str, permission: Permission, name: str) -> bool:
-        self.asked.append((user, host, permission, name))
+    def allows(self, principal: KafkaPrincipal, host: str, permission: Permission, name: str) -> bool:
+        self.asked.append((str(principal), host, permission, name))
         return permission.operation is not self.denied
+
+    def allows_some(self, principal: KafkaPrincipal, host: str, permission: Permission) -> bool:
+        raise AssertionError("nobody asked for any topic")
 
 
 @KINDS
@@ -302,7 +306,7 @@ def test_what_needs_a_permission_of_the_cluster_is_refused_without_it(kind: str)
 
     reply, authorizer = virtual_time.run(scenario(Operation.ALTER))
     assert reply.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert authorizer.asked == [("ANONYMOUS", "host", permission, "kafka-cluster")]
+    assert authorizer.asked == [("User:ANONYMOUS", "host", permission, "kafka-cluster")]
     reply, _ = virtual_time.run(scenario(Operation.DESCRIBE))
     assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR, "it was asked"
 
