@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.cold_reads import LOADS_LIMIT
 from kafkalite.broker.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
+from kafkalite.broker.fetches import AT_ONCE
 from kafkalite.broker.fetching import SessionlessWatch
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Pace, Work
@@ -22,13 +23,11 @@ from kafkalite.storage.open_files import NotInMemory
 
 if TYPE_CHECKING:
     from kafkalite.broker.fetch_sessions import FetchSessionCache
+    from kafkalite.broker.fetches import FullFetch, Topics
     from kafkalite.broker.fetching import Answers, FetchLimits
-    from kafkalite.broker.handlers.fetch import FullFetch, Topics
     from kafkalite.broker.replicas import Replicas
     from kafkalite.clock import Clock
 
-AT_ONCE: Final = 2000
-"""Partitions that one fetch looks at in one go."""
 _PIECE: Final = 500
 
 

@@ -1,0 +1,295 @@
+"""Full and incremental fetches (KIP-227): what is there is read, and told at once, or later when that is enough or max.wait has passed."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from kafkalite.broker.cold_reads import LOADS_LIMIT
+from kafkalite.broker.delayed_fetch import DelayedFetch
+from kafkalite.broker.fetch_authorization import judge_session
+from kafkalite.broker.fetching import SessionlessWatch, changed_answers, note_look, note_told
+from kafkalite.protocol import messages
+from kafkalite.storage.open_files import NotInMemory
+from kafkalite.types import Buffer, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.fetch_sessions import FetchItem, FetchSession, FetchSessionCache
+    from kafkalite.broker.fetching import Answers, FetchLimits, PartitionData, PartitionReader
+    from kafkalite.broker.follower_state import FetchRequester
+    from kafkalite.broker.quotas import ClientQuotas
+    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.request_context import RequestContext
+    from kafkalite.broker.traffic import Traffic
+    from kafkalite.clock import Clock
+
+    Topics: TypeAlias = dict[str, messages.fetch_response.FetchableTopicResponse]
+
+AT_ONCE: Final = 2000
+"""Partitions that one fetch looks at in one go."""
+
+
+class Parts(Protocol):
+    """What fetches use of the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def quotas(self) -> ClientQuotas: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessionCache: ...
+
+    @property
+    def partition_reader(self) -> PartitionReader: ...
+
+
+class _Fetch(ABC):
+    """What a full and an incremental fetch share: read, answer at once or later."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        limits: FetchLimits,
+        unknown: list[tuple[bytes, PartitionData]],
+        context: RequestContext,
+    ) -> None:
+        self.parts, self.limits, self.unknown, self.context = parts, limits, unknown, context
+        self.session_id = 0
+
+    @abstractmethod
+    def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
+        """The partitions to look at now, and who fetches."""
+
+    @abstractmethod
+    def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
+        """Have `on_ready` called; returns what ends that."""
+
+    @abstractmethod
+    def topic_id(self, topic_partition: TopicPartition) -> bytes:
+        """The id by which the topic was asked for, zeros where it was by name."""
+
+    @abstractmethod
+    def told(self, answers: Answers) -> Answers:
+        """What of `answers` goes into the response: an incremental fetch leaves out what has not changed (KIP-227)."""
+
+    def start(self) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
+        try:
+            found = self.parts.partition_reader.read_in_memory(*self.wanted_within_limits())
+        except NotInMemory as cold:
+            return asyncio.ensure_future(self._start_later(cold))
+        return self._answer_or_delay(*found)
+
+    def wanted_within_limits(self) -> tuple[list[FetchItem], FetchLimits, FetchRequester]:
+        items, requester = self.wanted()
+        return items, self.limits, requester
+
+    def gather(self) -> tuple[Answers, int, bool]:
+        """What is there now; waits for the medium if need be, which for what was just appended is never."""
+        return self.parts.partition_reader.read_all(*self.wanted_within_limits())
+
+    async def _start_later(self, cold: NotInMemory) -> messages.fetch_response.FetchResponse:
+        """As `start`, once the first records are in memory."""
+        reader = self.parts.partition_reader
+        for _ in range(LOADS_LIMIT):
+            await reader.cold_reads.load(cold)
+            try:
+                found = reader.read_in_memory(*self.wanted_within_limits())
+                break
+            except NotInMemory as problem:
+                cold = problem
+        else:
+            found = self.gather()
+        reply = self._answer_or_delay(*found)
+        return await reply if isinstance(reply, asyncio.Future) else reply
+
+    def _answer_or_delay(
+        self, answers: Answers, total: int, urgent: bool
+    ) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
+        enough = total >= self.limits.min_bytes or urgent or self.unknown or self.limits.max_wait_ms == 0
+        if enough or not self.may_wait():
+            return self.reply(answers)
+        release: list[Callable[[], None]] = []
+        delayed = DelayedFetch(self.limits, total, self.gather, self.reply, lambda: release[0]())
+        release.append(self.watch(delayed.notify))
+        partitions = self.parts.replicas.partitions
+        delayed.note_sizes(partitions[tp] for tp in answers if tp in partitions)
+        if self.has_news(answers):
+            delayed.expire_soon()
+        delayed.future.add_done_callback(lambda _: delayed.close())
+        return delayed.future
+
+    def may_wait(self) -> bool:
+        return True
+
+    def has_news(self, answers: Answers) -> bool:
+        """Is there anything to tell that is no reason to answer at once?"""
+        return False
+
+    def throttle_ms(self, answers: Answers) -> int:
+        """How long the consumer must be silent instead of getting these answers; 0 when it gets them."""
+        quota = self.parts.quotas.fetched
+        if self.limits.is_follower or not quota.is_set:
+            return 0
+        size = sum(len(data.records or b"") for data in answers.values())
+        now_ms = self.parts.clock.monotonic_ms()
+        return quota.admit(self.context.user, self.context.client_id or "", size, now_ms) if size else 0
+
+    def throttled(self, throttle_ms: int) -> messages.fetch_response.FetchResponse:
+        """Nothing is told, so all of it is there for the next fetch."""
+        self.context.connection.mute(throttle_ms / 1000)
+        return messages.fetch_response.FetchResponse(session_id=self.session_id, throttle_time_ms=throttle_ms)
+
+    def reply(self, answers: Answers) -> messages.fetch_response.FetchResponse:
+        if throttle_ms := self.throttle_ms(answers):
+            return self.throttled(throttle_ms)
+        topics: Topics = {}
+        self.tell(answers, topics)
+        return self.response(topics)
+
+    def tell(self, answers: Answers, topics: Topics) -> None:
+        """Add what is told of these answers to the topics of the response."""
+        m = messages.fetch_response
+        for topic_partition, data in self.told(answers).items():
+            topic = topics.get(topic_partition.topic)
+            if topic is None:
+                topic_id = self.topic_id(topic_partition)
+                topic = topics[topic_partition.topic] = m.FetchableTopicResponse(
+                    topic=topic_partition.topic, topic_id=topic_id
+                )
+            topic.partitions.append(data)
+            if data.records:
+                self._count(topic_partition.topic, data.records)
+
+    def response(self, topics: Topics) -> messages.fetch_response.FetchResponse:
+        m = messages.fetch_response
+        responses = list(topics.values())
+        for topic_id, data in self.unknown:
+            responses.append(m.FetchableTopicResponse(topic_id=topic_id, partitions=[data]))
+        return m.FetchResponse(session_id=self.session_id, responses=responses)
+
+    def _count(self, topic: str, records: Buffer) -> None:
+        traffic = self.parts.traffic
+        if self.limits.is_follower:
+            traffic.replication_bytes_out += len(records)
+        else:
+            traffic.fetched(topic, records)
+
+
+class FullFetch(_Fetch):
+    """A fetch that names all its partitions; answers all of them."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        session: FetchSession | None,
+        items: list[FetchItem],
+        limits: FetchLimits,
+        unknown: list[tuple[bytes, PartitionData]],
+        context: RequestContext,
+    ) -> None:
+        super().__init__(parts, limits, unknown, context)
+        self.session, self.items = session, items
+        self.topic_ids = {item.topic_partition: item.topic_id for item in items}
+        self.session_id = session.session_id if session else 0
+        self.requester = session or SessionlessWatch(parts.clock.monotonic_ms())
+
+    def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
+        return self.items, self.requester
+
+    def may_wait(self) -> bool:
+        return bool(self.items)
+
+    def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
+        requester = self.requester
+        requester.on_ready = on_ready
+        if not isinstance(requester, SessionlessWatch):
+            return lambda: setattr(requester, "on_ready", None)
+        replicas = self.parts.replicas
+        for item in self.items:
+            replicas.watch(item.topic_partition, requester)
+
+        def release() -> None:
+            for item in self.items:
+                replicas.unwatch(item.topic_partition, requester)
+
+        return release
+
+    def topic_id(self, topic_partition: TopicPartition) -> bytes:
+        return self.topic_ids[topic_partition]
+
+    def throttled(self, throttle_ms: int) -> messages.fetch_response.FetchResponse:
+        """The session that was to begin does not, as the client would not know what is in it."""
+        if self.session is not None:
+            self.parts.fetch_sessions.close(self.session_id)
+            self.session_id = 0
+        return super().throttled(throttle_ms)
+
+    def told(self, answers: Answers) -> Answers:
+        if self.session is not None:
+            for topic_partition, data in answers.items():
+                item = self.session.items.get(topic_partition)
+                if item is not None:  # else the session was closed while this fetch waited
+                    note_told(item, data)
+                    note_look(self.session, item, data)
+        return answers
+
+
+class IncrementalFetch(_Fetch):
+    """A fetch within a session: looks at what is ready, answers what is news."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        session: FetchSession,
+        limits: FetchLimits,
+        unknown: list[tuple[bytes, PartitionData]],
+        context: RequestContext,
+    ) -> None:
+        super().__init__(parts, limits, unknown, context)
+        judge_session(session, limits, context)
+        self.session = session
+        self.session_id = session.session_id
+        self.leaves_out = False
+
+    def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
+        """Where many are ready some of them, which go to the back: what a response leaves out the client asks for in the next fetch."""
+        items, ready = self.session.items, self.session.ready
+        looked_at: Iterable[TopicPartition] = ready
+        self.leaves_out = len(ready) > AT_ONCE
+        if self.leaves_out:
+            looked_at = list(islice(ready, AT_ONCE))
+            for topic_partition in looked_at:
+                del ready[topic_partition]
+                ready[topic_partition] = None
+        return [items[tp] for tp in looked_at if tp in items], self.session
+
+    def may_wait(self) -> bool:
+        return not self.leaves_out
+
+    def has_news(self, answers: Answers) -> bool:
+        """Followers hear soon of the high watermark. Consumers wait for records: it moves while a transaction keeps them back."""
+        items = self.session.items
+        return self.limits.is_follower and any(
+            data.high_watermark != items[tp].told_high_watermark for tp, data in answers.items()
+        )
+
+    def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
+        self.session.on_ready = on_ready
+        return lambda: setattr(self.session, "on_ready", None)
+
+    def topic_id(self, topic_partition: TopicPartition) -> bytes:
+        return self.session.items[topic_partition].topic_id
+
+    def told(self, answers: Answers) -> Answers:
+        return changed_answers(self.session, answers)
