@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from tests.class_data import use_archive
 from tests.warm_broker import use_warm_brokers
@@ -40,10 +41,23 @@ hypothesis.settings.register_profile(
 """The same examples each time, and as slow as the machine is; --long looks for new ones."""
 
 
+def _without_constants_of_the_source() -> None:
+    """Hypothesis mixes constants of whatever project module is imported by then into its examples.
+
+    They would depend on what ran before in a worker; and each worker would read all modules for them, 5 s of processor time.
+    """
+    if hasattr(providers, "is_local_module_file"):
+        providers.is_local_module_file = lambda path: False
+
+
 def pytest_configure(config: pytest.Config) -> None:
     use_archive()
     use_warm_brokers()
-    hypothesis.settings.load_profile("long" if config.getoption("--long") else "suite")
+    if config.getoption("--long"):
+        hypothesis.settings.load_profile("long")
+    else:
+        hypothesis.settings.load_profile("suite")
+        _without_constants_of_the_source()
 
 
 @pytest.fixture(scope="session")

@@ -32,6 +32,10 @@ PROPERTIES = {
     "auto.leader.rebalance.enable": "false",  # leaders move when a test moves them
 }
 
+RECORDS_PER_S = 120
+"""Of each writer: on each of six partitions a burst every quarter of a second. More is no other test, and costs the processor that brokers
+need to be quick."""
+
 _numbers = itertools.count(1)
 
 
@@ -85,7 +89,13 @@ class Scenario:
         request_timeout_ms: int = 30_000,
     ) -> Workload:
         workload = Workload(
-            self.cluster, self.facts, topic, partitions, kinds=kinds, request_timeout_ms=request_timeout_ms
+            self.cluster,
+            self.facts,
+            topic,
+            partitions,
+            kinds=kinds,
+            records_per_s=RECORDS_PER_S,
+            request_timeout_ms=request_timeout_ms,
         )
         self._workloads.append(workload)
         workload.start()
