@@ -159,11 +159,16 @@ def _make_node(exhibit: Exhibit, folder: Path) -> None:
 
 
 def _make_go(exhibit: Exhibit, folder: Path) -> None:
+    """`PATH=OTHER@VERSION` among the packages is a module that programs know by another path."""
     go = _program("go")
     for path in _sources(exhibit):
         shutil.copy(path, folder)
     (folder / "go.mod").write_text("module museum\n\ngo 1.22\n")
     for package in exhibit.packages:
+        path, is_other, other = package.partition("=")
+        if is_other:
+            package = f"{path}@{other.partition('@')[2]}"
+            _run([go, "mod", "edit", f"-replace={path}={other}"], folder)
         _run([go, "mod", "edit", f"-require={package}"], folder)
     _run([go, "mod", "tidy"], folder, {"GOTOOLCHAIN": "local"})
     _run([go, "build", "-o", "program", "."], folder, {"GOTOOLCHAIN": "local"})

@@ -14,8 +14,6 @@ from tests.museum.environments import cache_folder
 from tests.museum.features import FEATURES
 
 AGAINST: Final = {"ours": "kafkalite", "kafka-3.9": "Apache Kafka 3.9.1", "kafka-4": "Apache Kafka 4.1.0"}
-NOT_YET: Final = frozenset({"transactions"})
-"""Features that our brokers do not claim to have."""
 
 _HEAD: Final = """# Clients and what they can do
 
@@ -29,7 +27,6 @@ does the same with each of the three, all live; what it writes is read by conflu
 | ✓³ | works here and on Apache Kafka 3.9.1, not on 4.1.0 |
 | (✓) | works here and on Apache Kafka 3.9.1, not shown on 4.1.0 |
 | = | works neither here nor on a live 3.9.1: see below |
-| not yet | works on a live 3.9.1, and our brokers do not have it yet |
 | **✗** | works on a live 3.9.1 and not here |
 | + | works here, and not on a live 3.9.1 |
 | | the client does not have it |
@@ -44,7 +41,7 @@ def _mark(shown: Mapping[str, Mapping[str, str]], feature: str) -> str:
         return "?"
     ours, apache, kafka_4 = (None if each is None else not each for each in outcomes)
     if not ours:
-        return "=" if not apache else "not yet" if feature in NOT_YET else "**✗**"
+        return "**✗**" if apache else "="
     if not apache:
         return "+"
     return {True: "✓", False: "✓³", None: "(✓)"}[kafka_4]

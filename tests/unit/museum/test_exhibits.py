@@ -43,7 +43,6 @@ def test_the_table_sets_ours_beside_live_ones(tmp_path: Path) -> None:
         "seek": ("broken", "broken", ""),
         "offsets": ("", "broken", ""),
         "create": ("", ""),
-        "transactions": ("no coordinator", "", ""),
     }
     for place, against in enumerate(("ours", "kafka-3.9", "kafka-4")):
         seen = {name: outcomes[place] for name, outcomes in shown.items() if place < len(outcomes)}
@@ -56,7 +55,6 @@ def test_the_table_sets_ours_beside_live_ones(tmp_path: Path) -> None:
         "seek": "=",
         "offsets": "+",
         "create": "(✓)",
-        "transactions": "not yet",
     }
     assert cells["dual-commit"] == "", "what the client does not have"
     assert cells["rebalance"] == "?", "what was never shown"

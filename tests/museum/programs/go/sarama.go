@@ -1,4 +1,5 @@
 // Sarama, pinned to the version of brokers in the third argument, such as 0.10.2.0.
+// What its releases do in different ways is in sarama_today.go and sarama_shopify.go.
 package main
 
 import (
@@ -21,7 +22,7 @@ func config() *sarama.Config {
 	settings.Producer.Partitioner = sarama.NewManualPartitioner
 	settings.Producer.Flush.Frequency = 50 * time.Millisecond
 	settings.Consumer.Offsets.Initial = sarama.OffsetOldest
-	settings.Consumer.Offsets.AutoCommit.Enable = false
+	setCommits(settings)
 	settings.Consumer.Group.Session.Timeout = 6 * time.Second
 	settings.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	settings.Metadata.RefreshFrequency = time.Second
@@ -30,9 +31,10 @@ func config() *sarama.Config {
 
 func produce(words []string) ([]string, error) {
 	settings := config()
-	if problem := settings.Producer.Compression.UnmarshalText([]byte(words[1])); problem != nil {
-		return nil, problem
-	}
+	settings.Producer.Compression = map[string]sarama.CompressionCodec{
+		"none": sarama.CompressionNone, "gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy,
+		"lz4": sarama.CompressionLZ4, "zstd": sarama.CompressionZSTD,
+	}[words[1]]
 	producer, problem := sarama.NewSyncProducer([]string{bootstrap}, settings)
 	if problem != nil {
 		return nil, problem
@@ -161,7 +163,7 @@ func group(words []string) ([]string, error) {
 	problem := join(words, until, func(session sarama.ConsumerGroupSession, record *sarama.ConsumerMessage) {
 		values <- string(record.Value)
 		session.MarkMessage(record, "")
-		session.Commit()
+		commit(session)
 		if len(values) == count {
 			end()
 		}
@@ -184,7 +186,7 @@ func follow(words []string) ([]string, error) {
 	return nil, join(words, until, func(session sarama.ConsumerGroupSession, record *sarama.ConsumerMessage) {
 		tell(int(record.Partition), record.Offset, record.Value)
 		session.MarkMessage(record, "")
-		session.Commit()
+		commit(session)
 	})
 }
 
@@ -204,31 +206,6 @@ func remove(words []string) ([]string, error) {
 	}
 	defer admin.Close()
 	return nil, admin.DeleteTopic(words[0])
-}
-
-func transact(words []string) ([]string, error) {
-	settings := config()
-	settings.Producer.Transaction.ID = words[1]
-	settings.Producer.Idempotent = true
-	settings.Net.MaxOpenRequests = 1
-	producer, problem := sarama.NewSyncProducer([]string{bootstrap}, settings)
-	if problem != nil {
-		return nil, problem
-	}
-	defer producer.Close()
-	for outcome, end := range map[string]func() error{"aborted": producer.AbortTxn, "committed": producer.CommitTxn} {
-		if problem := producer.BeginTxn(); problem != nil {
-			return nil, problem
-		}
-		record := &sarama.ProducerMessage{Topic: words[0], Key: sarama.StringEncoder("key"), Value: sarama.StringEncoder(outcome)}
-		if _, _, problem := producer.SendMessage(record); problem != nil {
-			return nil, problem
-		}
-		if problem := end(); problem != nil {
-			return nil, problem
-		}
-	}
-	return nil, nil
 }
 
 func main() {

@@ -1,6 +1,7 @@
 """kafka-utils of Yelp: its commands, with a discovery file."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,8 @@ local_config:
 
 def run(tool, *arguments):
     where = ("--cluster-type", "museum", "--discovery-base-path", DISCOVERY.name)
-    done = subprocess.run([tool, *where, *arguments], capture_output=True, text=True, timeout=35)
+    script = shutil.which(tool)  # its first line names the Python that installed it, which may be gone
+    done = subprocess.run([sys.executable, script, *where, *arguments], capture_output=True, text=True, timeout=35)
     if done.returncode:
         raise RuntimeError((done.stdout + done.stderr).strip()[-300:])
     return done.stdout
