@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections import Counter
 from pathlib import Path
+from typing import Final
 
 import confluent_kafka
 import pytest
@@ -12,7 +15,9 @@ from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, wait_u
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.local.ports import ReservedPort
+from kafkalite.storage.checkpoints import CLEANER as CLEANER_CHECKPOINT
 from kafkalite.types import TopicPartition
+from tests.case import case
 from tests.peers import apache_kafka, old_brokers
 from tests.peers.face_server import run_ours
 from tests.peers.tool_server import shared_tools
@@ -133,4 +138,93 @@ def test_a_directory_of_0_10_goes_on_as_ours_as_3_9_and_back(tmp_path: Path) -> 
                 found = read(servers, topic, RECORDS + len(MORE))
                 assert [value for *_, value in found[RECORDS:]] == MORE and len(found) == RECORDS + len(MORE)
         facts.close()
+    port.release()
+
+
+COMPACTED: Final = {"log.cleanup.policy": "compact", "log.segment.bytes": "500"}
+CLEANER: Final = {
+    "log.cleaner.enable": "true",
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "offsets.topic.segment.bytes": "1000000",
+}
+Kept = dict[str, list[tuple[bytes, bytes | None]]]
+"""By topic: keys and values in the order of the log."""
+
+
+def read_by_an_old_consumer(release: str, zookeeper_connect: str, expected: Kept) -> None:
+    """By the console consumer of that release, which keeps its owners and offsets in ZooKeeper."""
+    arguments = ["--whitelist", "|".join(CODECS), "--from-beginning", "--property", "print.key=true"]
+    count = sum(map(len, expected.values()))
+    command = old_brokers.java(
+        release,
+        "kafka.tools.ConsoleConsumer",
+        "--zookeeper",
+        zookeeper_connect,
+        "--max-messages",
+        str(count),
+        *arguments,
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    lines = Counter(line for line in done.stdout.splitlines() if "\t" in line)
+    assert lines == Counter(
+        f"{key.decode()}\t{'null' if value is None else value.decode()}"
+        for records in expected.values()
+        for key, value in records
+    ), done.stderr[-3000:]
+
+
+def kept(release: str, log_dir: Path) -> dict[str, list[tuple[int, bytes, bytes | None]]]:
+    """What compaction up to where the cleaner has come leaves of each topic; empty before it has been at all of them."""
+    checkpoint = log_dir / CLEANER_CHECKPOINT
+    if not checkpoint.exists():
+        return {}
+    cleaned = {topic: int(offset) for topic, _, offset in map(str.split, checkpoint.read_text().splitlines()[2:])}
+    if not cleaned.keys() >= set(CODECS):
+        return {}
+    found = {}
+    for topic in CODECS:
+        records = [(offset, key, value) for offset, _, key, value in contents(release, topic)]
+        last = {key: offset for offset, key, _ in records if offset < cleaned[topic]}
+        found[topic] = [each for each in records if each[0] >= cleaned[topic] or last[each[1]] == each[0]]
+    return found
+
+
+def test_compacted_topics_of_an_old_broker_are_compacted_further_and_given_back(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Their segments stay in their format: new and old consumers read what is left of them, here and on the old broker."""
+    for release in FORMATS if request.config.getoption("--long") else ["0.9"]:
+        with case(release):
+            _compacted_and_given_back(release, tmp_path / release)
+
+
+def _compacted_and_given_back(release: str, directory: Path) -> None:
+    version = {"0.9": old_brokers.OLDEST, "0.10.2": old_brokers.WITH_TIMESTAMPS}[release]
+    own = OLD_FORMAT | {"log.message.format.version": release}
+    port = ReservedPort()
+    servers = f"127.0.0.1:{port.number}"
+    with LocalCluster(brokers=0, directory=directory) as cluster, ClusterFacts(cluster.zookeeper_connect) as facts:
+        fill(version, directory, cluster.zookeeper_connect, port.number, more=COMPACTED)
+        wait_until(lambda: not facts.brokers(), "the end of the old broker's session", 30)
+        settings = settings_for(directory, cluster.zookeeper_connect, port.number) | COMPACTED
+        broker = BrokerProcess(1, directory, settings | CLEANER | own, BROKER_COMMAND, port.number)
+        try:
+            broker.start()
+            broker.wait_started(90)
+            for topic in CODECS:
+                wait_until_led(servers, topic, 1)
+            wait_until(lambda: bool(kept(release, broker.log_dir)), "a pass over each topic", 60)
+            expected = kept(release, broker.log_dir)
+            assert all(len(expected[topic]) < RECORDS for topic in CODECS)
+            for topic in CODECS:
+                assert read(servers, topic) == expected[topic]
+            texts = {topic: [(key, value) for _, key, value in records] for topic, records in expected.items()}
+            read_by_an_old_consumer(version, cluster.zookeeper_connect, texts)
+            assert broker.stop() in (0, 143)
+        finally:
+            broker.close()
+        wait_until(lambda: not facts.brokers(), "the end of the broker's session", 30)
+        with old_brokers.running(version, directory, settings):
+            read_by_an_old_consumer(version, cluster.zookeeper_connect, texts)
     port.release()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from kafkalite.local.cluster import LocalCluster
@@ -42,12 +43,17 @@ def settings_for(directory: Path, zookeeper_connect: str, port: int) -> dict[str
 
 
 def fill(
-    version: str, directory: Path, zookeeper_connect: str, port: int, then: Callable[[], None] = lambda: None
+    version: str,
+    directory: Path,
+    zookeeper_connect: str,
+    port: int,
+    then: Callable[[], None] = lambda: None,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Let a broker of that release run, its client produce into it, and `then` do something more."""
+    """Let a broker of that release run with `more` settings, its client produce into it, and `then` do something more."""
     source = Path(__file__).with_name("OldRecords.java")
     topics = [each for codec in CODECS for each in (codec, codec, str(RECORDS))]
-    with old_brokers.running(version, directory, settings_for(directory, zookeeper_connect, port)):
+    with old_brokers.running(version, directory, {**settings_for(directory, zookeeper_connect, port), **more}):
         command = old_brokers.java(version, str(source), f"127.0.0.1:{port}", *topics)
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
