@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 _LARGEST_KEPT_BYTES = 8 * 1024 * 1024
 
 
+@cache
 def keep_freed_memory() -> None:
     """Let glibc keep freed memory for the next records instead of giving it back to the system at once.
 

@@ -9,6 +9,7 @@ cannot deliver to anybody, an exception in a callback or of a task that nobody a
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import heapq
 import logging
 import math
@@ -50,21 +51,42 @@ class ProcessLoop(VirtualTimeLoop):
     def __init__(self, process: Process, time: VirtualTime, network: Network, chance: random.Random) -> None:
         super().__init__(time)
         self.process = process
+        self.timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        """A heap of when each is due, which was set first, and the timer: tuples are compared without running Python."""
+        self._timers_set = 0
         self._network = network
         self._chance = chance
 
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """As asyncio's, without its checks for debugging: this is what a life calls most."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As asyncio's; timers that are due at the same moment run in the order in which they were set."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        self._timers_set += 1
+        heapq.heappush(self.timers, (when, self._timers_set, timer))
+        return timer
+
     def step(self) -> None:
         """As asyncio's `_run_once`, without what only selectors, signals and threads need; it ends when the process is killed."""
-        process, now_s, ready, scheduled = self.process, self._time.now_s, self._ready, self._scheduled
-        if self._timer_cancelled_count > _CANCELLED_TIMERS and self._timer_cancelled_count > len(scheduled) // 2:
+        process, now_s, ready, timers = self.process, self._time.now_s, self._ready, self.timers
+        if self._timer_cancelled_count > _CANCELLED_TIMERS and self._timer_cancelled_count > len(timers) // 2:
             self._drop_cancelled_timers()
-        while scheduled and (scheduled[0]._when <= now_s or scheduled[0].cancelled()):  # type: ignore[attr-defined]
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False  # type: ignore[attr-defined]
-            if handle.cancelled():
+        while timers and (timers[0][0] <= now_s or timers[0][2]._cancelled):
+            timer = heapq.heappop(timers)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]
+            if timer._cancelled:
                 self._timer_cancelled_count -= 1
             else:
-                ready.append(handle)
+                ready.append(timer)
         asyncio._set_running_loop(self)
         self._thread_id = 1
         try:
@@ -82,11 +104,11 @@ class ProcessLoop(VirtualTimeLoop):
             asyncio._set_running_loop(None)
 
     def _drop_cancelled_timers(self) -> None:
-        for handle in self._scheduled:
-            if handle.cancelled():
-                handle._scheduled = False  # type: ignore[attr-defined]
-        self._scheduled[:] = [handle for handle in self._scheduled if not handle.cancelled()]
-        heapq.heapify(self._scheduled)
+        for _, _, timer in self.timers:
+            if timer.cancelled():
+                timer._scheduled = False  # type: ignore[attr-defined]
+        self.timers[:] = [entry for entry in self.timers if not entry[2].cancelled()]
+        heapq.heapify(self.timers)
         self._timer_cancelled_count = 0
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
@@ -232,6 +254,7 @@ class Process:
         finally:
             asyncio._set_running_loop(None)
         self.loop.close()
+        self.loop.timers.clear()
 
 
 def _close(coroutine: Any) -> None:
@@ -313,8 +336,8 @@ class Simulation:
             loop = process.loop
             if loop._ready:
                 due.append(process)
-            elif loop._scheduled:
-                at_s = loop._scheduled[0]._when  # type: ignore[attr-defined]
+            elif loop.timers:
+                at_s = loop.timers[0][0]
                 if at_s <= now_s:
                     due.append(process)
                 elif at_s < next_s:

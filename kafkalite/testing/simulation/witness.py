@@ -11,7 +11,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from kafkalite.protocol.records import iter_batches
 from kafkalite.storage.inspection import files_below, first_damage
@@ -38,6 +38,11 @@ _LOOK_S: Final = 0.1
 _DIGEST_BYTES: Final = 8
 _SLACK: Final = {"tasks": 25, "connections": 25, "waiting requests": 3}
 """How many more than at the beginning there may be: fetchers and links depend on who leads and who controls."""
+
+_Files: TypeAlias = tuple[tuple[str, bytes], ...]
+"""Names and contents."""
+_Damages: TypeAlias = list[tuple[str, tuple[str, ...]]]
+"""What is wrong with each file."""
 
 
 class Witness:
@@ -159,33 +164,44 @@ class Witness:
                 self._recorder.add(ReplicaLog(self._recorder.now_ns(), broker_id, *name, batches))
 
     def note_segments(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read every file of these partitions back."""
-        with tempfile.TemporaryDirectory(prefix="kafkalite-inspected-") as folder:
-            for name in partitions:
-                for broker_id in self._replicas(name):
-                    broker = self._cluster.brokers[broker_id]
-                    self._note_segments_of(broker_id, broker, name, Path(folder) / str(broker_id) / str(name))
+        """Read every file of these partitions back; replicas that have the same files, which most have, only once."""
+        damages: dict[_Files, _Damages] = {}
+        for name in partitions:
+            for broker_id in self._replicas(name):
+                for files in self._files_of(broker_id, name):
+                    if files not in damages:
+                        damages[files] = _damages_in(files)
+                    for file_name, faults in damages[files]:
+                        self._recorder.add(SegmentChecked(self._recorder.now_ns(), broker_id, *name, file_name, faults))
 
     def _replicas(self, partition: TopicPartition) -> Sequence[int]:
         assignment = self._cluster.assignment(partition.topic)
         return () if assignment is None else assignment.partitions[partition.partition]
 
-    def _note_segments_of(self, broker_id: int, broker: SimulatedBroker, name: TopicPartition, copy: Path) -> None:
-        directory = f"{LOG_DIR}/{name}"
-        if not broker.disk.exists(directory):
-            return
-        copy.mkdir(parents=True)
-        for entry in broker.disk.list(directory):
-            (copy / entry.name).write_bytes(broker.disk.read(f"{directory}/{entry.name}"))
-        for path in files_below(copy):
-            damage = first_damage(path)
-            faults = () if damage is None else (f"at byte {damage.position}: {damage.reason}",)
-            self._recorder.add(SegmentChecked(self._recorder.now_ns(), broker_id, *name, path.name, faults))
+    def _files_of(self, broker_id: int, name: TopicPartition) -> list[_Files]:
+        """The files of a replica, a segment beside its indexes: a file is only compared with those of its own base offset."""
+        disk, directory = self._cluster.brokers[broker_id].disk, f"{LOG_DIR}/{name}"
+        if not disk.exists(directory):
+            return []
+        found: dict[str, list[tuple[str, bytes]]] = {}
+        for each in sorted(entry.name for entry in disk.list(directory)):
+            found.setdefault(each.partition(".")[0], []).append((each, disk.read(f"{directory}/{each}")))
+        return [tuple(files) for files in found.values()]
 
     def note_trace(self) -> None:
         """The lines of the simulation's trace, for whoever reads of a violation."""
         for line in self._cluster.simulation.trace.lines:
             self._recorder.add(StateChanged(int(line.at_s * 1e9), line.source, line.text))
+
+
+def _damages_in(files: _Files) -> _Damages:
+    with tempfile.TemporaryDirectory(prefix="kafkalite-inspected-") as folder:
+        for name, content in files:
+            Path(folder, name).write_bytes(content)
+        found = [(path.name, first_damage(path)) for path in files_below(Path(folder))]
+    return [
+        (name, () if damage is None else (f"at byte {damage.position}: {damage.reason}",)) for name, damage in found
+    ]
 
 
 def _resources(broker: SimulatedBroker) -> dict[str, int]:
