@@ -11,6 +11,8 @@ from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 
+_ERROR_OF_GROUP_FROM: Final = 2
+"""Before, each partition has it."""
 READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
 DESCRIBE_GROUP: Final = Permission(Operation.DESCRIBE, ResourceType.GROUP)
 DELETE_GROUP: Final = Permission(Operation.DELETE, ResourceType.GROUP)
@@ -55,13 +57,12 @@ def guard_fetch(
 ) -> Work[Judged]:
     """Group by group; topics that the caller may not see are refused where they are named, else left out."""
     m = messages.offset_fetch_response
-    is_only = len(request.groups) == 1
     allowed, refused_groups = [], []
     refused_topics: dict[str, list[messages.offset_fetch_request.OffsetFetchRequestTopics]] = {}
     for group in request.groups:
         yield
-        if is_only:
-            context.require(DESCRIBE_GROUP, group.group_id)  # older versions have the error in another place
+        if context.api_version < _ERROR_OF_GROUP_FROM:
+            context.require(DESCRIBE_GROUP, group.group_id)
         elif not context.may(DESCRIBE_GROUP, group.group_id):
             refused_groups.append(
                 m.OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -75,8 +76,9 @@ def guard_fetch(
         allowed.append(group)
 
     def complete(
-        reply: messages.offset_fetch_response.OffsetFetchResponse,
+        reply: messages.offset_fetch_response.OffsetFetchResponse | None,
     ) -> Work[messages.offset_fetch_response.OffsetFetchResponse]:
+        reply = reply or m.OffsetFetchResponse()
         for group in reply.groups:
             yield
             if group.error_code:
@@ -86,7 +88,7 @@ def guard_fetch(
         reply.groups += refused_groups
         return reply
 
-    return Judged(narrowed(request, groups=allowed), complete)
+    return Judged(narrowed(request, groups=allowed, topics=[]) if allowed else None, complete)
 
 
 def _topic_refused(

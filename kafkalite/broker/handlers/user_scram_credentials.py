@@ -147,6 +147,22 @@ def _path(user: str) -> str:
     return entity_path(QuotaEntity(user))
 
 
+def _description_failed(
+    request: messages.describe_user_scram_credentials_request.DescribeUserScramCredentialsRequest,
+    code: ErrorCode,
+    message: str | None,
+) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse:
+    m = messages.describe_user_scram_credentials_response
+    return m.DescribeUserScramCredentialsResponse(
+        error_code=code,
+        error_message=message,
+        results=[
+            m.DescribeUserScramCredentialsResult(user=each.name, error_code=code, error_message=message)
+            for each in request.users or []
+        ],
+    )
+
+
 def _alteration_failed(
     request: messages.alter_user_scram_credentials_request.AlterUserScramCredentialsRequest,
     code: ErrorCode,
@@ -168,6 +184,7 @@ APIS: Final = (
         0,
         describe_user_scram_credentials,
         Permission(Operation.DESCRIBE, ResourceType.CLUSTER),
+        failure=_description_failed,
     ),
     served(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,

@@ -106,7 +106,7 @@ def test_a_setting_says_why_it_has_no_effect_and_what_is_dynamic_acts_at_once() 
 
 
 def test_what_is_refused_takes_nothing_but_its_default() -> None:
-    others = {True: False, False: True, "": "org.example.Plugin"}
+    others = {True: False, False: True, None: "other:2181"}
     refused = [key for key in (*TOPIC_KEYS.values(), *BROKER_KEYS.values()) if key.effect is Effect.REFUSED]
     assert {"zookeeper.set.acl", "authorizer.zookeeper.url", "remote.storage.enable"} <= {key.name for key in refused}
     for key in refused:

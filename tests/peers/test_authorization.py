@@ -1,0 +1,149 @@
+"""Callers with one permission each put a request of each API to our broker and to Apache Kafka's with its AclAuthorizer:
+both refuse the same and tell the same names.
+
+The newest version of each API, or with KAFKALITE_ALL_VERSIONS=1 every one. ACLs are made by the clients of each cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Final
+
+import pytest
+
+from kafkalite.broker.handlers import SERVED
+from kafkalite.errors import ErrorCode
+from kafkalite.local.broker_process import BROKER_COMMAND
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.net.connection import MAX_RESPONSE_BYTES, Connection
+from kafkalite.protocol import messages
+from kafkalite.security.acl import CLUSTER_NAME, AclEntry, Operation, PermissionType, ResourcePattern, ResourceType
+from tests.authorization_cases import (
+    ANONYMOUS,
+    NAMES,
+    NOBODY,
+    OPEN,
+    Case,
+    callers,
+    cases,
+    names_in,
+    refused,
+    rules,
+    told,
+)
+from tests.peers import apache_kafka
+
+pytestmark = pytest.mark.peer
+
+START_TIMEOUT_S: Final = 180
+ANSWER_TIMEOUT_S: Final = 60
+PROPERTIES: Final = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "auto.create.topics.enable": "false",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.min.isr": "1",
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "allow.everyone.if.no.acl.found": "true",
+}
+OPERATOR: Final = "127.0.0.1"
+"""Whence the broker itself and the test's preparations come."""
+EVERY_VERSION: Final = os.environ.get("KAFKALITE_ALL_VERSIONS") == "1"
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[tuple[LocalCluster, LocalCluster]]:
+    """(ours, Apache Kafka's)."""
+    with ExitStack() as stack:
+        ours, theirs = (
+            stack.enter_context(
+                LocalCluster(brokers=1, command=command, start_timeout_s=START_TIMEOUT_S, properties=PROPERTIES)
+            )
+            for command in (BROKER_COMMAND, apache_kafka.broker_command())
+        )
+        apache_kafka.wait_for_controller(theirs.bootstrap_servers)
+        for each in (ours, theirs):
+            asyncio.run(_prepare(each.bootstrap_servers))
+        yield ours, theirs
+
+
+async def _connected(servers: str, host: str) -> Connection:
+    """From an address of this machine."""
+    _, _, port = servers.rpartition(":")
+    loop = asyncio.get_running_loop()
+    connection = Connection(OPERATOR, int(port), None, loop, MAX_RESPONSE_BYTES)
+    async with asyncio.timeout(ANSWER_TIMEOUT_S):
+        await loop.create_connection(lambda: connection, OPERATOR, int(port), local_addr=(host, 0))
+    return connection
+
+
+async def _prepare(servers: str) -> None:
+    """The topics, a group's and a transaction's coordinator, and all rules."""
+    operator = await _connected(servers, OPERATOR)
+    topics = messages.create_topics_request
+    wanted = [topics.CreatableTopic(name=each, num_partitions=1, replication_factor=1) for each in NAMES]
+    await operator.request(topics.CreateTopicsRequest(topics=wanted, timeout_ms=30_000), 5, ANSWER_TIMEOUT_S)
+    await _until_coordinated(operator)
+    made = messages.create_acls_request
+    everything = [
+        (ResourcePattern(type_, CLUSTER_NAME if type_ is ResourceType.CLUSTER else "*"), entry)
+        for type_ in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID)
+        for entry in (AclEntry(ANONYMOUS, OPERATOR, Operation.ALL, PermissionType.ALLOW),)
+    ]
+    creations = [
+        made.AclCreation(
+            resource_type=resource.type,
+            resource_name=resource.name,
+            resource_pattern_type=resource.pattern,
+            principal=entry.principal,
+            host=entry.host,
+            operation=entry.operation,
+            permission_type=entry.permission,
+        )
+        for resource, entry in (*everything, *rules())
+    ]
+    for some in (creations[:1], creations[1:]):
+        answer = await operator.request(made.CreateAclsRequest(creations=some), 3, ANSWER_TIMEOUT_S)
+        assert {each.error_code for each in answer.results} == {ErrorCode.NONE}
+    operator.close()
+
+
+async def _until_coordinated(connection: Connection) -> None:
+    for key_type in (0, 1):
+        request = messages.find_coordinator_request.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[OPEN])
+        async with asyncio.timeout(START_TIMEOUT_S):
+            while (await connection.request(request, 4, ANSWER_TIMEOUT_S)).coordinators[0].error_code:
+                await asyncio.sleep(0.1)
+
+
+def _versions(case: Case) -> list[int]:
+    (served,) = [each for each in SERVED if each.api.key == case.key]
+    newest = min(served.last_version, 12) if case.key.name == "FETCH" else served.last_version  # later ones ask by id
+    return list(range(case.first, newest + 1)) if EVERY_VERSION else [newest]
+
+
+async def _answers(servers: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for host, permission in {NOBODY: None, **callers()}.items():
+        connection = await _connected(servers, host)
+        for case in cases():
+            for version in _versions(case):
+                try:
+                    answer = await connection.request(case.request, version, ANSWER_TIMEOUT_S)
+                    shown = f"{refused(answer)} of {sorted(names_in(answer))}"
+                except ConnectionError:
+                    shown = "closed"
+                    connection = await _connected(servers, host)
+                found[f"{case} {version} with {told(permission)}"] = shown
+        connection.close()
+    return found
+
+
+def test_both_refuse_the_same(clusters: tuple[LocalCluster, LocalCluster]) -> None:
+    ours, theirs = (asyncio.run(_answers(each.bootstrap_servers)) for each in clusters)
+    differing = {what: (ours[what], theirs[what]) for what in theirs if ours[what] != theirs[what]}
+    assert not differing, "\n".join(f"{what}: ours {a}, theirs {b}" for what, (a, b) in differing.items())
