@@ -28,7 +28,7 @@ from tests.wire.conftest import wait_until_known
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]
 
 PARTITIONS = 3
-RECORDS, PER_SECOND, KILL_AFTER = 3000, 400, 600
+RECORDS, PER_SECOND, KILL_AFTER = 1500, 200, 300
 PROPERTIES = {
     "zookeeper.session.timeout.ms": "2000",
     "replica.lag.time.max.ms": "4000",
@@ -185,10 +185,10 @@ def test_verifiable_producer_while_a_leader_is_killed(
 
 def test_performance_tool_while_a_leader_is_killed(cluster: LocalCluster, facts: ClusterFacts) -> None:
     """An idempotent producer: the end offsets are exactly the number of records."""
-    topic, records = make_topic(cluster, facts, "failover-perf"), 20_000
+    topic, records = make_topic(cluster, facts, "failover-perf"), 10_000
     producer = Tool(
         "kafka-producer-perf-test",
-        *("--topic", topic, "--num-records", str(records), "--record-size", "200", "--throughput", "2500"),
+        *("--topic", topic, "--num-records", str(records), "--record-size", "200", "--throughput", "1250"),
         *("--producer-props", f"bootstrap.servers={cluster.bootstrap_servers}", "acks=all", "enable.idempotence=true"),
     )
     try:

@@ -22,9 +22,9 @@ from tests.simulation.shrinking import shrink
 CHUNK = 10
 
 
-@pytest.mark.parametrize("first", range(0, 40, CHUNK))
+@pytest.mark.parametrize("first", range(0, 30, CHUNK))
 def test_promises_hold(first: int) -> None:
-    """Each chunk on its own, so that workers share them."""
+    """A failure tells which ten seeds it is among."""
     judged: Counter[str] = Counter()
     begun: set[str] = set()
     for seed in range(first, first + CHUNK):
