@@ -75,7 +75,7 @@ BUILDS: Final = (
     BrokenBuild(
         "a handler forgets the shape of its failure",
         "kafkalite/broker/handlers/list_offsets.py",
-        "Permission(Operation.DESCRIBE, ResourceType.TOPIC), failure=_failed",
-        "Permission(Operation.DESCRIBE, ResourceType.TOPIC)",
+        "        failure=_failed,\n",
+        "        failure=None,\n",
     ),
 )
