@@ -21,6 +21,8 @@ SESSION = {
     "spark.driver.extraJavaOptions": class_data.driver_options(class_data.shared_home()),
     "spark.executor.extraJavaOptions": class_data.JAVA_OPTIONS,
     "spark.sql.session.timeZone": "UTC",
+    # Driver and Python meet in time also on a busy machine.
+    "spark.python.authenticate.socketTimeout": "120s",
     "spark.sql.shuffle.partitions": "2",
     # Compiling a query takes longer than running it over a few hundred rows.
     "spark.sql.codegen.wholeStage": "false",
@@ -30,14 +32,15 @@ SESSION = {
 
 @cache
 def warm_python_program() -> str:
-    """The program that Spark takes for Python: this interpreter, but for `pyspark.daemon`, which comes from a warm one (`warm_python`)."""
+    """What Spark takes for Python: this interpreter, but daemons and what plans streams come from a warm one (`warm_python`)."""
     folder = Path(tempfile.mkdtemp(prefix="kafkalite-warm-python-", suffix=f"-{os.getpid()}"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     python, warm = shlex.quote(sys.executable), shlex.quote(warm_python.__file__)
     program = folder / "python"
     program.write_text(
-        f'#!/bin/sh\n[ "$1 $2" = "-m pyspark.daemon" ] || exec {python} "$@"\n'
-        f'exec {python} -IS {warm} client {shlex.quote(str(folder))} "$3"\n'
+        '#!/bin/sh\ncase "$1 $2" in\n"-m pyspark.daemon" | "-m pyspark.sql.streaming."*) shift ;;\n'
+        f'*) exec {python} "$@" ;;\nesac\n'
+        f'exec {python} -IS {warm} client {shlex.quote(str(folder))} "$@"\n'
     )
     program.chmod(0o755)
     return str(program)

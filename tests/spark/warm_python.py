@@ -4,9 +4,11 @@ Spark starts a `pyspark.daemon` for each module that it asks (data sources are c
 driver and each executor; every one imports pandas, pyarrow, pyspark.sql and the data source again, two seconds where the query itself
 takes a tenth. Here all of them are forked from one process that has imported these, for as long as the tests run:
 
-    warm_python.py client FOLDER WORKER_MODULE    is what Spark starts as its daemon. It hands its environment and its standard streams
-                                                  to the server, which it starts when there is none yet, and ends with the daemon.
-    warm_python.py server ADDRESS OWNER_PID       imports, then forks a daemon for each client; ends with the process OWNER_PID.
+    warm_python.py client FOLDER MODULE [ARGUMENT]...
+        is what Spark starts as its daemon, or to plan a stream. It hands its environment and its standard streams to the server, which it
+        starts when there is none yet, and ends with what that has forked.
+    warm_python.py server ADDRESS OWNER_PID
+        imports, then forks a process for each client, in which the module runs as with -m; ends with the process OWNER_PID.
 
 A server has imported from one PYTHONPATH, so each has one of its own. `sessions.warm_python_program` makes the executable that Spark is
 given.
@@ -31,6 +33,8 @@ PRELOADED = (
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.commit_data_source_write",
+    "pyspark.sql.datasource_internal",
+    "pyspark.sql.streaming.datasource",
     "spark_jobs",
     "spark_jobs.source",
     "spark_jobs.batch.records",
@@ -44,8 +48,9 @@ _LIVES_S = 1.0
 """How often a server looks whether its owner lives."""
 
 
-def client(folder: str, worker_module: str) -> None:
-    """Ends when the daemon has ended. Spark ends it by closing its standard input, which the daemon has too."""
+def client(folder: str, *program: str) -> None:
+    """Ends when the program has ended. Spark ends its daemon by closing its standard input, which the daemon has too, and what plans a
+    stream by closing their connection."""
     import fcntl
     import hashlib
 
@@ -55,7 +60,7 @@ def client(folder: str, worker_module: str) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)  # clients that come at once start one server
         connection = _connect(address) or _started(address, owner)
     variables = [f"{name}={text}" for name, text in os.environ.items()]
-    message = "\0".join([worker_module, os.getcwd(), *variables]).encode(errors="surrogateescape")
+    message = "\0".join([str(len(program)), *program, os.getcwd(), *variables]).encode(errors="surrogateescape")
     connection.sendall(len(message).to_bytes(4, "big"))
     socket.send_fds(connection, [message[:1]], list(_STREAMS))
     connection.sendall(message[1:])
@@ -125,21 +130,20 @@ def server(address: str, owner: int) -> None:
         connection.settimeout(None)
         if os.fork() == 0:
             listening.close()
-            daemon(connection)
+            become(connection)
         connection.close()
 
 
-def daemon(connection: socket.socket) -> None:
-    """In the fork: become the process that Spark started."""
+def become(connection: socket.socket) -> None:
+    """In the fork: be the process that Spark started."""
     import importlib
     import runpy
     import signal
 
     size = int.from_bytes(_exactly(connection, 4), "big")
     first, streams, _, _ = socket.recv_fds(connection, 1, len(_STREAMS))
-    worker_module, folder, *variables = (
-        (first + _exactly(connection, size - 1)).decode(errors="surrogateescape").split("\0")
-    )
+    words, *texts = (first + _exactly(connection, size - 1)).decode(errors="surrogateescape").split("\0")
+    program, (folder, *variables) = texts[: int(words)], texts[int(words) :]
     for number, stream in zip(_STREAMS, streams, strict=True):
         os.dup2(stream, number)
         os.close(stream)
@@ -148,9 +152,10 @@ def daemon(connection: socket.socket) -> None:
     os.environ.update(variable.split("=", 1) for variable in variables)
     os.chdir(folder)
     sys.path[0] = folder  # as with -m; until here it is the folder of this file
-    importlib.import_module(worker_module)
-    sys.argv = ["pyspark.daemon", worker_module]
-    runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
+    for worker_module in program[1:]:
+        importlib.import_module(worker_module)
+    sys.argv = program
+    runpy.run_module(program[0], run_name="__main__", alter_sys=True)
     os._exit(0)
 
 
