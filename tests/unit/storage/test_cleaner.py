@@ -92,7 +92,7 @@ def test_readers_see_every_last_value_at_each_moment_of_a_pass(tmp_path):
     async def scenario():
         store = await store_at(tmp_path)
         log = store.create(A, config=config_of(segment_bytes=1000))
-        for number in range(200):
+        for number in range(100):
             put(log, (b"k%d" % (number % 7), b"%d" % number))
         seal(log)
         before = contents(log)
