@@ -21,7 +21,7 @@ from __future__ import annotations
 import mmap
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Final, cast
 
@@ -78,6 +78,11 @@ _LZ4_ONE_BLOCK: Final = len(_LZ4_HEADER) + 4
 _LZ4_STORED: Final = 0x80000000
 _LZ4_END: Final = bytes(4)
 
+_LONGEST_BLOCK_BYTES: Final = _LZ4_BLOCK_BYTES + 1024
+"""Of lz4 or snappy, with what is around it, if it becomes no more than `_LZ4_BLOCK_BYTES`."""
+_spare: Final[list[bytearray]] = []
+"""Memory to decompress into, one for each thread that did so at a time."""
+
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _FIRST_GUESS_BYTES: Final = 64 * 1024
 _IN_ONE_GO_BYTES: Final = 4 * 1024 * 1024
@@ -107,18 +112,21 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         case Codec.SNAPPY:
             return _compress_snappy(memoryview(data))
         case Codec.LZ4:
-            return _compress_lz4(memoryview(data), chosen)
+            return _compress_lz4(data, chosen)
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, level=chosen))
 
 
 def compress_for_transit(codec: int, data: Buffer) -> bytes:
     """As `compress` at the default level, with a gzip that takes a quarter of zlib's time and at most 5 % more bytes."""
-    if codec == Codec.GZIP:
-        from isal import isal_zlib  # commands that start in a hurry do without it
+    packed = _FOR_TRANSIT.get(codec)
+    return compress(codec, data) if packed is None else packed(data)
 
-        return isal_zlib.compress(data, level=_TRANSIT_LEVEL, wbits=_GZIP_FORM)
-    return compress(codec, data)
+
+def _gzip_for_transit(data: Buffer) -> bytes:
+    from isal import isal_zlib  # commands that start in a hurry do without it
+
+    return isal_zlib.compress(data, level=_TRANSIT_LEVEL, wbits=_GZIP_FORM)
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes | bytearray:
@@ -137,8 +145,8 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_B
             case Codec.SNAPPY:
                 return _decompress_snappy(memoryview(data), limit_bytes)
             case Codec.LZ4:
-                plain = _one_lz4_block(memoryview(data))
-                if plain is not None and len(plain) <= limit_bytes:
+                plain = one_block(codec, data, limit_bytes)
+                if plain is not None:
                     return plain
                 return _bounded(cramjam.lz4.decompress_into, data, _lz4_size(data), limit_bytes)
             case Codec.ZSTD:
@@ -207,23 +215,46 @@ def _lz4_size(data: Buffer) -> int | None:
     return int.from_bytes(data[6:14], "little")
 
 
-def _one_lz4_block(data: memoryview) -> bytearray | None:
-    """What a frame of one block as clients write it becomes: a decoder of frames takes twice as long for a batch of 16 KiB.
+def one_block(codec: int, data: Buffer, limit_bytes: int) -> bytes | None:
+    """What lz4 or snappy in one block becomes, as clients write most batches: a decoder of frames takes twice as long for 16 KiB.
 
-    None for anything else, also for what is damaged.
+    None for anything else, also for what is damaged or becomes more than `limit_bytes`.
     """
-    end = len(data) - len(_LZ4_END)
-    if end <= _LZ4_ONE_BLOCK or data[end:] != _LZ4_END:
+    if len(data) > _LONGEST_BLOCK_BYTES or limit_bytes < _LZ4_BLOCK_BYTES:
         return None
-    if bytes(data[:_LZ4_ONE_BLOCK]) != _LZ4_HEADER + _LITTLE_LENGTH.pack(end - _LZ4_ONE_BLOCK):
-        return None
-    output = bytearray(_LZ4_BLOCK_BYTES)
+    opened = _ONE_BLOCK.get(codec)
     try:
-        size = cramjam.lz4.decompress_block_into(data[_LZ4_ONE_BLOCK:end], output)
+        return None if opened is None else opened(bytes(data))
     except cramjam.DecompressionError:
         return None
-    del output[size:]
-    return output
+
+
+def _one_lz4_block(data: bytes) -> bytes | None:
+    size = len(data) - _LZ4_ONE_BLOCK - len(_LZ4_END)
+    if size <= 0 or data[-4:] != _LZ4_END or data[:_LZ4_ONE_BLOCK] != _LZ4_HEADER + _LITTLE_LENGTH.pack(size):
+        return None
+    try:
+        output = _spare.pop()
+    except IndexError:
+        output = bytearray(_LZ4_BLOCK_BYTES)
+    try:
+        size = cramjam.lz4.decompress_block_into(data[_LZ4_ONE_BLOCK:-4], output)
+        with memoryview(output) as view:
+            return bytes(view[:size])
+    finally:
+        _spare.append(output)
+
+
+def _one_snappy_block(data: bytes) -> bytes | None:
+    position = 0
+    if data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+        position = _XERIAL_ONE_BLOCK
+        if position + int.from_bytes(data[len(_XERIAL_HEADER) : position], "big") != len(data):
+            return None
+    block = data[position:]
+    if cramjam.snappy.decompress_raw_len(block) > _LZ4_BLOCK_BYTES:
+        return None
+    return bytes(cramjam.snappy.decompress_raw(block))
 
 
 def _zstd_size(data: Buffer) -> int | None:
@@ -239,27 +270,24 @@ def _zstd_size(data: Buffer) -> int | None:
     return int.from_bytes(data[position : position + width], "little") + (256 if width == 2 else 0)
 
 
-def _compress_snappy(data: memoryview) -> bytes:
+def _compress_snappy(data: Buffer) -> bytes:
+    if 0 < len(data) <= _XERIAL_BLOCK_BYTES:
+        block = cramjam.snappy.compress_raw(data)
+        return b"".join((_XERIAL_HEADER, _LENGTH.pack(len(block)), block))
     parts: list[Any] = [_XERIAL_HEADER]
+    view = memoryview(data)
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
-        block = cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES])
+        block = cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES])
         parts += (_LENGTH.pack(len(block)), block)
     return b"".join(parts)
 
 
 def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes | bytearray:
-    head = bytes(data[:_XERIAL_ONE_BLOCK])
-    if head[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        blocks = [data]
-    elif _XERIAL_ONE_BLOCK + int.from_bytes(head[len(_XERIAL_HEADER) :], "big") == len(data):
-        blocks = [data[_XERIAL_ONE_BLOCK:]]
-    else:
-        blocks = list(_xerial_blocks(data, limit_bytes))
-    if len(blocks) == 1:
-        (block,) = blocks
-        size = cramjam.snappy.decompress_raw_len(block)
-        if size <= min(limit_bytes, _IN_ONE_GO_BYTES):
-            return bytes(cramjam.snappy.decompress_raw(block))
+    plain = one_block(Codec.SNAPPY, data, limit_bytes)
+    if plain is not None:
+        return plain
+    is_framed = bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC
+    blocks = list(_xerial_blocks(data, limit_bytes)) if is_framed else [data]
     sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
     size = sum(sizes)
     if size > limit_bytes:
@@ -292,10 +320,10 @@ def _xerial_blocks(data: memoryview, limit_bytes: int) -> Iterator[memoryview]:
         left -= 1
 
 
-def _compress_lz4(data: memoryview, level: int) -> bytes:
+def _compress_lz4(data: Buffer, level: int) -> bytes:
     parts: list[Any] = [_LZ4_HEADER]
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
-        plain = data[start : start + _LZ4_BLOCK_BYTES]
+        plain = data if len(data) <= _LZ4_BLOCK_BYTES else memoryview(data)[start : start + _LZ4_BLOCK_BYTES]
         packed = cramjam.lz4.compress_block(plain, mode="high_compression", compression=level, store_size=False)
         if len(packed) < len(plain):
             parts += (_LITTLE_LENGTH.pack(len(packed)), packed)
@@ -303,3 +331,14 @@ def _compress_lz4(data: memoryview, level: int) -> bytes:
             parts += (_LITTLE_LENGTH.pack(len(plain) | _LZ4_STORED), plain)
     parts.append(_LZ4_END)
     return b"".join(parts)
+
+
+_FOR_TRANSIT: Final[Mapping[int, Callable[[Buffer], bytes]]] = {
+    int(Codec.GZIP): _gzip_for_transit,
+    int(Codec.SNAPPY): _compress_snappy,
+    int(Codec.LZ4): lambda data: _compress_lz4(data, _DEFAULT_LEVEL[Codec.LZ4]),
+}
+_ONE_BLOCK: Final[Mapping[int, Callable[[bytes], bytes | None]]] = {
+    int(Codec.SNAPPY): _one_snappy_block,
+    int(Codec.LZ4): _one_lz4_block,
+}

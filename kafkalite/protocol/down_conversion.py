@@ -11,7 +11,7 @@ What lies in a log is rewritten batch by batch, with the offsets that it has:
 - control batches are left out; zstd, which no old client could read, is refused with UNSUPPORTED_COMPRESSION_TYPE (KIP-110).
 
 The layout of messages is in `legacy_messages`. Nothing here waits or knows of an event loop: a conversion is a generator that yields after
-each `RECORDS_AT_ONCE` records.
+each `RECORDS_AT_ONCE` records, or `_BYTES_AT_ONCE` of small batches.
 """
 
 from __future__ import annotations
@@ -25,11 +25,20 @@ from kafkalite.compilation import is_compiled
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol.compiled_records import DecodedRecord, decode, decode_plain, unreadable
-from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, Codec, DecompressedTooLarge, compress_for_transit
-from kafkalite.protocol.legacy_builder import MessageSetBuilder, build_wrapper
+from kafkalite.protocol.compression import (
+    DECOMPRESSED_LIMIT_BYTES,
+    Codec,
+    DecompressedTooLarge,
+    compress_for_transit,
+    decompress,
+    one_block,
+)
+from kafkalite.protocol.legacy_builder import MessageSetBuilder, build_wrapper, wrapped_value
 from kafkalite.protocol.legacy_records import legacy_records
 from kafkalite.protocol.record_rewriting import RecordRewriter
 from kafkalite.protocol.records import (
+    CODEC_MASK,
+    CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     MAGIC,
@@ -42,8 +51,10 @@ from kafkalite.types import Buffer
 
 RECORDS_AT_ONCE: Final = 256
 """Some 0.2 ms for records of 100 bytes."""
+_BYTES_AT_ONCE: Final = 32 * 1024
 _COPIED_AT_ONCE_BYTES: Final = 4 * 1024 * 1024
 """Decompressed records that are more are not brought together (see `compression`)."""
+_ZSTD: Final = int(Codec.ZSTD)
 _OVERFLOW_BYTES_AT_ONCE: Final = 128 * 1024
 """Kafka's LazyDownConversionRecordsSend.MAX_READ_SIZE."""
 
@@ -89,7 +100,7 @@ def conversion(
     DecompressedTooLarge, a KafkaError, for a batch that decompressed or as messages has more than `limit_bytes`, other KafkaErrors
     where batches cannot be read.
     """
-    size, have = len(data), 0
+    size, have, at_once = len(data), 0, 0
     parts: list[Buffer] = []
     try:
         for header in iter_batches(data):
@@ -106,6 +117,9 @@ def conversion(
             have += len(part)
             if have >= size:
                 break
+            if have - at_once >= _BYTES_AT_ONCE:
+                at_once = have
+                yield
     except KafkaError as problem:
         if not have or problem.code != ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
             raise
@@ -129,17 +143,17 @@ def _converted(
     data: Buffer, header: BatchHeader, magic: int, first_offset: int, kept: ConvertedBatches, limit_bytes: int
 ) -> Work[bytes]:
     """What one batch becomes, which may be nothing."""
-    codec = header.codec
-    if header.is_control:
+    codec = header.attributes & CODEC_MASK
+    if header.attributes & CONTROL:
         return b""
-    if codec >= Codec.ZSTD:
+    if codec >= _ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"the batch at offset {header.base_offset} is of codec {codec}"
         )
     if header.magic != MAGIC:
         older = iter(legacy_records(data, header, limit_bytes))
         return (yield from _rewritten(older, header, magic, header.base_offset, limit_bytes))
-    is_whole = codec != Codec.NONE or first_offset <= header.base_offset
+    is_whole = codec != 0 or first_offset <= header.base_offset
     if is_whole and (known := kept.get(header, magic)) is not None:
         return known
     first_offset = header.base_offset if is_whole else first_offset
@@ -162,21 +176,26 @@ def _quickly_rewritten(
     limit_bytes: int,
 ) -> Work[bytes | None]:
     """What a batch becomes; None where `_exactly_rewritten` is to decide."""
-    plain = records_of(data, header, limit_bytes)
+    codec = header.attributes & CODEC_MASK
+    packed = memoryview(data)[header.position + HEADER_SIZE : header.end]
+    plain: Buffer | None = one_block(codec, packed, limit_bytes) if codec else packed
+    if plain is None:
+        plain = decompress(codec, packed, limit_bytes)
     if len(plain) > _COPIED_AT_ONCE_BYTES:
         return None
+    attributes = _attributes(header, magic)
     rewriter = rewriter_type(
         bytes(plain),
         header.records_count,
         header.base_offset,
         header.base_timestamp,
-        header.max_timestamp if header.uses_log_append_time else None,
+        header.max_timestamp if header.attributes & LOG_APPEND_TIME else None,
         magic,
-        _attributes(header, magic),
+        attributes,
         first_offset,
-        bool(header.codec and magic),
+        codec != 0 and magic != 0,
     )
-    has_more = True
+    is_small, has_more = header.records_count <= RECORDS_AT_ONCE, True
     while has_more:
         try:
             has_more = rewriter.add(RECORDS_AT_ONCE)
@@ -184,8 +203,13 @@ def _quickly_rewritten(
             return None
         if rewriter.size_bytes > limit_bytes:
             raise DecompressedTooLarge(limit_bytes)
-        yield
-    return _wrapped(rewriter.messages(), header, magic, rewriter.last_offset)
+        if not is_small:
+            yield
+    messages = rewriter.messages()
+    if not codec or not messages:
+        return messages
+    value = wrapped_value(magic, codec, messages, compress_for_transit)
+    return rewriter.wrapper(attributes | codec, header.max_timestamp, value)
 
 
 def _exactly_rewritten(

@@ -24,6 +24,7 @@ _HEADS: Final = (struct.Struct(">bbi"), struct.Struct(">bbqi"))
 """By magic: magic, attributes, timestamp in magic 1, length of the key; without a key that of the value too."""
 _LENGTH: Final = struct.Struct(">i")
 _CRC_BYTES: Final = 4
+_LZ4: Final = int(Codec.LZ4)
 
 _BROKEN_LZ4_CHECKSUM: Final = b"\x1a"
 """Over magic number and descriptor of the frames that `compress` makes, which all begin alike; the right one leaves out the number."""
@@ -91,6 +92,15 @@ class MessageSetBuilder:
         return parts
 
 
+def wrapped_value(magic: int, codec: int, messages: Buffer, compressed: Callable[[int, Buffer], bytes]) -> bytes:
+    """The value of a wrapper: the message set as `compressed` makes it, in the form that readers of `magic` know."""
+    value = compressed(codec, messages)
+    if codec == _LZ4 and not magic:
+        position = _LZ4_CHECKSUM_POSITION
+        value = value[:position] + _BROKEN_LZ4_CHECKSUM + value[position + 1 :]
+    return value
+
+
 def build_wrapper(
     magic: int,
     codec: int,
@@ -104,10 +114,7 @@ def build_wrapper(
 
     `codec` is not zstd, which came after these formats.
     """
-    value = compressed(codec, messages)
-    if codec == Codec.LZ4 and not magic:
-        position = _LZ4_CHECKSUM_POSITION
-        value = value[:position] + _BROKEN_LZ4_CHECKSUM + value[position + 1 :]
+    value = wrapped_value(magic, codec, messages, compressed)
     attributes = attributes & ~CODEC_MASK | codec
     if magic:
         head = _KEYLESS_HEADS[1].pack(1, attributes, timestamp, -1, len(value))

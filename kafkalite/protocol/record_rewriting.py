@@ -72,6 +72,20 @@ class RecordRewriter:
     def messages(self) -> bytes:
         return self._messages.getvalue()
 
+    def wrapper(self, attributes: int, timestamp: int, value: bytes) -> bytes:
+        """The message around all that were written, which `value` is in compressed form; nothing may be added any more."""
+        message, messages = self._message, self._messages
+        message.truncate(1)
+        message.append(attributes)
+        if self._magic:
+            write_i64_be(message, timestamp)
+        write_i32_be(message, -1)
+        write_i32_be(message, i32(len(value)))
+        message.write(value)
+        messages.truncate(0)
+        self._end_message(self._last_offset)
+        return messages.getvalue()
+
     def add(self, at_once: int) -> bool:
         """Write the next so many records; are there more?"""
         some: i64 = at_once
@@ -146,16 +160,20 @@ class RecordRewriter:
         else:
             write_i32_be(message, i32(size))
             message.write(data[value : value + size])
-        body = message.getvalue()
-        crc: i64 = _crc32(body)
         if self._is_relative and self._last_offset < 0:
             self._relative_to = offset
+        self._end_message(offset - self._relative_to)
+        self._last_offset = offset
+
+    def _end_message(self, offset: i64) -> None:
+        """Put what was written of a message behind its offset, length and CRC."""
+        body = self._message.getvalue()
+        crc: i64 = _crc32(body)
         messages = self._messages
-        write_i64_be(messages, offset - self._relative_to)
+        write_i64_be(messages, offset)
         write_i32_be(messages, i32(_CRC_BYTES + len(body)))
         write_i32_be(messages, i32(crc - _ALL if crc >= _SIGN else crc))
         messages.write(body)
-        self._last_offset = offset
 
     def _skip_headers(self, end: i64) -> None:
         count: i64 = self._varint(_INT_BYTES)

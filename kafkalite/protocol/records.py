@@ -60,6 +60,8 @@ _MARKER_LIMIT_BYTES: Final = 16 * 1024
 ABORT_MARKER: Final = 0
 COMMIT_MARKER: Final = 1
 
+_new: Final = tuple.__new__
+"""As `_make` of a named tuple, without a call of Python's."""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
@@ -204,7 +206,7 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
     """
     end = len(buffer)
     while position + HEADER_SIZE <= end:
-        header = BatchHeader._make((*_HEADER.unpack_from(buffer, position), position))
+        header = _new(BatchHeader, (*_HEADER.unpack_from(buffer, position), position))
         if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             older = header_at(buffer, position)
             if older is None:
