@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.broker.handlers.produce import keep_records
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.apis import ApiKey
 
@@ -131,6 +132,9 @@ class RequestFaults:
                 return NotImplemented
             if rule.action == "fail":
                 raise KafkaError(rule.error, "a fault on purpose")
+            context.connection.begin_alone()
+            if key is ApiKey.PRODUCE:
+                keep_records(request, context)
             return asyncio.get_running_loop().create_task(later(rule, parts, request, context))
 
         def handle(parts: Any, request: Any, context: RequestContext) -> Any:

@@ -118,7 +118,7 @@ def _produce(
 ) -> Reply | asyncio.Future[Reply] | asyncio.Future[Reply | None] | None:
     if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
         context.connection.begin_alone()
-        _keep(request, context)
+        keep_records(request, context)
         return asyncio.ensure_future(_produce_much(parts, request, context, course))
     now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
     responses = []
@@ -130,7 +130,7 @@ def _produce(
         responses.append(messages.produce_response.TopicProduceResponse(name=name, partition_responses=answers))
     if course.dear:
         context.connection.begin_alone()
-        _keep(request, context)
+        keep_records(request, context)
         return asyncio.ensure_future(_produce_dear(parts, request, context, responses, course))
     return _answered(parts, request, context, responses, course, now_ms)
 
@@ -158,12 +158,12 @@ def _produce_transactional(
     course.transaction = _Verified({}, {})
     if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
         context.connection.begin_alone()
-        _keep(request, context)
+        keep_records(request, context)
         return asyncio.ensure_future(_verify_much(parts, request, context, course, course.transaction))
     answer = _asked(parts, request, in_one_go(_unverified(parts, request, course.transaction)))
     if isinstance(answer, asyncio.Future):
         context.connection.begin_alone()
-        _keep(request, context)
+        keep_records(request, context)
         return asyncio.ensure_future(_produce_verified(parts, request, context, course, course.transaction, answer))
     _refuse_unverified(course.transaction, answer, context)
     return _produce(parts, request, context, course)
@@ -272,7 +272,7 @@ async def _produce_dear(
     return await answered if isinstance(answered, asyncio.Future) else answered
 
 
-def _keep(request: messages.produce_request.ProduceRequest, context: RequestContext) -> None:
+def keep_records(request: messages.produce_request.ProduceRequest, context: RequestContext) -> None:
     """Copy the records if they may lie in the buffer that all connections share: others write into it when this call is over."""
     if context.request_bytes <= RECEIVE_BYTES:
         for topic in request.topic_data:

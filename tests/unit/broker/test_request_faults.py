@@ -156,3 +156,36 @@ def test_what_becomes_of_a_request(kind: str) -> None:
         assert not setup.control.faults.rules
 
     virtual_time.run(scenario())
+
+
+def test_records_of_a_produce_that_waits_are_its_own_and_nothing_overtakes_it() -> None:
+    """What came next was received over the records of a delayed request: they had magic 0, and sequences were out of order."""
+
+    class Connection(type(CONNECTION)):  # type: ignore[misc]
+        alone = 0
+
+        def begin_alone(self) -> None:
+            self.alone += 1
+
+    async def scenario() -> None:
+        seen: list[bytes] = []
+
+        def handle(parts: Any, request: Any, context: Any) -> Any:
+            seen.append(bytes(request.topic_data[0].partition_data[0].records))
+            return messages.produce_response.ProduceResponse()
+
+        control, connection = FaultControl({}), Connection()
+        dispatcher = Dispatcher("the parts", control.faults.around([served(ApiKey.PRODUCE, 0, 9, handle)], name_of))
+        request = produce(("a", 0))
+        request.topic_data[0].partition_data[0].records = b"r" * 100
+        frame = bytearray(b"".join(request_frame(APIS[ApiKey.PRODUCE], 9, 7, "me", codec.encode_request(request, 9))))
+        for action in ("delay", "drop-answer"):
+            control.obey(json.dumps({"add": {"api": "PRODUCE", "action": action, "delay_ms": 9}}).encode())
+            received = bytearray(frame)
+            dispatcher.handle(memoryview(received)[4:], connection)
+            received[:] = bytes(len(received))
+            await asyncio.sleep(1)
+        assert seen == [b"r" * 100] * 2
+        assert connection.alone == 2
+
+    virtual_time.run(scenario())
