@@ -132,6 +132,16 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsDeleted:
+    """Somebody had the records before `before_offset` deleted: they may be gone, or there still."""
+
+    at_ns: int
+    topic: str
+    partition: int
+    before_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class LeaderSeen:
     """`observer` names one source whose knowledge only grows: ZooKeeper, or one run of one broker."""
 
@@ -378,6 +388,7 @@ Event: TypeAlias = (
     | ReaderStarted
     | RecordRead
     | Drained
+    | RecordsDeleted
     | LeaderSeen
     | HighWatermarkSeen
     | ReplicaLog

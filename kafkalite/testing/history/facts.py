@@ -24,6 +24,7 @@ from kafkalite.testing.history.events import (
     ProducerStarted,
     ReaderStarted,
     RecordRead,
+    RecordsDeleted,
     ReplicaBatch,
     ReplicaLog,
     ResourceSeen,
@@ -123,6 +124,7 @@ class PartitionFacts:
     high_watermarks: list[HighWatermarkSeen] = field(default_factory=list)
     replicas: dict[int, tuple[ReplicaBatch, ...]] = field(default_factory=dict)
     segments: list[SegmentChecked] = field(default_factory=list)
+    deleted_before: int = 0
 
     def drained(self) -> list[tuple[int, Value]]:
         """Offsets and records of the last drain that read everything, ascending."""
@@ -179,6 +181,7 @@ class Facts:
         | SendUnknown
         | RecordRead
         | Drained
+        | RecordsDeleted
         | LeaderSeen
         | HighWatermarkSeen
         | ReplicaLog
@@ -193,6 +196,8 @@ class Facts:
             _end_send(partition, event)
         elif isinstance(event, Drained):
             (partition.committed_drains if self.reads_committed(event.reader) else partition.drains).append(event)
+        elif isinstance(event, RecordsDeleted):
+            partition.deleted_before = max(partition.deleted_before, event.before_offset)
         elif isinstance(event, LeaderSeen):
             partition.leaders.append(event)
         elif isinstance(event, HighWatermarkSeen):

@@ -1,7 +1,7 @@
 """Histories on disk: a row of msgpack values, first the header `["kafkalite-history", version]`, then an array for each event.
 
 An event is `[name of its class, field, ...]`. `HistoryFile` appends while things happen, so that whoever dies leaves what had happened;
-`read_history` gives the events of such a file, also when its end was cut off. Version 1 lacks events that 2 has, and is read too.
+`read_history` gives the events of such a file, also when its end was cut off. Older versions lack events, and are read too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgpack  # type: ignore[import-untyped]
 from kafkalite.testing.history.events import Event, ReplicaBatch, ReplicaLog
 
 FORMAT: Final = "kafkalite-history"
-VERSION: Final = 2
-_READABLE: Final = (1, VERSION)
+VERSION: Final = 3
+_READABLE: Final = (1, 2, VERSION)
 _KINDS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in Event.__args__}
 _FIELDS: Final = {name: tuple(field.name for field in fields(kind)) for name, kind in _KINDS.items()}
 

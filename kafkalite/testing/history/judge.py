@@ -1,6 +1,6 @@
 """Does a history keep the promises of the cluster? One pure function per rule in `rules`, numbered as usual for such judges.
 
-    C1  an acknowledged record (acks=all) is in the final drain at exactly the offset of its acknowledgement
+    C1  an acknowledged record (acks=all) is in the final drain at exactly the offset of its acknowledgement, unless somebody deleted it
     C2  what is read was sent, and did not certainly fail
     C3  a record is there twice only if its producer, not an idempotent one, may have sent it twice
     C4  an offset holds one record, for all acknowledgements (acks=all), all readers, at all times

@@ -21,6 +21,7 @@ from kafkalite.client import (
 )
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
+from kafkalite.testing.history.events import RecordsDeleted
 from tests.system.battery.deaths import bring_back
 from tests.system.scenario import Scenario
 from tests.system.test_groups import OFFSETS_TOPIC
@@ -233,6 +234,8 @@ def test_a_log_is_cut_at_its_beginning_while_others_read_there(scenario: Scenari
         behind = min(reader.positions[0] for reader in workload.readers)
         (deleted,) = admin.delete_records({place: max(1, behind - 50)})
         assert deleted.low_watermark <= behind
+        now_ns = workload.recorder.now_ns()
+        workload.recorder.add(RecordsDeleted(now_ns, topic, 0, deleted.low_watermark))
         bring_back(scenario, {victim: epoch})
         scenario.wait_replicated(topic, 60)
         workload.wait_flowing(60)

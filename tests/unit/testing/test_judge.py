@@ -16,6 +16,7 @@ from kafkalite.testing.history.events import (
     LeaderSeen,
     ProducerStarted,
     RecordRead,
+    RecordsDeleted,
     ReplicaBatch,
     ReplicaLog,
     SendAcknowledged,
@@ -83,6 +84,14 @@ def test_a_right_history_is_kept_and_every_rule_looked_at_something() -> None:
     assert verdict.idle() == []
     assert verdict.idle(verdict.judged) == [f"C{number}" for number in range(11, 19)]
     assert str(verdict).startswith("kept: C1 5,")
+
+
+def test_a_deleted_record_is_not_lost() -> None:
+    rows = [row for row in RIGHT_ROWS if row[0] >= 2]
+    history = read_by("drain", rows)
+    assert rules_broken(history) == {"C1"}
+    assert rules_broken([*history, RecordsDeleted(1, "t", 0, 1)]) == {"C1"}
+    assert rules_broken([*history, RecordsDeleted(1, "t", 0, 2)]) == set()
 
 
 def without(*kinds: type[Event]) -> list[Event]:

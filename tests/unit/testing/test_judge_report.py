@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kafkalite.testing.history import report
 from kafkalite.testing.history.events import (
     Drained,
     Event,
@@ -48,6 +51,16 @@ def test_the_fewest_operations_that_show_a_loss() -> None:
         SendAcknowledged(6 * S + 77, "t", 0, "p", 77, 77),
         Drained(8 * S, "drain", "t", 0, 0, 200),
     ]
+
+
+def test_the_search_for_the_fewest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven thousand records that were deleted on purpose were explained for a quarter of an hour."""
+    monkeypatch.setattr(report, "_MOST_LOOKED_AT", 2000)
+    events = a_lost_record()
+    (violation,) = [each for each in judge(events).violations if each.rule == "C1"]
+    found = smallest(events, violation)
+    assert 4 < len(found) < len(events)
+    assert SendInvoked(5 * S + 77, "t", 0, "p", 77) in found
 
 
 def test_the_report_of_a_loss() -> None:

@@ -21,7 +21,8 @@ def acknowledged_is_there(facts: Facts, partition: PartitionFacts) -> Findings:
     for value, offset in promised:
         where = found.get(value, [])
         right = offset in where or (offset == UNKNOWN_OFFSET and where)
-        yield None if right else f"{value} was acknowledged at {offset} and is found at {where}"
+        deleted = 0 <= offset < partition.deleted_before and not where
+        yield None if right or deleted else f"{value} was acknowledged at {offset} and is found at {where}"
 
 
 def read_was_sent(facts: Facts, partition: PartitionFacts) -> Findings:
