@@ -115,6 +115,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._reading = True
         self._writable = True
         self._corked: list[Buffer] | None = None
+        self._corked_bytes = 0
         self._muted: asyncio.TimerHandle | None = None
         self.closed = False
 
@@ -163,7 +164,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         elif self._cut_since_s is not None:
             self._cut_since_s = None
             self.server.slow_senders.ended(self)
-        self._corked = []
+        self._corked, self._corked_bytes = [], 0
         for frame, owned in frames:
             if self.closed:
                 return
@@ -255,10 +256,15 @@ class ServerConnection(asyncio.BufferedProtocol):
             if answer:
                 ready += answer
         if ready:
-            if self._corked is not None:
-                self._corked += ready
-            else:
+            if self._corked is None:
                 self._write(ready)
+                return
+            self._corked += ready
+            if len(ready) > 1 or len(ready[0]) > SMALL_BYTES:
+                self._corked_bytes += sum(map(len, ready))
+                if self._corked_bytes > _WRITE_BUFFER_BYTES:  # who reads nothing is not answered further
+                    corked, self._corked, self._corked_bytes = self._corked, [], 0
+                    self._write(corked)
 
     def _serve_waiting(self) -> None:
         while self._waiting and not self.closed and self._may_start(self._waiting[0]):

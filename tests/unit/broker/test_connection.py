@@ -73,6 +73,7 @@ class FakeDispatcher:
         self.started: list[bytes] = []
         self.pending: dict[bytes, asyncio.Future[Any]] = {}
         self.at_once: set[bytes] = set()
+        self.large: list[bytes] = []
 
     def handle(self, request: memoryview, connection: Any) -> Any:
         name = bytes(request[4:]).rstrip(b".")
@@ -83,6 +84,8 @@ class FakeDispatcher:
             raise ZeroDivisionError(name)
         if name == b"silent":
             return None
+        if name == b"large":
+            return self.large
         if name in self.at_once:
             return [b"[" + name + b"]"]
         self.pending[name] = asyncio.get_running_loop().create_future()
@@ -334,6 +337,27 @@ def test_a_reader_that_is_slow_is_read_no_more() -> None:
         peer.connection.resume_writing()
         assert peer.transport.reading
         assert peer.dispatcher.started == [b"a"]
+
+    scenario(act)
+
+
+def test_large_answers_to_requests_that_came_in_one_read_wait_for_their_reader() -> None:
+    """Five fetches of 55 MB that came together were all answered into memory, for a client that read nothing."""
+
+    async def act(peer: Peer) -> None:
+        large = [b"x" * 1_000_000] * 9
+        peer.dispatcher.large = large
+        write = peer.transport.write
+
+        def write_and_pause(data: bytes) -> None:
+            write(data)
+            peer.connection.pause_writing()
+
+        peer.transport.write = write_and_pause  # type: ignore[method-assign]
+        peer.send(frame(OTHER, b"large"), frame(OTHER, b"large"), frame(OTHER, b"large"))
+        assert peer.dispatcher.started == [b"large"]
+        peer.connection.resume_writing()
+        assert peer.dispatcher.started == [b"large"] * 2
 
     scenario(act)
 
