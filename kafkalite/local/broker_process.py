@@ -19,6 +19,8 @@ BROKER_COMMAND: Final = (sys.executable, "-m", "kafkalite", "broker", "--config"
 """Runs a broker when the path of its properties file is appended."""
 
 POLL_S: Final = 0.02
+_LONGEST_POLL_S: Final = 0.25
+_PAUSE_PER_LOOK: Final = 3
 STUCK_AFTER_S: Final = 40.0
 """A broker that stops and says nothing new for so long is given up: more than it waits for followers that do not catch up."""
 
@@ -31,12 +33,19 @@ class BrokerDied(Exception):
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> None:
-    """Return as soon as `condition()` holds. Raises TimeoutError that says what was waited for."""
+    """Return as soon as `condition()` holds. Raises TimeoutError that says what was waited for.
+
+    What takes long to find out is asked for less often, so that waiting leaves the processor to what is waited for.
+    """
     deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
+    while True:
+        asked_s = time.monotonic()
+        if condition():
+            return
+        now_s = time.monotonic()
+        if now_s > deadline:
             raise TimeoutError(f"{what}: not within {timeout_s:g} s")
-        time.sleep(POLL_S)
+        time.sleep(min(max(POLL_S, _PAUSE_PER_LOOK * (now_s - asked_s)), _LONGEST_POLL_S))
 
 
 def start_process(

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -209,3 +210,24 @@ def test_status_pages_have_ports_of_their_own_when_they_are_wanted(tmp_path: Pat
     with LocalCluster(**options, directory=tmp_path) as cluster:  # type: ignore[arg-type]
         broker = cluster.add_broker(7)
         assert broker.http_url is None and "kafkalite.http.listener" not in broker.properties
+
+
+@pytest.mark.parametrize(("look_s", "pause_s"), [(0.0, 0.02), (0.05, 0.15), (9.0, 0.25)])
+def test_what_takes_long_to_find_out_is_asked_for_less_often(
+    monkeypatch: pytest.MonkeyPatch, look_s: float, pause_s: float
+) -> None:
+    now_s, pauses, looks = 0.0, [], 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        pauses.append(seconds)
+        now_s += seconds
+
+    def condition() -> bool:
+        nonlocal now_s, looks
+        now_s, looks = now_s + look_s, looks + 1
+        return looks == 3
+
+    monkeypatch.setattr(broker_process, "time", SimpleNamespace(monotonic=lambda: now_s, sleep=sleep))
+    broker_process.wait_until(condition, "the third look", 100)
+    assert pauses == pytest.approx([pause_s, pause_s])
