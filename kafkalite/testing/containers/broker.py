@@ -12,13 +12,16 @@ from typing import Any, Final, Self
 from testcontainers.core.network import Network
 
 from kafkalite.config.environment import BROKER_DATA
-from kafkalite.local.broker_process import POLL_S, BrokerDied
+from kafkalite.local.broker_process import BrokerDied
 from kafkalite.local.contract import LIVE_CLUSTERS, broker_settings
 from kafkalite.local.readiness import ask
 from kafkalite.testing.containers.server import ServerContainer
 
 INTERNAL_PORT: Final = 9092
 _EXTERNAL_PORT: Final = 9094
+_POLL_S: Final = 0.1
+"""A look asks the broker over a new connection, and the engine whether it runs."""
+
 _LISTENERS: Final = {
     "listeners": f"INTERNAL://0.0.0.0:{INTERNAL_PORT},EXTERNAL://0.0.0.0:{_EXTERNAL_PORT}",
     "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
@@ -115,7 +118,7 @@ class KafkaliteContainer(ServerContainer):
                         return
                     if not await asyncio.to_thread(lambda: self.running):
                         raise BrokerDied(f"broker {self.id} ended with status {self.exit_status}:\n{self.log_tail()}")
-                    await asyncio.sleep(POLL_S)
+                    await asyncio.sleep(_POLL_S)
         raise TimeoutError(f"broker {self.id} is not ready after {timeout_s:g} s\n{self.log_tail()}")
 
     def copy_log_directory(self, destination: Path) -> Path:
