@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -118,6 +118,11 @@ class MarkerSender:
             self._route(transaction, transaction.left)
         else:
             asyncio.get_running_loop().call_soon(self._finish, transaction)
+
+    def unwritten(self, transactional_id: str) -> Collection[TopicPartition] | None:
+        """The partitions whose marker is not there yet; None for a transaction that is not being completed here."""
+        transaction = self._current.get(transactional_id)
+        return None if transaction is None else transaction.left
 
     def close(self) -> None:
         """Send no more, at shutdown; tasks are ended by who supervises them."""

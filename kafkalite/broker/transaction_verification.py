@@ -3,6 +3,9 @@
 The coordinator on this broker is asked at once; others in one request at a time for each broker, with all that came together meanwhile.
 What is asked twice for one transaction at the same time is one question (Kafka: the first one fails). A coordinator that is older than the
 question is not asked; then nothing is verified, as in Kafka.
+
+Producers come again every 100 ms while they are refused. A coordinator that did not answer is therefore left alone for a while, which
+doubles with each failure in a row; who asks meanwhile is refused at once, and the log has a line when it falls silent and when it is back.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from kafkalite.backoff import Backoff
 from kafkalite.broker.leader_offsets import code_of
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.lifecycle import report
@@ -31,6 +35,9 @@ logger = logging.getLogger("kafkalite.broker.transaction_verification")
 _VERIFIES_FROM: Final = 4
 _TOGETHER: Final = 1000
 """Partitions in one request, but at least one transaction."""
+
+_LEFT_ALONE: Final = Backoff(50, 1000)
+"""Behind failures in a row, as reconnect.backoff.ms and its maximum of Kafka's clients."""
 
 Refusals: TypeAlias = dict[TopicPartition, ErrorCode]
 """Of the partitions that were asked about those that may not be written; the others may."""
@@ -70,6 +77,9 @@ class _Coordinator:
         self.questions: dict[str, _Question] = {}
         self.task: asyncio.Task[None] | None = None
         self.connection: Connection | None = None
+        self.failures = 0
+        """In a row."""
+        self.left_alone_until_s = 0.0
 
     def take(self) -> list[_Question]:
         """What goes into one request."""
@@ -147,6 +157,9 @@ class TransactionVerifier:
     ) -> asyncio.Future[Refusals]:
         future: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
         coordinator = self._coordinators.setdefault(leader, _Coordinator())
+        if asyncio.get_running_loop().time() < coordinator.left_alone_until_s:
+            future.set_result(dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION))
+            return future
         transactional_id = producer.transactional_id
         question = coordinator.questions.get(transactional_id)
         if question is not None and question.producer != producer:
@@ -173,15 +186,17 @@ class TransactionVerifier:
                 if version < _VERIFIES_FROM:
                     raise ValueError(f"broker {leader} is too old to verify transactions")
                 response = await connection.request(_request(together), version, self._timeout_s)
+                _answered(leader, coordinator)
                 _tell(together, response)
             except ValueError as problem:
                 logger.warning("%s: they are not verified", problem)
                 for question in together:
                     question.answer({})
             except (OSError, TimeoutError, ProtocolViolation) as problem:
-                logger.info("broker %d did not verify transactions: %s", leader, problem)
-                for question in together:
+                _failed(leader, coordinator, problem)
+                for question in [*together, *coordinator.questions.values()]:
                     question.answer_all(ErrorCode.NETWORK_EXCEPTION)
+                coordinator.questions.clear()
             except Exception as problem:
                 report(f"verifying transactions at broker {leader} failed", problem)
                 for question in together:
@@ -220,6 +235,20 @@ class TransactionVerifier:
         for coordinator in self._coordinators.values():
             if coordinator.connection is not None:
                 coordinator.connection.close()
+
+
+def _failed(leader: BrokerId, coordinator: _Coordinator, problem: Exception) -> None:
+    coordinator.failures += 1
+    delay_s = _LEFT_ALONE.delay_ms(coordinator.failures) / 1000
+    coordinator.left_alone_until_s = asyncio.get_running_loop().time() + delay_s
+    if coordinator.failures == 1:
+        logger.info("broker %d does not verify transactions: %s; it is asked again and again", leader, problem)
+
+
+def _answered(leader: BrokerId, coordinator: _Coordinator) -> None:
+    if coordinator.failures:
+        logger.info("broker %d verifies transactions again, after %d failures", leader, coordinator.failures)
+    coordinator.failures = 0
 
 
 def _request(questions: list[_Question]) -> messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest:

@@ -1,6 +1,7 @@
 """DescribeTransactions (65), ListTransactions (66): what transactional ids are doing, told by their coordinators (KIP-664).
 
 - ListTransactions 1 a filter by duration: transactions that have been open for longer.
+- A transaction that is being completed shows the partitions that still wait for their markers, as in Kafka.
 - An id that is not in a transaction shows no start; Kafka shows that of its last one until the coordinator moves.
 """
 
@@ -13,18 +14,20 @@ from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.guards import Each, Visible
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
-from kafkalite.coordinators.transaction.transaction_record import BY_LABEL
+from kafkalite.coordinators.transaction.transaction_record import BY_LABEL, TransactionState
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
+    from kafkalite.broker.marker_sender import MarkerSender
     from kafkalite.coordinators.runtime import CoordinatorRuntime
     from kafkalite.coordinators.transaction.machine import TransactionMachine
 
 
 _DESCRIBE_TOPIC: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
+_BEING_COMPLETED: Final = frozenset({TransactionState.PREPARE_COMMIT.label, TransactionState.PREPARE_ABORT.label})
 
 
 class Parts(Protocol):
@@ -32,6 +35,9 @@ class Parts(Protocol):
 
     @property
     def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
+
+    @property
+    def marker_sender(self) -> MarkerSender: ...
 
 
 def describe_transactions(
@@ -66,10 +72,12 @@ def _described(
         state.transaction_timeout_ms = described.timeout_ms
         state.transaction_start_time_ms = described.start_ms
         state.producer_id, state.producer_epoch = described.producer_id, described.producer_epoch
+        unwritten = parts.marker_sender.unwritten(each) if described.state in _BEING_COMPLETED else None
         for topic, partitions in described.partitions.items():
             yield
-            if context.may(_DESCRIBE_TOPIC, topic):
-                state.topics.append(m.TopicData(topic=topic, partitions=sorted(partitions)))
+            left = [index for index in sorted(partitions) if unwritten is None or (topic, index) in unwritten]
+            if left and context.may(_DESCRIBE_TOPIC, topic):
+                state.topics.append(m.TopicData(topic=topic, partitions=left))
     return m.DescribeTransactionsResponse(transaction_states=states)
 
 

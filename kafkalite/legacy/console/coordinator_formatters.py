@@ -1,4 +1,5 @@
-"""Formatters of `kafka-console-consumer` for the records of `__consumer_offsets`: as JSON, and as the Scala classes printed them. Pure."""
+"""Formatters of `kafka-console-consumer` for the records of `__consumer_offsets` and `__transaction_state`: as JSON, and as the Scala
+classes printed them. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.coordinators.group import group_record, offset_record
+from kafkalite.coordinators.transaction import transaction_record
 from kafkalite.legacy.java.json_documents import as_json
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 _UNKNOWN: Final = "unknown"
 _PACKAGE: Final = "org.apache.kafka.tools.consumer."
 _MANAGER: Final = "kafka.coordinator.group.GroupMetadataManager$"
+_TRANSACTION_LOG: Final = "kafka.coordinator.transaction.TransactionLog$TransactionLogMessageFormatter"
 
 
 def _version(data: bytes) -> int:
@@ -126,6 +129,50 @@ def _member_fields(member: StoredMember, version: int) -> dict[str, Any]:
     }
 
 
+def _transactions_as_text(record: ConsumerRecord) -> bytes:
+    """Partitions are in order, where Kafka prints them in that of a hash table. ValueError for a value that is none."""
+    if record.key is None:
+        return b""
+    version = _version(record.key)
+    if version != transaction_record.KEY_VERSION:
+        return f"unknown::version={version}\n".encode()
+    transactional_id = transaction_record.decode_key(record.key)
+    if record.value is None:
+        return f"{transactional_id}::NULL\n".encode()
+    found = transaction_record.decode_value(record.value)
+    partitions = [f"{topic}-{each}" for topic in sorted(found.partitions) for each in sorted(found.partitions[topic])]
+    return (
+        f"{transactional_id}::TransactionMetadata(transactionalId={transactional_id}, producerId={found.producer_id}, "
+        f"producerEpoch={found.producer_epoch}, txnTimeoutMs={found.timeout_ms}, state={found.state.label}, "
+        f"pendingState=None, topicPartitions=HashSet({', '.join(partitions)}), txnStartTimestamp={found.start_ms}, "
+        f"txnLastUpdateTimestamp={found.last_update_ms})\n"
+    ).encode()
+
+
+def _transactions_as_json(record: ConsumerRecord) -> bytes:
+    key: Any = _UNKNOWN
+    if record.key is not None and _version(record.key) == transaction_record.KEY_VERSION:
+        key = {"transactionalId": transaction_record.decode_key(record.key)}
+    return _as_json(record, key, _transaction_fields)
+
+
+def _transaction_fields(value: bytes, version: int) -> dict[str, Any]:
+    """Of any version; partitions are in order, where Kafka has them as they were written."""
+    found = transaction_record.decode_value(value)
+    partitions = [
+        {"topic": topic, "partitionIds": sorted(found.partitions[topic])} for topic in sorted(found.partitions)
+    ]
+    return {
+        "producerId": found.producer_id,
+        "producerEpoch": found.producer_epoch,
+        "transactionTimeoutMs": found.timeout_ms,
+        "transactionStatus": int(found.state),
+        "transactionPartitions": None if found.state is transaction_record.TransactionState.EMPTY else partitions,
+        "transactionLastUpdateTimestampMs": found.last_update_ms,
+        "transactionStartTimestampMs": found.start_ms,
+    }
+
+
 def _as_json(record: ConsumerRecord, key: Any, fields_of: Callable[[bytes, int], dict[str, Any]]) -> bytes:
     """One object without an end of line, as Kafka writes it."""
     shown: dict[str, Any] = {"key": None, "value": None}
@@ -144,9 +191,13 @@ def _as_json(record: ConsumerRecord, key: Any, fields_of: Callable[[bytes, int],
 BY_CLASS: Final[dict[str, Callable[[ConsumerRecord], bytes]]] = {
     f"{_PACKAGE}OffsetsMessageFormatter": _offsets_as_json,
     f"{_PACKAGE}GroupMetadataMessageFormatter": _groups_as_json,
+    f"{_PACKAGE}TransactionLogMessageFormatter": _transactions_as_json,
     f"{_MANAGER}OffsetsMessageFormatter": _offsets_as_text,
     f"{_MANAGER}GroupMetadataMessageFormatter": _groups_as_text,
+    _TRANSACTION_LOG: _transactions_as_text,
 }
 SUCCESSORS: Final = {
-    f"{_MANAGER}{name}": f"{_PACKAGE}{name}" for name in ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter")
+    f"{_MANAGER}OffsetsMessageFormatter": f"{_PACKAGE}OffsetsMessageFormatter",
+    f"{_MANAGER}GroupMetadataMessageFormatter": f"{_PACKAGE}GroupMetadataMessageFormatter",
+    _TRANSACTION_LOG: f"{_PACKAGE}TransactionLogMessageFormatter",
 }

@@ -32,6 +32,8 @@ class Seat:
         self._incarnations = 0
         self._producers = 0
         self._current: Process | None = None
+        self._vacant_s = 0.0
+        """How long after a death somebody takes the place."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
@@ -56,6 +58,8 @@ class Seat:
             await life.within_process(process, self._program(process, life.options(name)))
         except ProcessKilled:
             life.simulation.trace.add(name, "is killed")
+            if self._current is process:
+                self._succeed(self._vacant_s)
 
     async def _program(self, process: Process, options: dict[str, Any]) -> None:
         """Begins again behind every error, as long as nobody has its place."""
@@ -101,14 +105,7 @@ class Seat:
             await asyncio.sleep(fault.length_s)
             process.resume()
             return
-        gone = asyncio.Event()
-
-        def end() -> None:
-            process.kill()
-            gone.set()
-
-        process.kill_after(int(fault.parameter("callbacks")), end)
-        while not gone.is_set() and process.alive:
+        self._vacant_s = fault.length_s
+        process.kill_after(int(fault.parameter("callbacks")), process.kill)
+        while process.alive:
             await asyncio.sleep(0.05)
-        if gone.is_set() and self._current is process:
-            self._succeed(fault.length_s)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer
@@ -190,6 +191,7 @@ class MemoryParts:
         self.topic_creation = MemoryTopicCreation(self.metadata)
         self.groups = self.transactions = MemoryGroups()
         self.transaction_verifier = MemoryVerifier()
+        self.marker_sender: Any = SimpleNamespace(unwritten=lambda transactional_id: None)
         self.offsets_ended: list[tuple[int, int, int, bool]] = []
         """What the groups' coordinator was told of markers: partition, offset, producer id, committed."""
         self.marker_writer = MarkerWriter(

@@ -131,8 +131,10 @@ def test_each_leader_gets_its_markers_and_all_of_them_are_awaited() -> None:
         await virtual_time.settle()
         assert site.local == [TransactionMarker(7, 3, 4, True, (TopicPartition("here", 0),))] and not site.written
         assert asked(site.peer.requests[0]) == [(7, 3, 4, True, [("there", [0, 1])])]
+        assert site.sender.unwritten("id") == {TopicPartition("there", 0), TopicPartition("there", 1)}
         site.peer.gate.set()
         await virtual_time.settle()
+        assert site.sender.unwritten("id") is None
         assert site.written == DONE and site.sender.statistics() == {"transactions": 0, "partitions": 0}
 
     play(scenario)

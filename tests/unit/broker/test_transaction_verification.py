@@ -201,6 +201,44 @@ def test_when_there_is_no_answer(failure: Exception | None, whole: int, code: Er
     play(scenario)
 
 
+def test_a_coordinator_that_does_not_answer_is_left_alone_for_longer_and_longer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "kafkalite.broker.transaction_verification")
+
+    async def scenario() -> None:
+        site = Site()
+        site.peer.failure = ConnectionError("gone")
+        for _ in range(100):
+            assert await site.verify(P[0]) == {P[0]: ErrorCode.NETWORK_EXCEPTION}
+            await asyncio.sleep(0.1)  # as producers come again
+        assert 10 <= len(site.peer.requests) <= 20, "in ten seconds"
+        site.peer.failure = None
+        await asyncio.sleep(1)
+        assert await site.verify(P[0]) == {}
+
+    play(scenario)
+    silent, back = (each.getMessage() for each in caplog.records)
+    assert silent == "broker 2 does not verify transactions: gone; it is asked again and again"
+    assert back.startswith("broker 2 verifies transactions again, after 1")
+
+
+def test_who_waits_for_a_coordinator_that_failed_hears_of_it_at_once() -> None:
+    async def scenario() -> None:
+        site = Site()
+        site.peer.failure = ConnectionError("gone")
+        site.peer.go.clear()
+        first = asyncio.ensure_future(site.verify(P[0]))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(site.verify(P[0], who=Producer("y", 8, 0)))
+        await asyncio.sleep(0.01)
+        site.peer.go.set()
+        assert await first == await second == {P[0]: ErrorCode.NETWORK_EXCEPTION}
+        assert len(site.peer.requests) == 1
+
+    play(scenario)
+
+
 def test_an_older_broker_is_not_asked() -> None:
     async def scenario() -> None:
         site = Site()

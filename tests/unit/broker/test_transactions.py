@@ -258,6 +258,28 @@ def test_brokers_verify_and_add_for_several_transactions() -> None:
     play(scenario)
 
 
+def test_a_transaction_that_is_being_completed_shows_what_waits_for_its_marker() -> None:
+    async def scenario(site: Site) -> None:
+        d = messages.describe_transactions_request
+        left = {TopicPartition("t", 1), TopicPartition("u", 0)}
+        site.parts.marker_sender.unwritten = lambda transactional_id: left if transactional_id == "id" else None
+
+        async def shown() -> tuple[str, list[tuple[str, list[int]]]]:
+            reply = await site.parts.ask(d.DescribeTransactionsRequest(transactional_ids=["id"]), 0)
+            (state,) = reply.transaction_states
+            return state.transaction_state, [(each.topic, each.partitions) for each in state.topics]
+
+        await site.init()
+        await site.add(("t", 0), ("t", 1), ("u", 0))
+        assert await shown() == ("Ongoing", [("t", [0, 1]), ("u", [0])])
+        await site.end()
+        assert await shown() == ("PrepareCommit", [("t", [1]), ("u", [0])])
+        left.discard(TopicPartition("u", 0))
+        assert await shown() == ("PrepareCommit", [("t", [1])])
+
+    play(scenario)
+
+
 def test_administrators_see_what_ids_do() -> None:
     async def scenario(site: Site) -> None:
         d, m = messages.describe_transactions_request, messages.list_transactions_request

@@ -5,6 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.client.records import ConsumerRecord
+from kafkalite.coordinators.transaction.transaction_record import (
+    StoredTransaction,
+    TransactionState,
+    encode_key,
+    encode_value,
+)
 from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.console.message_formatters import DEFAULT, formatter_named
 from kafkalite.legacy.console.producer import java_lines
@@ -94,3 +100,31 @@ def test_deserializers() -> None:
 
 def test_a_formatter_that_is_not_there() -> None:
     assert formatter_named("foo.Bar", {}) is None
+
+
+def test_records_of_transactions_are_shown() -> None:
+    """As Apache Kafka 3.9.1 prints them, but for the order of partitions."""
+    package, scala = "org.apache.kafka.tools.consumer.", "kafka.coordinator.transaction.TransactionLog$"
+    as_json = formatter_named(f"{package}TransactionLogMessageFormatter", {})
+    as_text = formatter_named(f"{scala}TransactionLogMessageFormatter", {})
+    assert as_json is not None and as_text is not None
+    key, partitions = encode_key("x"), {"b": frozenset({1, 0}), "a": frozenset({2})}
+    ongoing = encode_value(StoredTransaction(7, 3, 60000, TransactionState.ONGOING, partitions, 1000, 900))
+    empty = encode_value(StoredTransaction(7, 3, 60000))
+    assert as_json(record(ongoing, key)) == (
+        b'{"key":{"version":0,"data":{"transactionalId":"x"}},"value":{"version":0,"data":{"producerId":7,"producerEpoch":3,'
+        b'"transactionTimeoutMs":60000,"transactionStatus":1,"transactionPartitions":[{"topic":"a","partitionIds":[2]},'
+        b'{"topic":"b","partitionIds":[0,1]}],"transactionLastUpdateTimestampMs":1000,"transactionStartTimestampMs":900}}}'
+    )
+    nothing = b'"transactionStatus":0,"transactionPartitions":null,"transactionLastUpdateTimestampMs":-1'
+    assert nothing in as_json(record(empty, key))
+    assert as_json(record(None, key)) == b'{"key":{"version":0,"data":{"transactionalId":"x"}},"value":null}'
+    assert as_json(record(b"\0\x09", key)).endswith(b'"value":{"version":9,"data":"unknown"}}')
+    assert as_json(record(empty, b"\0\1\0\1x")).startswith(b'{"key":{"version":1,"data":"unknown"}')
+    assert as_text(record(ongoing, key)) == (
+        b"x::TransactionMetadata(transactionalId=x, producerId=7, producerEpoch=3, txnTimeoutMs=60000, state=Ongoing, "
+        b"pendingState=None, topicPartitions=HashSet(a-2, b-0, b-1), txnStartTimestamp=900, txnLastUpdateTimestamp=1000)\n"
+    )
+    assert as_text(record(None, key)) == b"x::NULL\n"
+    assert as_text(record(empty, b"\0\1\0\1x")) == b"unknown::version=1\n"
+    assert as_text(record(empty, None)) == b""
