@@ -176,6 +176,9 @@ def of_leader() -> Iterator[Row]:
     yield Row("records", ApiKey.DELETE_RECORDS, 0, before + i32(1000))
     yield Row("the end of what is left", o, 0, offsets(-1, 100))
     yield Row("the beginning of what is left", o, 0, offsets(-2, 100))
+    marked = array(text("old-0") + array(i32(0), i32(9)), text("unknown") + array(i32(0)))
+    marker = i64(7) + i16(0) + i8(1) + marked + i32(0)
+    yield Row("markers of a transaction", ApiKey.WRITE_TXN_MARKERS, 0, array(marker))
     yield Row("anything", ApiKey.ENVELOPE, 0, b"\1\0\1\0")
     compact_text = b"\2g"
     joining = compact_text + b"\1" + i32(0) + b"\0\0" + i32(-1) + b"\0\0\0\0"

@@ -10,6 +10,7 @@ from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version, r
 from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
 from kafkalite.protocol.legacy_tables import LEGACY_TABLES
 from kafkalite.protocol.schema_notation import read_schemas
+from tests.peers.old_requests import at_the_end, of_controller, of_coordinator, of_leader, of_zookeeper
 
 RANGES_OF_3_9 = {
     ApiKey.FETCH: (17, 12),
@@ -52,6 +53,14 @@ def test_what_kafka_4_dropped_is_declared_and_never_asked() -> None:
             for direction in ("request", "response"):
                 declared = dropped[f"{api.name}_{direction}"]
                 assert (declared.first, declared.last) == (api.min_version, api.kept_from - 1), api.name
+
+
+def test_each_version_that_kafka_4_dropped_is_compared_with_apache_kafkas_byte_for_byte() -> None:
+    """`tests/peers` asks both with every one of these rows, and with all of Fetch on the same log directory (`test_old_messages`)."""
+    rows = itertools.chain(of_controller(), of_leader(), of_zookeeper(), of_coordinator(), at_the_end())
+    asked = {(row.key, row.version) for row in rows}
+    dropped = {(api.key, version) for api in APIS.values() for version in range(api.min_version, api.kept_from)}
+    assert {(key, version) for key, version in dropped - asked if key != ApiKey.FETCH} == set()
 
 
 def test_headers() -> None:
