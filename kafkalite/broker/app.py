@@ -18,6 +18,7 @@ from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.dynamic_configs import DynamicConfigs
 from kafkalite.broker.handlers import SERVED
+from kafkalite.broker.listener_security import LOOK_EVERY_S, ListenerSecurity
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.quota_znodes import all_quotas
 from kafkalite.broker.quotas import ClientQuotas
@@ -26,6 +27,7 @@ from kafkalite.broker.replicas import Replicas
 from kafkalite.broker.server import Server
 from kafkalite.broker.setting_changes import act_on_changes
 from kafkalite.broker.shutdown import controlled_shutdown
+from kafkalite.broker.user_lookup import UserCredentials
 from kafkalite.broker.wiring import BrokerParts, EarlyParts, wire
 from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
@@ -100,6 +102,8 @@ class Broker:
             )
         logs = LogStore(live, disk, clock, rng)
         self.cleaner = LogCleaner(logs, live, clock, run_pass or in_executor(disk))
+        dynamic_configs = DynamicConfigs(self.store, live)
+        self.security = ListenerSecurity(live, UserCredentials(dynamic_configs.read).find, clock.now_ms)
         self._early = EarlyParts(
             live_config=live,
             session=session,
@@ -112,7 +116,8 @@ class Broker:
             quotas=ClientQuotas(config.quota_window_num, config.quota_window_size_seconds),
             logs=logs,
             cleaner=self.cleaner,
-            dynamic_configs=DynamicConfigs(self.store, live),
+            dynamic_configs=dynamic_configs,
+            security=self.security,
         )
         self._observation: Observation | None = None
         self._fault_control = fault_control
@@ -143,12 +148,13 @@ class Broker:
         self.metadata.expects_topics = bool(early.logs.all_logs())
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
         dispatcher = Dispatcher(parts, await self._served(), parts.acls or ALLOW_ALL)
-        server = Server(early.live_config, dispatcher)
+        server = Server(early.live_config, dispatcher, self.security)
         serving = Serving(parts, dispatcher, server, parts.config_changes.watch(early.session, self.jobs))
         for entity, quotas in (await all_quotas(self.store, early.dynamic_configs.read)).items():
             early.quotas.take(entity, quotas)
         if parts.acls is not None:  # which everything that is served asks
             await parts.acls.start(early.session, self.jobs)
+        await self.security.prepare()
         await server.bind()
         register = partial(self._register, serving)
         early.session.on_renewed(
@@ -221,6 +227,8 @@ class Broker:
         check_s = config.log_retention_check_interval_ms / 1000
         every(check_s, "retention", partial(self._apply_retention, logs), first_s)
         every(1.0, "flush sealed segments", logs.flush_sealed)
+        if any(each.security_protocol.endswith("SSL") for each in config.listeners):
+            every(LOOK_EVERY_S, "renewed certificates", self.security.look)
         every(
             min(1.0, config.log_flush_scheduler_interval_ms / 1000),
             "flush",

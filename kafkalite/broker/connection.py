@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from kafkalite.broker.request_context import ClientConnection
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND, SlowSenders
 from kafkalite.errors import BoundExceeded, ProtocolViolation
@@ -40,7 +40,23 @@ Answer: TypeAlias = "list[Buffer] | None"
 class RequestHandler(Protocol):
     """What requests are handed to: see `Dispatcher.handle`."""
 
-    def handle(self, frame: memoryview, connection: ClientConnection) -> Answer | asyncio.Future[Answer]: ...
+    def handle(self, frame: memoryview, connection: Any) -> Answer | asyncio.Future[Answer]:
+        """`connection` is a `ServerConnection`; most need no more of it than `ClientConnection` names."""
+
+
+class AuthenticationFailed(ProtocolViolation):
+    """The connection is to be closed, after this answer if there is one."""
+
+    def __init__(self, reason: str, answer: Answer = None) -> None:
+        super().__init__(reason)
+        self.answer = answer
+
+
+class Gate(RequestHandler, Protocol):
+    """Who takes requests until the connection is authenticated: see `SaslAuthenticator`."""
+
+    def attach(self, connection: ServerConnection) -> None:
+        """The connection was admitted."""
 
 
 class Acceptor(Protocol):
@@ -76,7 +92,10 @@ class Slot:
 
 
 class ServerConnection(asyncio.BufferedProtocol):
-    """See the module. `listener` is the name of the listener that accepted it, `unproven_bytes` the bound before the first answer."""
+    """See the module. `listener` is the name of the listener that accepted it, `unproven_bytes` the bound before the first answer.
+
+    With a `gate` that bound holds until it is authenticated; without one `identify` may tell from the transport who it is.
+    """
 
     def __init__(
         self,
@@ -85,9 +104,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         listener: str,
         max_frame_bytes: int,
         unproven_bytes: int | None = None,
+        gate: Gate | None = None,
+        identify: Callable[[asyncio.BaseTransport], KafkaPrincipal] | None = None,
     ) -> None:
         self.server = server
-        self.dispatcher = dispatcher
+        self.dispatcher: RequestHandler = gate or dispatcher
+        self._gate, self._identify = gate, identify
         self.listener = listener
         self.peer_host = ""
         self.principal: KafkaPrincipal = ANONYMOUS
@@ -129,9 +151,17 @@ class ServerConnection(asyncio.BufferedProtocol):
         made.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
         admitted = self.server.admit(self)
         self._transport = made
+        if admitted and self._identify is not None:
+            try:
+                self.principal = self._identify(transport)
+            except ValueError as problem:
+                logger.warning("closing the connection from %s on %s: %s", self.peer_host, self.listener, problem)
+                admitted = False
         if not admitted:
             made.abort()
-        elif self._muted is not None:
+        elif self._gate is not None:
+            self._gate.attach(self)
+        if admitted and self._muted is not None:
             self._loop.call_soon(self._limit_reading)  # not now: uvloop begins to read after this, paused or not
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -234,6 +264,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             report("answering a request failed", problem)
         if self.closed:
             return
+        if isinstance(problem, AuthenticationFailed):
+            self._end_after(problem.answer)
+            return
         if problem is None:
             self._finish(slot, future.result())
             self._serve_waiting()
@@ -246,7 +279,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _finish(self, slot: Slot, frame: Answer) -> None:
         slot.done, slot.frame = True, frame
         self._in_progress_bytes -= slot.request_bytes
-        if not self._is_proven:
+        if not self._is_proven and self._gate is None:
             self._is_proven = True
             self._frames.max_bytes = self._max_frame_bytes
         slots = self._slots
@@ -375,6 +408,18 @@ class ServerConnection(asyncio.BufferedProtocol):
         if corked:
             self._write(corked)
         self.close()
+
+    def authenticated(self, principal: KafkaPrincipal, handler: RequestHandler) -> None:
+        """It belongs to the principal from now on, and the handler takes its requests."""
+        self.principal, self.dispatcher, self._gate = principal, handler, None
+
+    def _end_after(self, answer: Answer) -> None:
+        """Close once the answer, if there is one, has left."""
+        self.closed = True
+        if self._transport is not None:
+            if answer:
+                self._write(answer)
+            self._transport.close()
 
     def close(self) -> None:
         self.closed = True

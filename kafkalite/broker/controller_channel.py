@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.errors import ErrorCode
-from kafkalite.net.connection import Connection
+from kafkalite.net.connection import Connection, OpenToBroker, open_unauthenticated
 from kafkalite.types import BrokerId, Endpoint
 
 if TYPE_CHECKING:
@@ -28,9 +28,13 @@ class ControllerChannel:
     """See the module. `find()` gives the controller's id and endpoint, or None while none is known."""
 
     def __init__(
-        self, broker_id: BrokerId, find: Callable[[], tuple[BrokerId, Endpoint] | None], request_timeout_s: float
+        self,
+        broker_id: BrokerId,
+        find: Callable[[], tuple[BrokerId, Endpoint] | None],
+        request_timeout_s: float,
+        connect: OpenToBroker = open_unauthenticated,
     ) -> None:
-        self._broker_id, self._find, self._timeout_s = broker_id, find, request_timeout_s
+        self._broker_id, self._find, self._timeout_s, self._connect = broker_id, find, request_timeout_s, connect
         self._connection: Connection | None = None
         self._connected_to: tuple[BrokerId, Endpoint] | None = None
         self._opening = asyncio.Lock()
@@ -70,13 +74,8 @@ class ControllerChannel:
                 raise ConnectionError("no controller is known")
             if self._connection is None or self._connection.closed or target != self._connected_to:
                 self._forget()
-                connection = await Connection.open(
-                    target[1].host,
-                    target[1].port,
-                    client_id=f"broker-{self._broker_id}-to-controller",
-                    timeout_s=self._timeout_s,
-                    security_protocol=target[1].security_protocol,
-                )
+                client_id = f"broker-{self._broker_id}-to-controller"
+                connection = await self._connect(target[1], client_id, self._timeout_s)
                 await connection.negotiate(self._timeout_s)
                 self._connection, self._connected_to = connection, target
             return self._connection

@@ -26,7 +26,7 @@ from kafkalite.broker.partition import Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.lifecycle import report, start_task
-from kafkalite.net.connection import Connection
+from kafkalite.net.connection import Connection, OpenToBroker, open_unauthenticated
 from kafkalite.protocol import messages
 from kafkalite.protocol.fetch_session_handler import FULL_FETCH_EPOCH, SESSION_IS_OVER, FetchSessionHandler
 from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
@@ -65,6 +65,7 @@ class FetcherContext:
     now_ms: Callable[[], float]
     wall_ms: Callable[[], int]
     throttled_rate: ReplicationRate
+    connect: OpenToBroker = open_unauthenticated
     bytes_in: int = 0
     """Of records, from all leaders."""
 
@@ -216,13 +217,9 @@ class LeaderFetcher:
             endpoint = self._context.endpoint_of(self._leader)
             if endpoint is None:
                 raise ConnectionError(f"broker {self._leader} is not alive as far as metadata knows")
-            self._connection = await Connection.open(
-                endpoint.host,
-                endpoint.port,
-                client_id=f"broker-{self._context.broker_id}-fetcher-0",
-                timeout_s=self._config.replica_socket_timeout_ms / 1000,
-                security_protocol=endpoint.security_protocol,
-            )
+            client_id = f"broker-{self._context.broker_id}-fetcher-0"
+            timeout_s = self._config.replica_socket_timeout_ms / 1000
+            self._connection = await self._context.connect(endpoint, client_id, timeout_s)
         return self._connection
 
     async def _fetch(self, connection: Connection) -> None:

@@ -9,16 +9,20 @@ import asyncio
 import logging
 import socket
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.broker.connection import RequestHandler, ServerConnection
 from kafkalite.broker.connection_quotas import ConnectionQuotas
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import SlowSenders
+from kafkalite.broker.tls_listener import TlsListener, listening_sockets
+from kafkalite.config.keys import ConfigError
 from kafkalite.config.listeners import is_address
 from kafkalite.types import Endpoint
 
 if TYPE_CHECKING:
+    from kafkalite.broker.listener_security import ListenerSecurity
     from kafkalite.config.broker import LiveConfig
 
 logger = logging.getLogger("kafkalite.broker.server")
@@ -31,16 +35,17 @@ class _Bound(NamedTuple):
     """A listener as it is configured, and what accepts for it."""
 
     endpoint: Endpoint
-    server: asyncio.AbstractServer
+    server: asyncio.AbstractServer | TlsListener
     port: int
 
 
 class Server:
     """See the module."""
 
-    def __init__(self, config: LiveConfig, dispatcher: RequestHandler) -> None:
+    def __init__(self, config: LiveConfig, dispatcher: RequestHandler, security: ListenerSecurity) -> None:
         self._config = config
         self._dispatcher = dispatcher
+        self._security = security
         self._bound: dict[str, _Bound] = {}
         self._idle_check: asyncio.TimerHandle | None = None
         self._rebinding = asyncio.Lock()
@@ -66,26 +71,42 @@ class Server:
 
     async def _bind(self, endpoint: Endpoint) -> None:
         config, listener = self._config.current, endpoint.listener
+        make, backlog = self._connections_of(endpoint), max(_BACKLOG, config.socket_listen_backlog_size)
+        server: asyncio.AbstractServer | TlsListener
         try:
-            server = await asyncio.get_running_loop().create_server(
-                lambda: ServerConnection(
-                    self,
-                    self._dispatcher,
-                    listener,
-                    config.socket_request_max_bytes,
-                    config.kafkalite_unproven_request_max_bytes,
-                ),
-                endpoint.host or None,
-                endpoint.port,
-                backlog=max(_BACKLOG, config.socket_listen_backlog_size),
-                start_serving=False,
-            )
+            if endpoint.security_protocol.endswith("SSL"):
+                server = TlsListener(
+                    await listening_sockets(endpoint.host or None, endpoint.port, backlog),
+                    lambda: self._security.context(listener),
+                    make,
+                    lambda: self._config.current.kafkalite_handshake_timeout_ms / 1000,
+                    lambda: self._config.current.kafkalite_max_handshakes,
+                )
+            else:
+                server = await asyncio.get_running_loop().create_server(
+                    make, endpoint.host or None, endpoint.port, backlog=backlog, start_serving=False
+                )
         except OSError as problem:
             raise OSError(
                 problem.errno,
                 f"listener {listener} cannot bind {endpoint.host or '*'}:{endpoint.port}: {problem.strerror}",
             ) from problem
         self._bound[listener] = _Bound(endpoint, server, server.sockets[0].getsockname()[1])
+
+    def _connections_of(self, endpoint: Endpoint) -> Callable[[], ServerConnection]:
+        """What makes the connections of a listener."""
+        config, listener, security = self._config.current, endpoint.listener, self._security
+        unproven_bytes = config.kafkalite_unproven_request_max_bytes
+        if endpoint.security_protocol.startswith("SASL"):
+            gate = security.gate(endpoint, self._dispatcher)
+            unproven_bytes = min(unproven_bytes, security.max_receive_bytes(listener))
+            return lambda: ServerConnection(
+                self, self._dispatcher, listener, config.socket_request_max_bytes, unproven_bytes, gate()
+            )
+        identify = security.identify(listener) if endpoint.security_protocol == "SSL" else None
+        return lambda: ServerConnection(
+            self, self._dispatcher, listener, config.socket_request_max_bytes, unproven_bytes, None, identify
+        )
 
     async def rebind(self) -> None:
         """Have what is bound agree with `listeners` again. One that cannot be bound is logged and left out.
@@ -103,10 +124,15 @@ class Server:
                     connection.close()
             for name in wanted.keys() - self._bound.keys():
                 try:
+                    await self._security.prepare()
                     await self._bind(wanted[name])
                     await self._bound[name].server.start_serving()
-                except OSError as problem:
+                except (OSError, ConfigError) as problem:
                     logger.error("%s", problem)
+
+    async def renew_security(self) -> None:
+        """Have new connections go by the settings of security as they are now."""
+        await self._security.look()
 
     async def resolve_names(self) -> None:
         """Look up the host names in max.connections.per.ip.overrides; unknown ones are logged and match nobody."""

@@ -27,6 +27,10 @@ def act_on_changes(
     def changed(before: BrokerConfig, after: BrokerConfig) -> None:
         if (before.listeners, before.advertised_listeners) != (after.listeners, after.advertised_listeners):
             jobs.retry(take_listeners, "listeners")
+        if before.originals != after.originals and any(
+            each.security_protocol != "PLAINTEXT" for each in after.listeners
+        ):
+            jobs.retry(server.renew_security, "security of listeners")
         if before.max_connections_per_ip_overrides != after.max_connections_per_ip_overrides:
             jobs.retry(server.resolve_names, "names of max.connections.per.ip.overrides")
         if after.log_cleaner_enable:

@@ -19,7 +19,7 @@ from kafkalite.backoff import Backoff
 from kafkalite.broker.leader_offsets import code_of
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.lifecycle import report
-from kafkalite.net.connection import Connection
+from kafkalite.net.connection import Connection, OpenToBroker, open_unauthenticated
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TRANSACTIONS_TOPIC, BrokerId, TopicPartition
@@ -103,9 +103,10 @@ class TransactionVerifier:
         metadata: MetadataCache,
         transactions: CoordinatorRuntime[TransactionMachine],
         spawn: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+        connect: OpenToBroker = open_unauthenticated,
     ) -> None:
         self._broker_id, self._live, self._metadata = broker_id, live, metadata
-        self._transactions, self._spawn = transactions, spawn
+        self._transactions, self._spawn, self._connect = transactions, spawn, connect
         self._coordinators: dict[BrokerId, _Coordinator] = {}
 
     @property
@@ -215,13 +216,7 @@ class TransactionVerifier:
             if (connection.host, connection.port) == (endpoint.host, endpoint.port):
                 return connection
             connection.close()
-        connection = await Connection.open(
-            endpoint.host,
-            endpoint.port,
-            client_id=f"broker-{self._broker_id}-transactions",
-            timeout_s=self._timeout_s,
-            security_protocol=endpoint.security_protocol,
-        )
+        connection = await self._connect(endpoint, f"broker-{self._broker_id}-transactions", self._timeout_s)
         try:
             await connection.negotiate(self._timeout_s)
         except BaseException:

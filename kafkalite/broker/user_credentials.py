@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
-from kafkalite.protocol.scram import (
+from kafkalite.security.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     ScramCredential,

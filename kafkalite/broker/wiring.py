@@ -20,6 +20,7 @@ from kafkalite.broker.fetch_sessions import FetchSessionCache, random_session_id
 from kafkalite.broker.fetching import PartitionReader
 from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
 from kafkalite.broker.leader_fetcher import FetcherContext
+from kafkalite.broker.listener_security import ListenerSecurity
 from kafkalite.broker.log_dir_moves import LogDirMoves
 from kafkalite.broker.marker_sender import MarkerSender
 from kafkalite.broker.metadata_cache import MetadataCache
@@ -76,6 +77,7 @@ class EarlyParts:
     logs: LogStore
     cleaner: LogCleaner
     dynamic_configs: DynamicConfigs
+    security: ListenerSecurity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +136,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
     """The complete parts of a broker; nothing runs yet."""
     live, clock, metadata, jobs, logs = early.live_config, early.clock, early.metadata, early.jobs, early.logs
     config, versions, store = live.current, early.protocol_version.requests, early.session.store
+    connect = early.security.open
     leader_rate, follower_rate = replication_rates(live)
 
     def broker_epoch() -> int:
@@ -152,11 +155,11 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         live,
         clock,
         early.rng,
-        tcp_channels(str(broker_id), config.controller_socket_timeout_ms),
+        tcp_channels(str(broker_id), config.controller_socket_timeout_ms, connect),
         session=early.session,
         on_fatal=lambda problem: early.fatal(f"the controller stopped: {problem}"),
     )
-    channel = ControllerChannel(broker_id, find_controller, config.controller_socket_timeout_ms / 1000)
+    channel = ControllerChannel(broker_id, find_controller, config.controller_socket_timeout_ms / 1000, connect)
     isr_changes: AlterPartitionSender | ZooKeeperIsrWriter
     if early.protocol_version.alters_partitions:
         isr_changes = AlterPartitionSender(broker_id, broker_epoch, channel, clock.monotonic_ms)
@@ -172,6 +175,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
             clock.monotonic_ms,
             clock.now_ms,
             follower_rate,
+            connect,
         )
     )
     coordinators = Coordinators(
@@ -213,7 +217,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         coordinators.transactions.coordinator_epoch,
         coordinators.markers_written,
         lambda markers: marker_writer.write(markers, portions),
-        tcp_channels(str(broker_id), config.request_timeout_ms),
+        tcp_channels(str(broker_id), config.request_timeout_ms, connect),
         topic_creation.partition_count,
         jobs.spawn,
     )
@@ -246,7 +250,9 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         coordinators=coordinators,
         marker_writer=marker_writer,
         marker_sender=marker_sender,
-        transaction_verifier=TransactionVerifier(broker_id, live, metadata, coordinators.transactions, jobs.spawn),
+        transaction_verifier=TransactionVerifier(
+            broker_id, live, metadata, coordinators.transactions, jobs.spawn, connect
+        ),
         zookeeper_offsets=ZooKeeperOffsets(store),
         fetch_sessions=FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots,

@@ -26,6 +26,7 @@ from kafkalite.config.listeners import (
 )
 from kafkalite.config.live import Live
 from kafkalite.config.properties import read_properties
+from kafkalite.config.security_keys import MECHANISMS, is_of_listener, security_of
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
 from kafkalite.errors import KafkaError
 from kafkalite.types import Endpoint
@@ -84,9 +85,9 @@ class BrokerConfig(BrokerSettings):
         """A sentence about each setting that was given and has no effect; values may be secrets and are left out."""
         for name in sorted(self.originals):
             key = BROKER_KEYS.get(name)
-            if key is None:
+            if key is None and not is_of_listener(name):
                 yield f"{name} is not known to a broker and has no effect"
-            elif key.effect is Effect.NONE:
+            elif key is not None and key.effect is Effect.NONE:
                 yield f"{name} has no effect: {key.reason}"
             elif name == "log.message.format.version" and not self.topic_defaults.message_format_acts:
                 yield f"{name} has no effect: {FORMAT_IS_FIXED}"
@@ -229,12 +230,7 @@ def _listener_problems(config: BrokerConfig) -> Iterator[str]:
         except ValueError as problem:
             yield _invalid(name, ",".join(map(listener_text, endpoints)), str(problem))
     for each in config.listeners:
-        if each.security_protocol != "PLAINTEXT":  # it would be served without what its name promises
-            yield _invalid(
-                "listeners",
-                listener_text(each),
-                f"this broker has no {each.security_protocol} yet; map it to PLAINTEXT",
-            )
+        yield from _security_problems(config, each)
     names = {each.listener for each in config.listeners}
     advertised = {each.listener for each in config.advertised_listeners}
     if extra := sorted(advertised - names):
@@ -262,6 +258,36 @@ def _listener_problems(config: BrokerConfig) -> Iterator[str]:
         )
     if control_plane is not None and control_plane == inter_broker:
         yield _invalid("control.plane.listener.name", control_plane, "it must differ from the inter-broker listener")
+
+
+def _security_problems(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str]:
+    """What a listener lacks to keep what its protocol promises."""
+    protocol, listener = endpoint.security_protocol, endpoint.listener
+    try:
+        settings = security_of(config.originals, listener)
+        for mechanism in settings.sasl_enabled_mechanisms:
+            security_of(config.originals, listener, mechanism)
+    except InvalidValue as problem:
+        yield f"listener {listener}: {problem}"
+        return
+    if protocol.endswith("SSL") and not (settings.ssl_keystore_location or settings.ssl_keystore_certificate_chain):
+        yield _invalid(
+            "ssl.keystore.location", None, f"listeners has {listener} with TLS; name its key store (PEM, PKCS12 or JKS)"
+        )
+    if protocol.startswith("SASL") and "GSSAPI" in settings.sasl_enabled_mechanisms:
+        yield _invalid(
+            "sasl.enabled.mechanisms",
+            ",".join(settings.sasl_enabled_mechanisms),
+            f"this broker has no GSSAPI yet; name others of {', '.join(MECHANISMS)} for {listener} in listeners",
+        )
+    inter_broker = settings.sasl_mechanism_inter_broker_protocol
+    is_inter_broker = listener == config.inter_broker_listener_name
+    if protocol.startswith("SASL") and is_inter_broker and inter_broker not in settings.sasl_enabled_mechanisms:
+        yield _invalid(
+            "sasl.mechanism.inter.broker.protocol",
+            inter_broker,
+            f"{listener} in listeners has only {', '.join(settings.sasl_enabled_mechanisms)}",
+        )
 
 
 def _bound_problems(config: BrokerConfig) -> Iterator[str]:

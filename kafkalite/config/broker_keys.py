@@ -30,6 +30,7 @@ from kafkalite.config.keys import (
     rule,
 )
 from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, SECURITY_PROTOCOLS, are_connection_limits, is_host_port
+from kafkalite.config.security_keys import SecuritySettings
 from kafkalite.config.topic import TOPIC_KEYS
 from kafkalite.security.principal import are_principals
 from kafkalite.types import Endpoint
@@ -38,8 +39,6 @@ _ONE_LOOP: Final = "one event loop serves all connections and requests"
 _SYSTEM_BUFFERS: Final = "the system sizes socket buffers as it sees fit"
 _NO_QUEUE: Final = "requests are not queued: a connection is not read while its own wait"
 _NO_PURGATORY: Final = "what waits is forgotten as soon as it ends"
-_NO_AUTHENTICATION: Final = "this broker has no authentication yet"
-_NO_TLS: Final = "this broker has no TLS yet"
 ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 DOUBLE_MAX: Final = 1.7976931348623157e308
 _DEFAULT_LISTENERS: Final = (Endpoint("PLAINTEXT", "", 9092),)
@@ -69,10 +68,6 @@ def _text(default: str | None, documentation: str, rule: Rule = ANY, **more: Any
     return declare(ConfigType.STRING, default, rule, documentation, **more)
 
 
-def _password(documentation: str, **more: Any) -> Any:
-    return declare(ConfigType.PASSWORD, None, ANY, documentation, dynamic=True, **more)
-
-
 def _default_of(topic_key: str, *, dynamic: bool = True) -> Any:
     """The broker setting that gives topics their default for `topic_key`; None where a synonym holds the default."""
     key = TOPIC_KEYS[topic_key]
@@ -89,7 +84,7 @@ def _default_of(topic_key: str, *, dynamic: bool = True) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
-class BrokerSettings:
+class BrokerSettings(SecuritySettings):
     """Every broker setting, typed. Durations in ms unless the name says otherwise, sizes in bytes."""
 
     # Identity
@@ -188,9 +183,7 @@ class BrokerSettings:
     )
     max_connection_creation_rate: int = _int(INT_MAX, "New connections a second.", at_least(0), dynamic=True)
     connections_max_idle_ms: int = _long(600_000, "Idle time after which a connection is closed; negative: never.")
-    connection_failed_authentication_delay_ms: int = _int(
-        100, "Wait before a failed login is answered.", at_least(0), reason=_NO_AUTHENTICATION
-    )
+    connection_failed_authentication_delay_ms: int = _int(100, "Wait before a failed login is answered.", at_least(0))
     request_timeout_ms: int = _int(30_000, "Longest wait for another broker's answer.")
 
     # Topics
@@ -382,9 +375,15 @@ class BrokerSettings:
         effect=Effect.REFUSED,
         reason="the ACLs there would not be obeyed",
     )
-    ssl_keystore_password: str | None = _password("Secret of the key store of TLS listeners.", reason=_NO_TLS)
-    ssl_key_password: str | None = _password("Secret of the private key in the key store.", reason=_NO_TLS)
-    ssl_truststore_password: str | None = _password("Secret of the store of trusted certificates.", reason=_NO_TLS)
+    kafkalite_jaas_file: str | None = _text(
+        None, "File of JAAS sections (<listener>.KafkaServer, KafkaServer), for listeners without sasl.jaas.config."
+    )
+    kafkalite_handshake_timeout_ms: int = _int(
+        10_000, "Time in which a connection is encrypted and authenticated, or closed.", at_least(1)
+    )
+    kafkalite_max_handshakes: int = _int(
+        256, "TLS handshakes at once on a listener; beyond that the oldest of the busiest address ends.", at_least(1)
+    )
 
     # Observation: settings of our own
     kafkalite_http_listener: str | None = _text(

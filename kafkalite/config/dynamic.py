@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kafkalite.config.broker import BROKER_KEYS, BrokerConfig, ConfigError, topic_defaults_of
 from kafkalite.config.keys import ConfigSource, ConfigType, InvalidValue, Key
+from kafkalite.config.security_keys import SECURITY_KEYS
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 
@@ -44,7 +45,7 @@ _LISTED_WHEN_SET: Final = frozenset(
 )
 """Keys that Kafka has no default for and does not mention while they are not set."""
 
-_PER_LISTENER_ONLY: Final = frozenset(name for name in BROKER_KEYS if name.startswith("ssl."))
+PER_LISTENER_ONLY: Final = frozenset(name for name in SECURITY_KEYS if name.startswith(("ssl.", "sasl.")))
 """Keys that change while the broker runs only as those of one listener: `listener.name.<listener>.ssl...`."""
 
 
@@ -149,7 +150,7 @@ def check_broker_overrides(sources: BrokerSources, overrides: Mapping[str, str],
         "Cannot update these configs dynamically",
     )
     _refuse_keys(
-        _PER_LISTENER_ONLY & overrides.keys(),
+        PER_LISTENER_ONLY & overrides.keys(),
         "These security configs can be dynamically updated only per-listener using the listener prefix",
     )
     try:

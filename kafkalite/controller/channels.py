@@ -17,7 +17,7 @@ from kafkalite.controller.control_requests import ControlRequest
 from kafkalite.controller.wire import OutgoingRequest
 from kafkalite.errors import InvariantBroken
 from kafkalite.lifecycle import report, start_task
-from kafkalite.net.connection import Connection
+from kafkalite.net.connection import Connection, OpenToBroker, open_unauthenticated
 from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.types import BrokerId, Endpoint
@@ -46,23 +46,24 @@ OnResponse: TypeAlias = Callable[[BrokerId, int, ControlRequest, Any], None]
 class ConnectionChannel:
     """A channel over TCP that connects when it has something to send."""
 
-    def __init__(self, endpoint: Endpoint, client_id: str, timeout_s: float) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client_id: str,
+        timeout_s: float,
+        connect: OpenToBroker = open_unauthenticated,
+    ) -> None:
         self._endpoint = endpoint
         self._client_id = client_id
-        self._timeout_s = timeout_s
+        self._timeout_s, self._connect = timeout_s, connect
         self._connection: Connection | None = None
         self._portions = Portions()
 
     async def request(self, message: Any, version: int) -> Any:
         connection = self._connection
         if connection is None or connection.closed:
-            connection = self._connection = await Connection.open(
-                self._endpoint.host,
-                self._endpoint.port,
-                client_id=self._client_id,
-                timeout_s=self._timeout_s,
-                security_protocol=self._endpoint.security_protocol,
-            )
+            connection = await self._connect(self._endpoint, self._client_id, self._timeout_s)
+            self._connection = connection
         if not messages.has_more_items(message, _ITEMS_AT_ONCE):
             return await connection.request(message, version, timeout_s=self._timeout_s)
         body = await self._portions.finish(codec.encode_long_request(message, version))
@@ -74,9 +75,9 @@ class ConnectionChannel:
             self._connection = None
 
 
-def tcp_channels(client_id: str, timeout_ms: int) -> OpenChannel:
+def tcp_channels(client_id: str, timeout_ms: int, connect: OpenToBroker = open_unauthenticated) -> OpenChannel:
     """Channels for production; `timeout_ms` is controller.socket.timeout.ms."""
-    return lambda endpoint: ConnectionChannel(endpoint, client_id, timeout_ms / 1000)
+    return lambda endpoint: ConnectionChannel(endpoint, client_id, timeout_ms / 1000, connect)
 
 
 @dataclass(slots=True)

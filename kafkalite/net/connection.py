@@ -11,10 +11,11 @@ import asyncio
 import os
 import ssl
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from kafkalite.errors import ErrorCode, ProtocolViolation
+from kafkalite.net.authentication import AuthenticationError, authenticate
 from kafkalite.net.frames import (
     LENGTH,
     FrameReader,
@@ -26,11 +27,12 @@ from kafkalite.net.frames import (
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.bounds import PLAIN_BYTES
-from kafkalite.types import Buffer
+from kafkalite.types import Buffer, Endpoint
 
 if TYPE_CHECKING:
     from kafkalite.protocol.compiler import Reading
     from kafkalite.protocol.messages import Message, Request
+    from kafkalite.security.sasl_client import SaslCredentials
 
 ResponseT = TypeVar("ResponseT", bound="Message")
 
@@ -39,6 +41,10 @@ _FIRST_RESPONSE_BYTES = 256 * 1024
 """The most that ApiVersions may take: nothing is known of the other side yet. Apache Kafka's has less than a kilobyte."""
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 """Requests that the broker has not taken yet: above this `writing_paused` says so, until a quarter is left."""
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_RENEWED_AT = 0.85
+"""At this part of a session's time it is authenticated again (Kafka's clients: 85 to 95 %)."""
+_RENEWAL_S = 30.0
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _buffers_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, ReceiveBuffers] = WeakKeyDictionary()
 
@@ -49,6 +55,23 @@ def receive_buffers(loop: asyncio.AbstractEventLoop) -> ReceiveBuffers:
     if buffers is None:
         buffers = _buffers_of_loops[loop] = ReceiveBuffers()
     return buffers
+
+
+class OpenToBroker(Protocol):
+    """Connects to the inter-broker listener of a broker, as whoever it connects for. OSError, TimeoutError."""
+
+    async def __call__(self, endpoint: Endpoint, client_id: str, timeout_s: float) -> Connection: ...
+
+
+async def open_unauthenticated(endpoint: Endpoint, client_id: str, timeout_s: float) -> Connection:
+    """An `OpenToBroker` without credentials."""
+    return await Connection.open(
+        endpoint.host,
+        endpoint.port,
+        client_id=client_id,
+        timeout_s=timeout_s,
+        security_protocol=endpoint.security_protocol,
+    )
 
 
 class _Expected(NamedTuple):
@@ -84,6 +107,11 @@ class Connection(asyncio.BufferedProtocol):
         self._reason: Exception | None = None
         self._versions: dict[int, tuple[int, int]] = {}
         self._drained: asyncio.Future[None] | None = None
+        self._credentials: SaslCredentials | None = None
+        self._held: list[tuple[list[Buffer], _Expected | None]] | None = None
+        """Requests that wait for the end of an authentication."""
+        self._renewal: asyncio.TimerHandle | None = None
+        self._renewing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -96,15 +124,21 @@ class Connection(asyncio.BufferedProtocol):
         security_protocol: str = "PLAINTEXT",
         ssl_context: ssl.SSLContext | None = None,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
+        credentials: SaslCredentials | None = None,
     ) -> Connection:
-        """Connect, with TLS for the security protocol SSL (`ssl_context`, by default the system's authorities).
+        """Connect, with TLS where the security protocol has it (`ssl_context`, by default the system's authorities), and authenticate.
 
         A response that announces more than `max_response_bytes` ends the connection before anything of it is kept.
-        ConnectionError (an OSError) or TimeoutError names host and port. ValueError for another protocol.
+        ConnectionError (an OSError) or TimeoutError names host and port, `AuthenticationError` (a ConnectionError) why the credentials
+        are not taken. ValueError for a protocol that there is not, or one with SASL and no credentials.
         """
-        if security_protocol not in ("PLAINTEXT", "SSL"):
-            raise ValueError(f"security protocol {security_protocol} is not supported; use PLAINTEXT or SSL")
-        tls = (ssl_context or ssl.create_default_context()) if security_protocol == "SSL" else None
+        if security_protocol not in SECURITY_PROTOCOLS:
+            known = ", ".join(SECURITY_PROTOCOLS)
+            raise ValueError(f"security protocol {security_protocol} is not known; use one of {known}")
+        has_sasl = security_protocol.startswith("SASL")
+        if has_sasl and credentials is None:
+            raise ValueError(f"security protocol {security_protocol} needs a SASL mechanism and credentials")
+        tls = (ssl_context or ssl.create_default_context()) if security_protocol.endswith("SSL") else None
         loop = asyncio.get_running_loop()
         connection = cls(host, port, client_id, loop, max_response_bytes)
         try:
@@ -120,7 +154,54 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionError(f"no connection to {host}:{port}: {why}") from problem
         except (ValueError, OverflowError) as problem:  # brokers tell addresses, which may be anything
             raise ConnectionError(f"no connection to {host}:{port}: {problem}") from problem
+        if has_sasl:
+            connection._credentials = credentials
+            await connection._prove_first(timeout_s)
         return connection
+
+    async def _prove_first(self, timeout_s: float) -> None:
+        """Authenticate a new connection, or close it."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.negotiate(timeout_s)
+                await self._prove()
+        except BaseException as problem:
+            self.close()
+            if isinstance(problem, TimeoutError):
+                raise TimeoutError(f"{self.host}:{self.port} did not authenticate within {timeout_s:g} s") from None
+            if isinstance(problem, AuthenticationError):
+                raise AuthenticationError(f"{self.host}:{self.port}: {problem}") from None
+            raise
+
+    async def _prove(self) -> None:
+        """Authenticate, and see to it that this is done again before its time is over (KIP-368)."""
+        if self._credentials is None:
+            raise ValueError("there are no credentials")
+        lifetime_ms = await authenticate(self._write, self.version_of, self._credentials)
+        if lifetime_ms:
+            self._renewal = self._loop.call_later(_RENEWED_AT * lifetime_ms / 1000, self._renew)
+
+    def _renew(self) -> None:
+        if self._reason is None:
+            self._held = []
+            self._renewing = self._loop.create_task(self._prove_again(), name="kafkalite-reauthentication")
+
+    async def _prove_again(self) -> None:
+        """What is sent meanwhile waits: a broker takes nothing but tokens until it knows who it is."""
+        try:
+            async with asyncio.timeout(_RENEWAL_S):
+                await self._prove()
+        except (OSError, TimeoutError, ValueError) as problem:
+            self._end(
+                ConnectionError(f"{self.host}:{self.port} did not authenticate again: {problem or 'no answer in time'}")
+            )
+            return
+        held, self._held = self._held or [], None
+        if self._transport is not None and self._reason is None:
+            for frame, expected in held:
+                self._transport.writelines(frame)
+                if expected is not None:
+                    self._waiting.append(expected)
 
     @property
     def closed(self) -> bool:
@@ -129,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
-        return len(self._waiting) + (self._decoding is not None)
+        return len(self._waiting) + (self._decoding is not None) + len(self._held or ())
 
     @property
     def writing_paused(self) -> bool:
@@ -148,26 +229,39 @@ class Connection(asyncio.BufferedProtocol):
 
         ConnectionError at once when the connection is closed.
         """
+        if self._held is None:
+            return self._write(message, version, body)
+        frame, expected = self._framed(message, version, body)
+        self._held.append((frame, expected))
+        return expected.future
+
+    def _write(
+        self, message: Request[ResponseT], version: int, body: list[Buffer] | None = None
+    ) -> asyncio.Future[ResponseT]:
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
+        frame, expected = self._framed(message, version, body)
+        self._transport.writelines(frame)
+        self._waiting.append(expected)
+        return expected.future
+
+    def _framed(self, message: Message, version: int, body: list[Buffer] | None) -> tuple[list[Buffer], _Expected]:
         api = APIS[message.API.key]
-        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
-        correlation_id = self._next_correlation_id
+        self._next_correlation_id = correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         if body is None:
             body = codec.encode_request(message, version)
-        self._transport.writelines(request_frame(api, version, correlation_id, self.client_id, body))
-        future: asyncio.Future[ResponseT] = self._loop.create_future()
-        self._waiting.append(_Expected(correlation_id, api.key, version, future))
-        return future
+        frame = request_frame(api, version, correlation_id, self.client_id, body)
+        return frame, _Expected(correlation_id, api.key, version, self._loop.create_future())
 
     def send_without_answer(self, message: Message, version: int) -> None:
         """Send a request that has no response: Produce with acks=0."""
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
-        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
-        body = codec.encode_request(message, version)
-        api = APIS[message.API.key]
-        self._transport.writelines(request_frame(api, version, self._next_correlation_id, self.client_id, body))
+        frame, _ = self._framed(message, version, None)
+        if self._held is None:
+            self._transport.writelines(frame)
+        else:
+            self._held.append((frame, None))
 
     async def request(self, message: Request[ResponseT], version: int, timeout_s: float = 30.0) -> ResponseT:
         """Send a request and wait for its response. ConnectionError when the connection ends first, TimeoutError."""
@@ -188,7 +282,9 @@ class Connection(asyncio.BufferedProtocol):
             raise reason from None
 
     async def negotiate(self, timeout_s: float = 10.0) -> None:
-        """Learn which versions the broker speaks (ApiVersions, KIP-35), falling back as KIP-511 says."""
+        """Learn which versions the broker speaks (ApiVersions, KIP-35), falling back as KIP-511 says; what is known is not asked again."""
+        if self._versions:
+            return
         request = messages.api_versions_request.ApiVersionsRequest(
             client_software_name="kafkalite", client_software_version="0.1"
         )
@@ -317,8 +413,14 @@ class Connection(asyncio.BufferedProtocol):
         self.resume_writing()
         if self._transport is not None:
             self._transport.abort()
+        if self._renewal is not None:
+            self._renewal.cancel()
         while self._waiting:
             self._fail(self._waiting.popleft().future, reason)
+        held, self._held = self._held or [], None
+        for _, expected in held:
+            if expected is not None:
+                self._fail(expected.future, reason)
 
     @staticmethod
     def _fail(future: asyncio.Future[Any], reason: Exception) -> None:

@@ -20,7 +20,7 @@ from kafkalite.local.broker_process import BROKER_COMMAND
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
-from kafkalite.protocol.scram import ScramMechanism
+from kafkalite.security.scram import ScramMechanism
 from kafkalite.types import TRANSACTIONS_TOPIC
 from tests.peers import apache_kafka, coordinated_transactions, hostile_bytes, old_requests
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kafkalite.broker.broker_state import BrokerState
+    from kafkalite.broker.listener_security import ListenerSecurity
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.observation import groups, request_metrics, topic_metrics, zookeeper_groups
     from kafkalite.broker.observation.controller_metrics import Parts as ControllerParts
@@ -54,6 +55,9 @@ class Observed(Protocol):
 
     @property
     def store(self) -> Store: ...
+
+    @property
+    def security(self) -> ListenerSecurity: ...
 
     @property
     def jobs(self) -> Jobs: ...

@@ -28,11 +28,11 @@ from kafkalite.broker.observation.readiness import conditions
 from kafkalite.broker.observation.session_counts import SessionCounts
 from kafkalite.broker.observation.zookeeper_groups import ZooKeeperGroups
 from kafkalite.config.listeners import split_host_port
-from kafkalite.net.connection import Connection
 from kafkalite.types import BrokerId
 
 if TYPE_CHECKING:
     from kafkalite.broker.observation.observed import Observed
+    from kafkalite.net.connection import Connection
 
 JSON: Final = "application/json"
 FILES: Final = {
@@ -115,13 +115,7 @@ class Observation:
         endpoint = self._broker.metadata.endpoint(broker_id, listener)
         if endpoint is None:
             raise ConnectionError(f"broker {broker_id} has no listener {listener} as far as metadata knows")
-        return await Connection.open(
-            endpoint.host,
-            endpoint.port,
-            client_id=f"broker-{self._broker.broker_id}-observation",
-            timeout_s=TIMEOUT_S,
-            security_protocol=endpoint.security_protocol,
-        )
+        return await self._broker.security.open(endpoint, f"broker-{self._broker.broker_id}-observation", TIMEOUT_S)
 
 
 async def _file(name: str, content_type: str) -> Answer:

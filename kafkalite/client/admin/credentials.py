@@ -11,7 +11,7 @@ from kafkalite.client.admin.calls import AdminCalls, Results
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.protocol.scram import MIN_ITERATIONS, ScramMechanism, salted_password
+from kafkalite.security.scram import MIN_ITERATIONS, ScramMechanism, salted_password
 
 _SALT_BYTES: Final = 24
 

@@ -11,7 +11,7 @@ from kafkalite.legacy.cluster.zookeeper_store import live_brokers, read_config, 
 from kafkalite.legacy.command_line.failures import InvalidConfiguration, ToolError
 from kafkalite.legacy.configs import options as tool
 from kafkalite.legacy.configs.actions import added_configs, deleted_configs, password_and_iterations
-from kafkalite.protocol.scram import ScramMechanism, credential_of, salted_password
+from kafkalite.security.scram import ScramMechanism, credential_of, salted_password
 from zk import paths
 from zk.store import NoNodeError, Store
 

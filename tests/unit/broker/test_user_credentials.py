@@ -19,7 +19,7 @@ from kafkalite.broker.user_credentials import judge
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import in_one_go
 from kafkalite.protocol import messages
-from kafkalite.protocol.scram import ScramMechanism, credential_of
+from kafkalite.security.scram import ScramMechanism, credential_of
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.memory_parts import FakeController, MemoryParts, context_of
 from zk import paths

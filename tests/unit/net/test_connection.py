@@ -266,8 +266,10 @@ def test_nobody_listens() -> None:
         await server.wait_closed()
         with pytest.raises(ConnectionError, match=f"127.0.0.1:{port}"):
             await Connection.open("127.0.0.1", port)
-        with pytest.raises(ValueError, match="SASL_SSL is not supported"):
+        with pytest.raises(ValueError, match="SASL_SSL needs a SASL mechanism and credentials"):
             await Connection.open("127.0.0.1", port, security_protocol="SASL_SSL")
+        with pytest.raises(ValueError, match="HTTPS is not known"):
+            await Connection.open("127.0.0.1", port, security_protocol="HTTPS")
 
     asyncio.run(scenario())
 

@@ -8,7 +8,7 @@ from base64 import b64decode
 
 import pytest
 
-from kafkalite.protocol.scram import ScramCredential, ScramMechanism, credential_of, salted_password
+from kafkalite.security.scram import ScramCredential, ScramMechanism, credential_of, salted_password
 
 SALT, ITERATIONS = b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), 4096
 NONCE = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

@@ -1,0 +1,296 @@
+"""How connections of each listener are encrypted and authenticated, and how this broker authenticates to others.
+
+What is made of settings and files (contexts of TLS) is kept until one of them changes: `look` finds files that were replaced, so a renewed
+certificate needs neither a restart nor a command. A context that cannot be made leaves the one before in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import ssl
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.broker.sasl_authenticator import SaslAuthenticator
+from kafkalite.config.keys import ConfigError
+from kafkalite.config.security_keys import SecuritySettings, security_of
+from kafkalite.net.connection import Connection
+from kafkalite.security.jaas import LoginModule, parse_jaas_file, parse_jaas_line
+from kafkalite.security.principal import ANONYMOUS, USER, KafkaPrincipal
+from kafkalite.security.principal_mapping import PrincipalMapping
+from kafkalite.security.sasl_client import SaslCredentials
+from kafkalite.security.sasl_server import PlainServer, SaslServer, ScramServer, TokenCredential, UserLookup
+from kafkalite.security.scram import ScramMechanism
+from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context, peer_name, server_context
+from kafkalite.types import Endpoint
+
+if TYPE_CHECKING:
+    from kafkalite.broker.connection import RequestHandler
+    from kafkalite.config.broker import LiveConfig
+
+logger = logging.getLogger("kafkalite.broker.listener_security")
+
+LOOK_EVERY_S: Final = 5.0
+"""How long a renewed certificate may lie there unseen."""
+_SCRAM: Final = {each.config_key: each for each in ScramMechanism}
+_MODULES: Final = {"PLAIN": "PlainLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}
+_Stamps = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(slots=True)
+class _Context:
+    """A context, and of which settings and files it was made."""
+
+    settings: TlsSettings
+    stamps: _Stamps
+    context: ssl.SSLContext
+
+
+@dataclass(slots=True, kw_only=True)
+class ListenerSasl:
+    """See `sasl_authenticator.SaslListener`."""
+
+    mechanisms: tuple[str, ...]
+    failure_delay_s: float
+    timeout_s: float
+    outcomes: Counter[str]
+    make: Mapping[str, Callable[[], SaslServer]]
+    session_ms: Mapping[str, int]
+    now_ms: Callable[[], int] = field(repr=False)
+
+    def server(self, mechanism: str) -> SaslServer:
+        return self.make[mechanism]()
+
+    def max_session_ms(self, mechanism: str) -> int:
+        return self.session_ms[mechanism]
+
+
+class ListenerSecurity:
+    """See the module. `users` finds SCRAM credentials, `tokens` those of delegation tokens; `now_ms` is the time since 1970."""
+
+    def __init__(
+        self,
+        live: LiveConfig,
+        users: UserLookup,
+        now_ms: Callable[[], int],
+        tokens: Callable[[ScramMechanism, str], TokenCredential | None] = lambda mechanism, token_id: None,
+    ) -> None:
+        self._live, self._users, self._now_ms, self._tokens = live, users, now_ms, tokens
+        self._contexts: dict[tuple[str, bool], _Context] = {}
+        self._sasl_of: dict[str, tuple[Mapping[str, str], ListenerSasl]] = {}
+        """How each listener authenticates, and the settings that this was made of."""
+        self._secret = secrets.token_bytes(32)
+        self.outcomes: Counter[str] = Counter()
+        """Authentications by SASL by how they ended."""
+
+    # TLS
+
+    async def prepare(self) -> None:
+        """Make the contexts of all listeners. ConfigError when one cannot be made."""
+        for endpoint in self._live.current.listeners:
+            if endpoint.security_protocol.endswith("SSL"):
+                for is_client in (False, *([True] if self._is_inter_broker(endpoint) else [])):
+                    try:
+                        await self._make(endpoint, is_client)
+                    except TlsError as problem:
+                        raise ConfigError(f"listener {endpoint.listener}: {problem}") from None
+            if endpoint.security_protocol.startswith("SASL"):
+                self._sasl_now(endpoint)
+
+    async def look(self) -> None:
+        """Take over settings and files that have changed."""
+        for endpoint in self._live.current.listeners:
+            if endpoint.security_protocol.endswith("SSL"):
+                for is_client in (False, *([True] if self._is_inter_broker(endpoint) else [])):
+                    try:
+                        await self._make(endpoint, is_client)
+                    except (TlsError, ValueError) as problem:
+                        logger.error("listener %s keeps its certificate: %s", endpoint.listener, problem)
+
+    def context(self, listener: str) -> ssl.SSLContext:
+        """For a connection that arrives now."""
+        return self._contexts[listener, False].context
+
+    async def _make(self, endpoint: Endpoint, is_client: bool) -> None:
+        settings = self._tls(endpoint)
+        place = endpoint.listener, is_client
+        loop = asyncio.get_running_loop()
+        stamps = await loop.run_in_executor(None, _stamps, settings)
+        known = self._contexts.get(place)
+        if known is not None and known.settings == settings and known.stamps == stamps:
+            return
+        made = await loop.run_in_executor(None, client_context if is_client else server_context, settings)
+        self._contexts[place] = _Context(settings, stamps, made)
+        if known is not None:
+            logger.info("listener %s has a new context of TLS", endpoint.listener)
+
+    def _tls(self, endpoint: Endpoint) -> TlsSettings:
+        originals = self._live.current.originals
+        config = security_of(originals, endpoint.listener)
+        client_auth = config.ssl_client_auth
+        if endpoint.security_protocol == "SASL_SSL":  # as in Kafka, unless it is set for this very listener
+            client_auth = originals.get(f"listener.name.{endpoint.listener.lower()}.ssl.client.auth", "none")
+        return TlsSettings(
+            keystore=StoreSettings(
+                location=config.ssl_keystore_location,
+                password=config.ssl_keystore_password,
+                key_password=config.ssl_key_password,
+                certificates=config.ssl_keystore_certificate_chain,
+                key=config.ssl_keystore_key,
+            ),
+            truststore=StoreSettings(
+                location=config.ssl_truststore_location,
+                password=config.ssl_truststore_password,
+                certificates=config.ssl_truststore_certificates,
+            ),
+            enabled_protocols=config.ssl_enabled_protocols,
+            cipher_suites=config.ssl_cipher_suites,
+            client_auth=client_auth,
+            checks_hostname=bool(config.ssl_endpoint_identification_algorithm),
+        )
+
+    def identify(self, listener: str) -> Callable[[asyncio.BaseTransport], KafkaPrincipal]:
+        """Who a transport of a listener with TLS belongs to, by its certificate. ValueError when no rule names the owner."""
+        config = security_of(self._live.current.originals, listener)
+        mapping = PrincipalMapping(config.ssl_principal_mapping_rules)
+
+        def principal(transport: asyncio.BaseTransport) -> KafkaPrincipal:
+            connection = transport.get_extra_info("ssl_object")
+            certificate = connection.getpeercert(binary_form=True) if connection is not None else None
+            if not certificate:
+                return ANONYMOUS
+            return KafkaPrincipal(USER, mapping.name_of(peer_name(certificate)))
+
+        return principal
+
+    # SASL
+
+    def gate(self, endpoint: Endpoint, dispatcher: RequestHandler) -> Callable[[], SaslAuthenticator]:
+        """What makes the authenticator of each connection."""
+        return lambda: SaslAuthenticator(self._sasl_now(endpoint), dispatcher)
+
+    def max_receive_bytes(self, listener: str) -> int:
+        """The largest request before authentication."""
+        config = security_of(self._live.current.originals, listener)
+        return config.sasl_server_max_receive_size
+
+    def _sasl_now(self, endpoint: Endpoint) -> ListenerSasl:
+        """By the settings as they are now; those before where they cannot be used."""
+        originals = self._live.current.originals
+        made_of, sasl = self._sasl_of.get(endpoint.listener, (None, None))
+        if sasl is None or made_of is not originals:
+            try:
+                sasl = self._sasl(endpoint)
+            except ConfigError as problem:
+                if sasl is None:
+                    raise
+                logger.error("listener %s authenticates as before: %s", endpoint.listener, problem)
+            self._sasl_of[endpoint.listener] = originals, sasl
+        return sasl
+
+    def _sasl(self, endpoint: Endpoint) -> ListenerSasl:
+        current, listener = self._live.current, endpoint.listener
+        config = security_of(current.originals, listener)
+        mechanisms = config.sasl_enabled_mechanisms
+        of = {each: security_of(current.originals, listener, each) for each in mechanisms}
+        return ListenerSasl(
+            mechanisms=mechanisms,
+            failure_delay_s=current.connection_failed_authentication_delay_ms / 1000,
+            timeout_s=current.kafkalite_handshake_timeout_ms / 1000,
+            outcomes=self.outcomes,
+            make={each: self._maker(listener, each, of[each]) for each in mechanisms},
+            session_ms={each: config.connections_max_reauth_ms for each, config in of.items()},
+            now_ms=self._now_ms,
+        )
+
+    def _maker(self, listener: str, mechanism: str, config: SecuritySettings) -> Callable[[], SaslServer]:
+        if mechanism in _SCRAM:
+            return lambda: ScramServer(
+                _SCRAM[mechanism], self._users, self._tokens, self._secret, secrets.token_urlsafe(24)
+            )
+        options = self._login(listener, mechanism, config).options
+        passwords = {name.removeprefix("user_"): each for name, each in options.items() if name.startswith("user_")}
+        return partial(PlainServer, passwords)
+
+    def _login(self, listener: str, mechanism: str, config: SecuritySettings) -> LoginModule:
+        """The JAAS line of a mechanism. ConfigError when there is none."""
+        wanted = _MODULES.get(mechanism, "ScramLoginModule")
+        if config.sasl_jaas_config is not None:
+            modules: tuple[LoginModule, ...] = (parse_jaas_line(config.sasl_jaas_config),)
+        else:
+            modules = self._login_of_file(listener)
+        for module in modules:
+            if module.name.endswith(wanted):
+                return module
+        raise ConfigError(
+            f"listener {listener}: {mechanism} needs listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config, or a "
+            f"section {listener.lower()}.KafkaServer or KafkaServer in kafkalite.jaas.file, with a {wanted}"
+        )
+
+    def _login_of_file(self, listener: str) -> tuple[LoginModule, ...]:
+        path = self._live.current.kafkalite_jaas_file
+        if path is None:
+            return ()
+        try:
+            sections = parse_jaas_file(Path(path).read_text())
+        except (OSError, ValueError) as problem:
+            raise ConfigError(f"kafkalite.jaas.file {path}: {problem}") from None
+        return sections.get(f"{listener.lower()}.KafkaServer") or sections.get("KafkaServer") or ()
+
+    # Other brokers
+
+    async def open(self, endpoint: Endpoint, client_id: str, timeout_s: float) -> Connection:
+        """A connection to another broker's inter-broker listener, authenticated. OSError, TimeoutError."""
+        protocol, credentials = endpoint.security_protocol, None
+        if protocol.startswith("SASL"):
+            credentials = self._own_credentials(endpoint.listener)
+        context = None
+        if protocol.endswith("SSL"):
+            held = self._contexts.get((endpoint.listener, True))
+            if held is None:
+                raise ConnectionError(f"this broker has no context of TLS for the listener {endpoint.listener}")
+            context = held.context
+        return await Connection.open(
+            endpoint.host,
+            endpoint.port,
+            client_id=client_id,
+            timeout_s=timeout_s,
+            security_protocol=protocol,
+            ssl_context=context,
+            credentials=credentials,
+        )
+
+    def _own_credentials(self, listener: str) -> SaslCredentials:
+        originals = self._live.current.originals
+        config = security_of(originals, listener)
+        mechanism = config.sasl_mechanism_inter_broker_protocol
+        config = security_of(originals, listener, mechanism)
+        try:
+            options = self._login(listener, mechanism, config).options
+        except ConfigError as problem:
+            raise ConnectionError(str(problem)) from None
+        return SaslCredentials(
+            mechanism=mechanism, username=options.get("username", ""), password=options.get("password", "")
+        )
+
+    def _is_inter_broker(self, endpoint: Endpoint) -> bool:
+        current = self._live.current
+        return endpoint.listener in (current.inter_broker_listener_name, current.control_plane_listener_name)
+
+
+def _stamps(settings: TlsSettings) -> _Stamps:
+    """By which a replaced file is known."""
+    stamps = []
+    for path in settings.files:
+        try:
+            status = Path(path).stat()
+        except OSError:
+            continue
+        stamps.append((path, status.st_mtime_ns, status.st_ino))
+    return tuple(stamps)

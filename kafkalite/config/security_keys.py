@@ -1,0 +1,136 @@
+"""The table of the settings of TLS, SASL and delegation tokens, which each listener may have for itself, with Kafka's defaults.
+
+`listener.name.<listener>.ssl.keystore.location` goes before `ssl.keystore.location`; what belongs to a mechanism of SASL has its name
+before it, in lower case: `listener.name.<listener>.scram-sha-256.sasl.jaas.config`. `security_of` finds what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kafkalite.config.keys import ANYTHING, ConfigType, Key, Rule, at_least, declare, keys_of, list_of, one_of, rule
+from kafkalite.security.jaas import parse_jaas_line
+from kafkalite.security.principal_mapping import are_mapping_rules
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_SEEN: Final = "what kind a store is, is seen in its first bytes"
+
+
+def _text(default: str | None, documentation: str, rule: Rule = ANYTHING, **more: Any) -> Any:
+    return declare(ConfigType.STRING, default, rule, documentation, **more)
+
+
+def _password(documentation: str, rule: Rule = ANYTHING, **more: Any) -> Any:
+    return declare(ConfigType.PASSWORD, None, rule, documentation, **more)
+
+
+def _list(default: str, documentation: str, rule: Rule = ANYTHING, **more: Any) -> Any:
+    items = tuple(each for each in default.split(",") if each)
+    return declare(ConfigType.LIST, items, rule, documentation, **more)
+
+
+def _long(default: int, documentation: str, rule: Rule = ANYTHING) -> Any:
+    return declare(ConfigType.LONG, default, rule, documentation)
+
+
+def _int(default: int, documentation: str, rule: Rule = ANYTHING) -> Any:
+    return declare(ConfigType.INT, default, rule, documentation)
+
+
+def _is_jaas(text: str) -> bool:
+    try:
+        parse_jaas_line(text)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class SecuritySettings:
+    """Those of one listener, or of all that have none of their own. There is no `repr`: it would show secrets."""
+
+    ssl_enabled_protocols: tuple[str, ...] = _list(
+        "TLSv1.2,TLSv1.3", "Versions of TLS that are spoken; older ones are not.", dynamic=True
+    )
+    ssl_cipher_suites: tuple[str, ...] = _list(
+        "", "Ciphers of TLS 1.2 by their names in Java; those of OpenSSL if unset.", dynamic=True
+    )
+    ssl_keystore_type: str = _text("JKS", "PEM, PKCS12 or JKS.", dynamic=True, reason=_SEEN)
+    ssl_keystore_location: str | None = _text(
+        None, "File of the key store; when it is replaced, new connections get the new certificate.", dynamic=True
+    )
+    ssl_keystore_password: str | None = _password("Secret of the key store of TLS listeners.", dynamic=True)
+    ssl_key_password: str | None = _password("Secret of the private key in the key store.", dynamic=True)
+    ssl_keystore_key: str | None = _password("The private key itself, in PEM.", dynamic=True)
+    ssl_keystore_certificate_chain: str | None = _password("The certificates themselves, in PEM.", dynamic=True)
+    ssl_truststore_type: str = _text("JKS", "PEM, PKCS12 or JKS.", dynamic=True, reason=_SEEN)
+    ssl_truststore_location: str | None = _text(None, "File of trusted certificates.", dynamic=True)
+    ssl_truststore_password: str | None = _password("Secret of the store of trusted certificates.", dynamic=True)
+    ssl_truststore_certificates: str | None = _password("The trusted certificates themselves, in PEM.", dynamic=True)
+    ssl_client_auth: str = _text(
+        "none",
+        "Must clients show a certificate: required, requested or none.",
+        one_of("required", "requested", "none"),
+        dynamic=True,
+    )
+    ssl_principal_mapping_rules: str = _text(
+        "DEFAULT",
+        "From the name in a certificate to that of the principal: RULE:pattern/replacement/[LU],...,DEFAULT.",
+        rule("Must be rules RULE:pattern/replacement/[LU], or DEFAULT", are_mapping_rules),
+    )
+    ssl_endpoint_identification_algorithm: str = _text(
+        "https", "How brokers check the names of others; empty: not at all.", dynamic=True
+    )
+    sasl_enabled_mechanisms: tuple[str, ...] = _list(
+        "GSSAPI", "Mechanisms of SASL for clients.", list_of("GSSAPI", *MECHANISMS), dynamic=True
+    )
+    sasl_mechanism_inter_broker_protocol: str = _text(
+        "GSSAPI",
+        "Mechanism by which brokers authenticate to each other.",
+        one_of("GSSAPI", *MECHANISMS),
+        dynamic=True,
+    )
+    sasl_jaas_config: str | None = _password(
+        "A JAAS line: who the broker is, for PLAIN also who its clients are; it is parsed, and no class is loaded.",
+        rule("Must be one login module with a flag and options, and end with ;", _is_jaas),
+        dynamic=True,
+    )
+    sasl_server_max_receive_size: int = _int(
+        524_288, "Largest request before a connection is authenticated.", at_least(1)
+    )
+    connections_max_reauth_ms: int = _long(
+        0, "Time after which clients have to authenticate again (KIP-368); 0: never."
+    )
+
+
+SECURITY_KEYS: Final[Mapping[str, Key]] = keys_of(SecuritySettings)
+_OF_MECHANISMS: Final = ("sasl.jaas.config", "connections.max.reauth.ms")
+
+
+def security_of(originals: Mapping[str, str], listener: str, mechanism: str | None = None) -> SecuritySettings:
+    """What counts for one listener, and for one mechanism of it. InvalidValue names the key whose value is wrong."""
+    values = {}
+    for name, key in SECURITY_KEYS.items():
+        for given in _names(name, listener, mechanism):
+            if (text := originals.get(given)) is not None:
+                values[key.attribute] = replace(key, name=given).parse(text)
+                break
+    return SecuritySettings(**values)
+
+
+def _names(name: str, listener: str, mechanism: str | None) -> list[str]:
+    prefix = f"listener.name.{listener.lower()}."
+    names = [prefix + name, name]
+    if name in _OF_MECHANISMS and mechanism is not None:
+        of_mechanism = f"{mechanism.lower()}.{name}"
+        names = [prefix + of_mechanism, of_mechanism, *names]
+    return names
+
+
+def is_of_listener(name: str) -> bool:
+    """Is it one of these settings, for a listener or a mechanism?"""
+    if not name.startswith("listener.name."):
+        name = "." + name
+    return any(name.endswith("." + known) for known in SECURITY_KEYS)

@@ -1,0 +1,131 @@
+"""Foreign clients at listeners with TLS and SASL: who is let in, and who is not."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import kafka
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+
+from tests.certificates import Authority, write
+from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PROTOCOLS = {"TLS": "SSL", "SASL": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
+DEADLINE_S = 60
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    with SecuredCluster(tmp_path_factory.mktemp("secured") / "files") as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+        set_password(admin, USER)
+        admin.create_topics([NewTopic("t", 2, 2)])["t"].result(DEADLINE_S)
+        yield running
+
+
+def set_password(admin: AdminClient, user: str) -> None:
+    changes = [
+        UserScramCredentialUpsertion(user, ScramCredentialInfo(each, 4096), USER_PASSWORD.encode())
+        for each in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+    ]
+    admin.alter_user_scram_credentials(changes)[user].result(DEADLINE_S)
+
+
+def confluent(cluster: SecuredCluster, listener: str, **more: Any) -> dict[str, Any]:
+    own = {"bootstrap.servers": cluster.servers(listener), "security.protocol": PROTOCOLS[listener]}
+    return own | {"ssl.ca.location": cluster.trust, "log_level": 0} | more
+
+
+def sent(settings: dict[str, Any]) -> None:
+    """A record is written. KafkaException says why not: the first error that the client tells of."""
+    errors: list[Any] = []
+    producer = Producer(settings | {"error_cb": errors.append})
+    delivered: list[Any] = []
+    producer.produce("t", b"x", on_delivery=lambda error, message: delivered.append(error))
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not delivered and time.monotonic() < deadline_s:
+        producer.poll(0.1)
+        if errors:
+            producer.purge()
+            raise KafkaException(errors[0])
+    assert delivered == [None]
+
+
+@pytest.mark.parametrize("listener", ["SASL", "BOTH"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_each_mechanism_lets_in_who_knows_the_password_and_nobody_else(
+    cluster: SecuredCluster, listener: str, mechanism: str
+) -> None:
+    who = {"sasl.mechanism": mechanism, "sasl.username": USER, "sasl.password": USER_PASSWORD}
+    sent(confluent(cluster, listener, **who))
+    for wrong in ({"sasl.password": "wrong"}, {"sasl.username": "nobody"}):
+        with pytest.raises(KafkaException, match="Authentication failed"):
+            sent(confluent(cluster, listener, **(who | wrong)))
+
+
+def test_kafka_python_and_aiokafka_are_let_in(cluster: SecuredCluster) -> None:
+    context = ssl.create_default_context(cafile=cluster.trust)
+    own: dict[str, Any] = {
+        "bootstrap_servers": cluster.servers("BOTH"),
+        "security_protocol": "SASL_SSL",
+        "ssl_context": context,
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": USER,
+        "sasl_plain_password": USER_PASSWORD,
+    }
+    producer = kafka.KafkaProducer(**own)
+    producer.send("t", b"x").get(DEADLINE_S)
+    producer.close()
+
+    async def scenario() -> None:
+        async with aiokafka.AIOKafkaProducer(**own | {"sasl_mechanism": "PLAIN"}) as other:
+            await other.send_and_wait("t", b"x")
+
+    asyncio.run(scenario())
+
+
+def test_certificates_that_expired_or_are_foreign_are_refused(cluster: SecuredCluster, tmp_path: Path) -> None:
+    def with_certificate(pem: bytes) -> dict[str, Any]:
+        path = write(tmp_path / "client.pem", pem)
+        return confluent(cluster, "TLS", **{"ssl.certificate.location": path, "ssl.key.location": path})
+
+    sent(confluent(cluster, "TLS"))
+    sent(with_certificate(cluster.authority.issue("client").pem))
+    for wrong in (cluster.authority.issue("client", days=-1), Authority("others").issue("client")):
+        with pytest.raises(KafkaException):
+            sent(with_certificate(wrong.pem))
+    trusts_others = write(tmp_path / "others.pem", Authority("others").pem)
+    with pytest.raises(KafkaException, match="certificate verify failed"):
+        sent(confluent(cluster, "TLS") | {"ssl.ca.location": trusts_others})
+
+
+def test_a_user_who_is_revoked_is_not_let_in_again(cluster: SecuredCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    set_password(admin, "leaver")
+    who = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "leaver", "sasl.password": USER_PASSWORD}
+    sent(confluent(cluster, "SASL", **who))
+    gone = UserScramCredentialDeletion("leaver", ScramMechanism.SCRAM_SHA_256)
+    admin.alter_user_scram_credentials([gone])["leaver"].result(DEADLINE_S)
+    with pytest.raises(KafkaException, match="invalid credentials"):
+        sent(confluent(cluster, "SASL", **who))
+
+
+def test_brokers_replicate_to_each_other_over_tls_and_sasl(cluster: SecuredCluster) -> None:
+    for partition in (0, 1):
+        cluster.await_isr("t", partition, size=2)
