@@ -212,6 +212,10 @@ class KafkaError(Exception):
         return f"KafkaError({self.code.name}, {self.message!r})"
 
 
+class AuthenticationError(ConnectionError):
+    """A broker does not take the credentials, or did not prove who it is; to try again is of no use before something changes."""
+
+
 class ProtocolViolation(Exception):
     """Bytes that cannot be a request or a response; the connection they came from is closed."""
 

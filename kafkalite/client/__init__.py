@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kafkalite.client.consumer.sync import SyncConsumer as SyncConsumer
     from kafkalite.client.errors import AbortableTransactionError as AbortableTransactionError
     from kafkalite.client.errors import AdminError as AdminError
+    from kafkalite.client.errors import AuthenticationFailedError as AuthenticationFailedError
     from kafkalite.client.errors import BufferFullError as BufferFullError
     from kafkalite.client.errors import ClientClosedError as ClientClosedError
     from kafkalite.client.errors import ClientError as ClientError
@@ -93,6 +94,8 @@ if TYPE_CHECKING:
     from kafkalite.client.records import ConsumerRecord as ConsumerRecord
     from kafkalite.client.records import Header as Header
     from kafkalite.client.records import RecordMetadata as RecordMetadata
+    from kafkalite.client.security import SecurityKeywords as SecurityKeywords
+    from kafkalite.client.security import SecurityOptions as SecurityOptions
     from kafkalite.client.serializers import Deserializer as Deserializer
     from kafkalite.client.serializers import DeserializerChoice as DeserializerChoice
     from kafkalite.client.serializers import Serializer as Serializer
@@ -119,7 +122,8 @@ _NAMES_OF = {
     ".consumer.options": "ConsumerKeywords ConsumerOptions",
     ".consumer.sync": "SyncConsumer",
     ".errors": (
-        "AbortableTransactionError AdminError BufferFullError ClientClosedError ClientError ClientTimeoutError CommitFailedError "
+        "AbortableTransactionError AdminError AuthenticationFailedError BufferFullError ClientClosedError ClientError "
+        "ClientTimeoutError CommitFailedError "
         "FatalTransactionError LogTruncationError NoBrokersAvailableError NoOffsetForPartitionError ProducerFencedError "
         "RecordDeserializationError SerializationError TransactionAbortedError TransactionError TransactionStateError"
     ),
@@ -129,6 +133,7 @@ _NAMES_OF = {
     ".group.metadata": "GroupMetadata",
     ".group.session": "RebalanceListener",
     ".offsets": "OffsetAndMetadata OffsetAndTimestamp",
+    ".security": "SecurityKeywords SecurityOptions",
     ".options": "AdminKeywords AdminOptions ConnectionKeywords ConnectionOptions Opener",
     ".producer.deliveries": "Delivery OnDelivery",
     ".producer.options": "ProducerKeywords ProducerOptions",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import AuthenticationError, ErrorCode, KafkaError
 from kafkalite.types import TopicPartition
 
 
@@ -43,6 +43,25 @@ class NoBrokersAvailableError(ClientError):
     @property
     def retriable(self) -> bool:
         return True
+
+
+class AuthenticationFailedError(NoBrokersAvailableError):
+    """A broker does not take the client's credentials, or did not prove who it is; to try again is of no use before something changes."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__(reasons)
+        self.code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+def unreachable(problems: Mapping[str, str | Exception]) -> NoBrokersAvailableError:
+    """What stands for the problems of all addresses."""
+    is_refused = any(isinstance(each, AuthenticationError) for each in problems.values())
+    reasons = {address: str(each) for address, each in problems.items()}
+    return AuthenticationFailedError(reasons) if is_refused else NoBrokersAvailableError(reasons)
 
 
 class ClientTimeoutError(ClientError, TimeoutError):

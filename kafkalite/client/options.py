@@ -9,12 +9,12 @@ One frozen dataclass for each client is the only home of its options, their defa
 from __future__ import annotations
 
 import inspect
-import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.backoff import Backoff
+from kafkalite.client.security import SecurityKeywords, SecurityOptions, check_security
 
 if TYPE_CHECKING:
     from kafkalite.net.connection import Connection
@@ -29,7 +29,7 @@ _RETRY_JITTER = 0.2
 """By how much Kafka's clients spread their retries (CommonClientConfigs.RETRY_BACKOFF_JITTER)."""
 
 
-class ConnectionKeywords(TypedDict, total=False):
+class ConnectionKeywords(SecurityKeywords, total=False):
     """The fields of `ConnectionOptions` as keyword arguments."""
 
     bootstrap_servers: str | Sequence[str]
@@ -39,14 +39,12 @@ class ConnectionKeywords(TypedDict, total=False):
     retry_backoff_max_ms: float
     metadata_max_age_ms: int
     receive_message_max_bytes: int
-    security_protocol: str
-    ssl_context: ssl.SSLContext | None
     opener: Opener | None
     chance: Callable[[], float] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConnectionOptions:
+class ConnectionOptions(SecurityOptions):
     """What every client needs to reach a cluster. Times are in ms; names and meanings are Kafka's, where Kafka has the option.
 
     - `bootstrap_servers`: "host:port,host:port" or a list of such, IPv6 addresses in brackets; the port is 9092 by default.
@@ -56,7 +54,7 @@ class ConnectionOptions:
     - `metadata_max_age_ms`: the view of the cluster is refreshed after so long without a reason.
     - `receive_message_max_bytes`: a response that announces more is not read, and its connection ends (librdkafka's
       receive.message.max.bytes). It must hold what one fetch may bring, and the largest batch of a topic.
-    - `security_protocol`: "PLAINTEXT", or "SSL" with `ssl_context` (by default the system's authorities).
+    - `security_protocol`, `ssl_…`, `sasl_…`: see `SecurityOptions`.
     - `opener` replaces the way in which connections are made, `chance` the random numbers in [0, 1) that spread retries: for tests and
       simulation.
 
@@ -70,13 +68,12 @@ class ConnectionOptions:
     retry_backoff_max_ms: float = 1000
     metadata_max_age_ms: int = 300_000
     receive_message_max_bytes: int = 256 * 1024 * 1024
-    security_protocol: str = "PLAINTEXT"
-    ssl_context: ssl.SSLContext | None = None
     opener: Opener | None = None
     chance: Callable[[], float] | None = None
 
     def __post_init__(self) -> None:
         parse_servers(self.bootstrap_servers)
+        check_security(self)
         if self.receive_message_max_bytes < _LEAST_RECEIVED_BYTES:
             raise ValueError(
                 f"receive_message_max_bytes is {self.receive_message_max_bytes}; it must be at least {_LEAST_RECEIVED_BYTES}"

@@ -9,16 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.security.sasl_client import SaslCredentials, ServerNotProven
 
 Ask = Callable[[Any, int], Awaitable[Any]]
-
-
-class AuthenticationError(ConnectionError):
-    """A broker does not take the credentials, or did not prove who it is; to try again is of no use before something changes."""
 
 
 async def authenticate(ask: Ask, version_of: Callable[[int], int], credentials: SaslCredentials) -> int:

@@ -14,8 +14,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from kafkalite.errors import ErrorCode, ProtocolViolation
-from kafkalite.net.authentication import AuthenticationError, authenticate
+from kafkalite.errors import AuthenticationError, ErrorCode, ProtocolViolation
+from kafkalite.net.authentication import authenticate
 from kafkalite.net.frames import (
     LENGTH,
     FrameReader,

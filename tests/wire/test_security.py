@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +25,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from kafkalite.client import AuthenticationFailedError, SyncAdmin, SyncConsumer, SyncProducer, TopicPartition
 from tests.certificates import Authority, write
 from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
 
@@ -129,3 +133,48 @@ def test_a_user_who_is_revoked_is_not_let_in_again(cluster: SecuredCluster) -> N
 def test_brokers_replicate_to_each_other_over_tls_and_sasl(cluster: SecuredCluster) -> None:
     for partition in (0, 1):
         cluster.await_isr("t", partition, size=2)
+
+
+@pytest.mark.parametrize("listener", PROTOCOLS)
+def test_our_clients_are_let_in_and_know_a_refusal(cluster: SecuredCluster, listener: str) -> None:
+    own: dict[str, Any] = {
+        "bootstrap_servers": cluster.servers(listener),
+        "security_protocol": PROTOCOLS[listener],
+        "ssl_truststore_location": cluster.trust,
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_username": USER,
+        "sasl_password": USER_PASSWORD,
+    }
+    with SyncProducer(**own) as producer:
+        sent_at = producer.send_and_wait("t", listener.encode(), partition=0)
+    with SyncConsumer(**own, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        consumer.seek(TopicPartition("t", 0), sent_at.offset)
+        assert next(iter(consumer)).value == listener.encode()
+    if listener != "TLS":
+        with (
+            pytest.raises(AuthenticationFailedError, match="invalid credentials"),
+            SyncAdmin(**own | {"sasl_password": "x"}),
+        ):
+            pass
+
+
+def test_commands_and_faces_take_the_settings_of_java_from_a_file(cluster: SecuredCluster, tmp_path: Path) -> None:
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'x.PlainLoginModule required username="{USER}" password="{USER_PASSWORD}";',
+        "ssl.truststore.location": cluster.trust,
+        "ssl.truststore.type": "PEM",
+    }
+    path = write(tmp_path / "client.properties", "".join(f"{key}={text}\n" for key, text in settings.items()).encode())
+    servers = cluster.servers("BOTH")
+    for program, arguments in (
+        ("kafkalite.legacy.topics.tool", ["--bootstrap-server", servers, "--command-config", path, "--list"]),
+        ("kafkalite", ["topic", "list", "--bootstrap-server", servers, "--command-config", path]),
+    ):
+        code = "import sys; from kafkalite.legacy.topics.tool import main; sys.exit(main())"
+        command = [sys.executable, *(["-c", code] if "legacy" in program else ["-m", program]), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+        assert re.search(r"(?m)^t\b", done.stdout), done.stdout
+        assert USER_PASSWORD not in done.stdout + done.stderr

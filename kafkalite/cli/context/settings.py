@@ -34,12 +34,12 @@ ZOOKEEPER_CONNECT: Final = "zookeeper.connect"
 CONTEXT_VARIABLE: Final = "KAFKALITE_CONTEXT"
 FILE_VARIABLE: Final = "KAFKALITE_CONFIG"
 _ZOOKEEPER_VARIABLE: Final = "KAFKALITE_ZOOKEEPER"
-_NOT_FROM_TEXT: Final = frozenset({"chance", "clock", "opener", "ssl_context"}) | {
+_NOT_FROM_TEXT: Final = frozenset({"chance", "clock", "opener", "sasl_token", "ssl_context"}) | {
     f"{part}_{form}" for part in ("key", "value") for form in ("serializer", "deserializer")
 }
 """Options of clients that are no text, or that a command decides: commands write and read bytes."""
 _SECURITY: Final = ("sasl.", "security.", "ssl.")
-_SECRET: Final = ("password", "secret", "jaas", "ssl.key", "token")
+_SECRET: Final = ("password", "secret", "jaas", "keystore.key", "token")
 
 
 class Setting(NamedTuple):

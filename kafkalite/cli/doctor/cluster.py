@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import ssl
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.doctor.findings import Finding, Status, judge_space, ok, problem, skipped
@@ -153,6 +152,14 @@ def unreachable(reason: str) -> Finding:
     )
 
 
-def tls_options(options: Mapping[str, Any]) -> dict[str, ssl.SSLContext | str]:
-    """Those of a client's options that a bare connection takes."""
-    return {name: options[name] for name in ("security_protocol", "ssl_context") if name in options}
+def security_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a bare connection takes, of a client's options. OSError for stores that cannot be read."""
+    from kafkalite.client.security import SecurityOptions, credentials_of, tls_context_of
+
+    known = {each.name for each in fields(SecurityOptions)}
+    security = SecurityOptions(**{name: each for name, each in options.items() if name in known})
+    return {
+        "security_protocol": security.security_protocol,
+        "ssl_context": tls_context_of(security),
+        "credentials": credentials_of(security),
+    }

@@ -212,7 +212,7 @@ async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
     try:
         servers = parse_servers(options["bootstrap_servers"])
         async with Admin(**options) as admin:
-            return await doctor_cluster.look(admin, servers, doctor_cluster.tls_options(options), timeout_s)
+            return await doctor_cluster.look(admin, servers, doctor_cluster.security_options(options), timeout_s)
     except (ClientError, ValueError) as failed:
         return [doctor_cluster.unreachable(str(failed))]
 

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.heap import keep_freed_memory
 from kafkalite.client.cluster.retry import is_retriable, is_retriable_code
+from kafkalite.client.cluster.secured import SecuredConnections
 from kafkalite.client.cluster.view import ClusterView
 from kafkalite.client.errors import (
     ClientClosedError,
     ClientError,
     ClientTimeoutError,
-    NoBrokersAvailableError,
     error_of,
+    unreachable,
 )
 from kafkalite.client.options import ConnectionOptions, parse_servers
 from kafkalite.errors import ErrorCode
@@ -67,8 +68,7 @@ class ClusterClient:
         self.chance = options.chance or random.random
         self._metadata_max_age_s = options.metadata_max_age_ms / 1000
         self._max_response_bytes = options.receive_message_max_bytes
-        self._security_protocol = options.security_protocol
-        self._ssl_context = options.ssl_context
+        self._secured = SecuredConnections(options)
         self._opener = options.opener or self._open
         self._links: dict[tuple[str, int], _BrokerLink] = {}
         self._topics: set[str] = set()
@@ -89,7 +89,7 @@ class ClusterClient:
         """
         self._check_open()
         keep_freed_memory()
-        reasons: dict[str, str] = {}
+        reasons: dict[str, str | Exception] = {}
         attempts = [asyncio.ensure_future(self._bootstrap(server, reasons)) for server in self.servers]
         try:
             async with asyncio.timeout(timeout):
@@ -104,14 +104,14 @@ class ClusterClient:
             for each in attempts:
                 each.cancel()
             await asyncio.gather(*attempts, return_exceptions=True)
-        raise NoBrokersAvailableError(reasons)
+        raise unreachable(reasons)
 
-    async def _bootstrap(self, server: tuple[str, int], reasons: dict[str, str]) -> bool:
+    async def _bootstrap(self, server: tuple[str, int], reasons: dict[str, str | Exception]) -> bool:
         try:
             connection = await self._connected(server)
             await self._ask_metadata(connection)
         except (OSError, ClientError) as problem:
-            reasons[f"{server[0]}:{server[1]}"] = str(problem)
+            reasons[f"{server[0]}:{server[1]}"] = problem
             return False
         if not self.view.brokers:
             reasons[f"{server[0]}:{server[1]}"] = "it knows of no broker yet"
@@ -151,20 +151,14 @@ class ClusterClient:
     # connections
 
     async def _open(self, host: str, port: int) -> Connection:
-        connection = await Connection.open(
-            host,
-            port,
-            client_id=self.client_id,
-            timeout_s=_CONNECTION_TIMEOUT_S,
-            security_protocol=self._security_protocol,
-            ssl_context=self._ssl_context,
-            max_response_bytes=self._max_response_bytes,
+        connection = await self._secured.open(
+            host, port, self.client_id, _CONNECTION_TIMEOUT_S, self._max_response_bytes
         )
         try:
             await connection.negotiate(_CONNECTION_TIMEOUT_S)
         except ConnectionError as problem:
             connection.close()
-            hint = f"is it a Kafka broker's {self._security_protocol} port?"
+            hint = f"is it a Kafka broker's {self._secured.protocol} port?"
             raise ConnectionError(f"{problem} before it told its API versions; {hint}") from problem
         except BaseException:
             connection.close()
@@ -267,13 +261,13 @@ class ClusterClient:
 
     async def request_any(self, message: Request[ResponseT]) -> ResponseT:
         """Send `message` to whichever broker answers. NoBrokersAvailableError when none does."""
-        reasons: dict[str, str] = {}
+        reasons: dict[str, str | Exception] = {}
         for address in self._addresses():
             try:
                 return await self._request_on(await self._connected(address), message)
             except OSError as problem:
-                reasons[f"{address[0]}:{address[1]}"] = str(problem)
-        raise NoBrokersAvailableError(reasons)
+                reasons[f"{address[0]}:{address[1]}"] = problem
+        raise unreachable(reasons)
 
     async def retrying(self, attempt: Callable[[], Awaitable[Result]], what: str, timeout_s: float) -> Result:
         """Call `attempt` until it succeeds, fails for good, or `timeout_s` is over; metadata is refreshed in between.
@@ -351,7 +345,7 @@ class ClusterClient:
 
     async def _round(self) -> None:
         task = asyncio.current_task()
-        reasons: dict[str, str] = {}
+        reasons: dict[str, str | Exception] = {}
         try:
             for address in self._addresses():
                 try:
@@ -359,8 +353,8 @@ class ClusterClient:
                     return
                 except (OSError, ClientError) as problem:
                     self._check_open()
-                    reasons[f"{address[0]}:{address[1]}"] = str(problem)
-            raise NoBrokersAvailableError(reasons)
+                    reasons[f"{address[0]}:{address[1]}"] = problem
+            raise unreachable(reasons)
         finally:
             if self._running_round is task:
                 self._running_round = None

@@ -105,13 +105,14 @@ class AdminSession:
     def _new_cluster(self) -> ClusterClient:
         from kafkalite.client.cluster.client import ClusterClient
         from kafkalite.client.options import AdminOptions
+        from kafkalite.legacy.cluster.client_settings import security_of
 
         options = AdminOptions(
             bootstrap_servers=self._properties["bootstrap.servers"],
             client_id=self._properties.get("client.id", AdminOptions.client_id),
             request_timeout_ms=self._request_timeout_ms,
             retry_backoff_ms=float(self._properties.get("retry.backoff.ms", AdminOptions.retry_backoff_ms)),
-            security_protocol=self._properties.get("security.protocol", "PLAINTEXT"),
+            **security_of(self._properties),
         )
         return ClusterClient(options)
 

@@ -27,6 +27,14 @@ def properties_of(path: str | None) -> dict[str, str]:
     return read_properties_file(path)
 
 
+def security_of(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Those options of a client that are about security; what only Java has is left out. ToolError for text that does not fit."""
+    from kafkalite.client.options import AdminOptions
+
+    named = ("security.", "ssl.", "sasl.")
+    return options_for(AdminOptions, {key: text for key, text in properties.items() if key.startswith(named)})
+
+
 def options_for(options: type[ConnectionOptions], properties: Mapping[str, str]) -> dict[str, Any]:
     """What a client with these options takes of the settings; others are left out. ToolError for text that does not fit."""
     from kafkalite.client.options import split_config
