@@ -28,6 +28,8 @@ logger = logging.getLogger("kafkalite.broker.authentication")
 
 _HANDSHAKE: Final = ApiKey.SASL_HANDSHAKE.to_bytes(2, "big")
 _REAUTHENTICATION_INTERVAL_MS: Final = 1000
+_ERROR: Final = slice(8, 10)
+"""Where the error code is in the frame of an answer to ApiVersions."""
 _ALLOWED: Final = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)
 
 
@@ -71,6 +73,7 @@ class SaslAuthenticator:
         self._mechanism = ""
         self._server: SaslServer | None = None
         self._doing = "authentication" if before is None else "re-authentication"
+        self._began_ms = listener.now_ms()
         self._step: asyncio.Task[Answer] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -113,7 +116,7 @@ class SaslAuthenticator:
                 f"Unexpected Kafka request of type {ApiKey(api_key).name} during SASL handshake."
             )
         if api_key == ApiKey.API_VERSIONS:
-            return self._versions(frame, version, connection)
+            return self._versions(frame, connection)
         request = _decoded(frame, api_key, version)
         self._wrapped = version > 0
         m = messages.sasl_handshake_response
@@ -133,16 +136,15 @@ class SaslAuthenticator:
             self._state = State.AUTHENTICATE
         return answer
 
-    def _versions(self, frame: memoryview, version: int, connection: ServerConnection) -> Answer:
+    def _versions(self, frame: memoryview, connection: ServerConnection) -> Answer:
         """Answered once; a version that is not known may be followed by one that is (KIP-511)."""
         if self._state is State.HANDSHAKE:
             raise ProtocolViolation("ApiVersions once more before authentication")
-        self._state = (
-            State.HANDSHAKE if version <= APIS[ApiKey.API_VERSIONS].max_version else State.HANDSHAKE_OR_VERSIONS
-        )
         answer = self._dispatcher.handle(frame, connection)
         if isinstance(answer, asyncio.Future):
             raise ProtocolViolation("an ApiVersions request that is decoded in portions")
+        is_refused = any(b"".join(answer or ())[_ERROR])
+        self._state = State.HANDSHAKE_OR_VERSIONS if is_refused else State.HANDSHAKE
         return answer
 
     async def _token(self, frame: memoryview, connection: ServerConnection) -> Answer:
@@ -161,7 +163,8 @@ class SaslAuthenticator:
         api_key, version, correlation_id = read_head(frame)
         if api_key != ApiKey.SASL_AUTHENTICATE:
             name = ApiKey(api_key).name if api_key in APIS else str(api_key)
-            raise AuthenticationFailed(f"Unexpected Kafka request of type {name} during SASL authentication.")
+            reason = f"Unexpected Kafka request of type {name} during SASL authentication."
+            raise AuthenticationFailed(reason, _out_of_turn(api_key, version, correlation_id))
         request = _decoded(frame, api_key, version)
         m = messages.sasl_authenticate_response
         lifetime_ms = 0
@@ -175,7 +178,7 @@ class SaslAuthenticator:
                 shown = f"Authentication failed during {self._doing} due to invalid credentials with SASL mechanism {self._mechanism}"
             reply = m.SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=shown)
             raise AuthenticationFailed(shown, _encoded(api_key, version, correlation_id, reply)) from None
-        reply = m.SaslAuthenticateResponse(error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms)
+        reply = m.SaslAuthenticateResponse(error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms)
         return _encoded(api_key, version, correlation_id, reply)
 
     def _complete(self, identity: Identity, connection: ServerConnection) -> int:
@@ -192,7 +195,9 @@ class SaslAuthenticator:
             limits.append(longest_ms)
         handler = self._dispatcher
         if limits:
-            handler = Session(listener, self._dispatcher, (principal, self._mechanism), now_ms + min(limits))
+            renewed_ms = None if self._before is None else self._began_ms
+            of = principal, self._mechanism
+            handler = Session(listener, self._dispatcher, of, now_ms + min(limits), renewed_ms)
         listener.outcomes["succeeded"] += 1
         if self._deadline is not None:
             self._deadline.cancel()
@@ -205,19 +210,24 @@ class SaslAuthenticator:
 
 
 class Session:
-    """Who serves a connection whose authentication has an end (`expires_ms`, since 1970)."""
+    """Who serves a connection whose authentication has an end (`expires_ms`, since 1970), and was repeated at `renewed_ms`, if ever."""
 
     def __init__(
-        self, listener: SaslListener, dispatcher: RequestHandler, of: tuple[KafkaPrincipal, str], expires_ms: int
+        self,
+        listener: SaslListener,
+        dispatcher: RequestHandler,
+        of: tuple[KafkaPrincipal, str],
+        expires_ms: int,
+        renewed_ms: int | None,
     ) -> None:
         self._listener, self._dispatcher, self._of, self._expires_ms = listener, dispatcher, of, expires_ms
-        self._began_ms = listener.now_ms()
+        self._renewed_ms = renewed_ms
 
     def handle(self, frame: memoryview, connection: ServerConnection) -> Answer | asyncio.Future[Answer]:
         """See `RequestHandler`."""
         now_ms = self._listener.now_ms()
         if frame[:2] == _HANDSHAKE:
-            if now_ms - self._began_ms >= _REAUTHENTICATION_INTERVAL_MS:
+            if self._renewed_ms is None or now_ms - self._renewed_ms >= _REAUTHENTICATION_INTERVAL_MS:
                 again = SaslAuthenticator(self._listener, self._dispatcher, self._of)
                 connection.dispatcher = again
                 return again.handle(frame, connection)
@@ -233,6 +243,16 @@ def _decoded(frame: memoryview, api_key: int, version: int) -> Any:
         raise AuthenticationFailed(f"Version {version} is not supported for apiKey {api.name}")
     header = read_request_header(frame, request_header_version(api, version))
     return codec.reader(api_key, "request", version)(frame, header.body_position)
+
+
+def _out_of_turn(api_key: int, version: int, correlation_id: int) -> Answer:
+    """What a request is answered that is not to be decoded; most are answered with the end of the connection (Kafka decodes them)."""
+    reply: Any = None
+    if api_key == ApiKey.SASL_HANDSHAKE and version <= 1:
+        reply = messages.sasl_handshake_response.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    elif api_key == ApiKey.API_VERSIONS and version <= APIS[ApiKey.API_VERSIONS].max_version:
+        reply = messages.api_versions_response.ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    return None if reply is None else _encoded(api_key, version, correlation_id, reply)
 
 
 def _encoded(api_key: int, version: int, correlation_id: int, reply: Any) -> Answer:

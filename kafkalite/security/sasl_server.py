@@ -80,7 +80,7 @@ class PlainServer:
         except UnicodeDecodeError:
             raise SaslMalformed("a PLAIN response that is not UTF-8") from None
         if len(parts) != 3:
-            raise SaslMalformed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+            raise SaslRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, user, password = parts
         if not user:
             raise SaslRefused("Authentication failed: username not specified")

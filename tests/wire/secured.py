@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,22 @@ _PLAIN_JAAS = (
     f'username="broker" password="broker-secret" user_broker="broker-secret" user_{USER}="{USER_PASSWORD}";'
 )
 
+_SCRAM_JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
 
 class SecuredCluster(LocalCluster):
     """`port(protocol)` of the first broker; users of SCRAM are made by tests, through the listener PLAINTEXT."""
 
-    def __init__(self, folder: Path, brokers: int = 2, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, brokers: int = 2, settings: Mapping[str, str] | None = None, **options: Any
+    ) -> None:
         self.authority = Authority()
         folder.mkdir(exist_ok=True)
         self.store = folder / "broker.p12"
         self.trust = write(folder / "ca.pem", self.authority.pem)
         write(self.store, self.authority.pkcs12(self.authority.issue("broker")))
         self._ports: dict[tuple[int, str], int] = {}
-        super().__init__(brokers=brokers, properties=self._settings() | settings)
+        super().__init__(brokers=brokers, properties=self._settings() | dict(settings or {}), **options)
 
     def _settings(self) -> dict[str, str]:
         return {
@@ -43,6 +48,11 @@ class SecuredCluster(LocalCluster):
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.sasl.plain.sasl.jaas.config": _PLAIN_JAAS,
             "listener.name.both.plain.sasl.jaas.config": _PLAIN_JAAS,
+            **{
+                f"listener.name.{listener}.scram-sha-{bits}.sasl.jaas.config": _SCRAM_JAAS
+                for listener in ("sasl", "both")
+                for bits in (256, 512)
+            },
             "connection.failed.authentication.delay.ms": "10",
         }
 

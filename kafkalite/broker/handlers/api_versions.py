@@ -6,12 +6,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Protocol
 
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+
+_NAMED_FROM: Final = 3
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class Parts(Protocol):
@@ -24,7 +29,11 @@ class Parts(Protocol):
 def api_versions(
     parts: Parts, request: messages.api_versions_request.ApiVersionsRequest, context: RequestContext
 ) -> messages.api_versions_response.ApiVersionsResponse:
-    """What is spoken here."""
+    """What is spoken here. KafkaError INVALID_REQUEST for a client whose name or version has other signs than KIP-511 allows."""
+    if context.api_version >= _NAMED_FROM and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     return parts.spoken
 
 

@@ -154,8 +154,8 @@ def test_a_client_notices_a_server_that_does_not_know_its_keys() -> None:
             SaslRefused,
             "Authentication failed: Client requested an authorization id that is different from username",
         ),
-        (b"alice", SaslMalformed, "expected 3 tokens, got 1"),
-        (b"\0a\0b\0c", SaslMalformed, "expected 3 tokens, got 4"),
+        (b"alice", SaslRefused, "expected 3 tokens, got 1"),
+        (b"\0a\0b\0c", SaslRefused, "expected 3 tokens, got 4"),
         (b"\0\xff\0", SaslMalformed, "UTF-8"),
     ],
 )
