@@ -17,15 +17,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.broker.key_sets import fetcher
 from kafkalite.broker.sasl_authenticator import SaslAuthenticator
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.security_keys import SecuritySettings, security_of
 from kafkalite.net.connection import Connection
+from kafkalite.security.bearer_tokens import BearerTokens, TokenRules
 from kafkalite.security.jaas import LoginModule, parse_jaas_file, parse_jaas_line
 from kafkalite.security.principal import ANONYMOUS, USER, KafkaPrincipal
 from kafkalite.security.principal_mapping import PrincipalMapping
 from kafkalite.security.sasl_client import SaslCredentials
-from kafkalite.security.sasl_server import PlainServer, SaslServer, ScramServer, TokenCredential, UserLookup
+from kafkalite.security.sasl_server import (
+    OAuthBearerServer,
+    PlainServer,
+    SaslServer,
+    ScramServer,
+    TokenCredential,
+    UserLookup,
+)
 from kafkalite.security.scram import ScramMechanism
 from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context, peer_name, server_context
 from kafkalite.types import Endpoint
@@ -214,9 +223,27 @@ class ListenerSecurity:
             return lambda: ScramServer(
                 _SCRAM[mechanism], self._users, self._tokens, self._secret, secrets.token_urlsafe(24)
             )
+        if mechanism == "OAUTHBEARER":
+            return partial(OAuthBearerServer, self._bearer_tokens(listener, config).validate)
         options = self._login(listener, mechanism, config).options
         passwords = {name.removeprefix("user_"): each for name, each in options.items() if name.startswith("user_")}
         return partial(PlainServer, passwords)
+
+    def _bearer_tokens(self, listener: str, config: SecuritySettings) -> BearerTokens:
+        url = config.sasl_oauthbearer_jwks_endpoint_url
+        if url is None:  # Kafka takes tokens without a signature then
+            raise ConfigError(f"listener {listener}: OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url")
+        rules = TokenRules(
+            audience=config.sasl_oauthbearer_expected_audience or (),
+            issuer=config.sasl_oauthbearer_expected_issuer,
+            sub_claim=config.sasl_oauthbearer_sub_claim_name,
+            clock_skew_s=config.sasl_oauthbearer_clock_skew_seconds,
+            refresh_s=config.sasl_oauthbearer_jwks_endpoint_refresh_ms / 1000,
+        )
+        try:
+            return BearerTokens(rules, fetcher(url), lambda: self._now_ms() / 1000)
+        except ValueError as problem:
+            raise ConfigError(f"listener {listener}: sasl.oauthbearer.jwks.endpoint.url {problem}") from None
 
     def _login(self, listener: str, mechanism: str, config: SecuritySettings) -> LoginModule:
         """The JAAS line of a mechanism. ConfigError when there is none."""

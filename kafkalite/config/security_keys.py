@@ -97,6 +97,16 @@ class SecuritySettings:
         rule("Must be one login module with a flag and options, and end with ;", _is_jaas),
         dynamic=True,
     )
+    sasl_oauthbearer_jwks_endpoint_url: str | None = _text(
+        None, "Where the keys are by which bearer tokens are signed: https:// or file:///."
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = _long(3_600_000, "Time after which these keys are read again.")
+    sasl_oauthbearer_expected_audience: tuple[str, ...] | None = declare(
+        ConfigType.LIST, None, ANYTHING, "Audiences of which a bearer token must name one; unset: any."
+    )
+    sasl_oauthbearer_expected_issuer: str | None = _text(None, "The issuer that a bearer token must name; unset: any.")
+    sasl_oauthbearer_sub_claim_name: str = _text("sub", "Which claim of a bearer token names the principal.")
+    sasl_oauthbearer_clock_skew_seconds: int = _int(30, "By how much clocks may differ.", at_least(0))
     sasl_server_max_receive_size: int = _int(
         524_288, "Largest request before a connection is authenticated.", at_least(1)
     )
