@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.broker.authorizer import ALLOW_ALL
 from kafkalite.broker.broker_state import BrokerState
+from kafkalite.broker.delegation_tokens import DelegationTokens
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.dynamic_configs import DynamicConfigs
 from kafkalite.broker.handlers import SERVED
@@ -103,7 +104,9 @@ class Broker:
         logs = LogStore(live, disk, clock, rng)
         self.cleaner = LogCleaner(logs, live, clock, run_pass or in_executor(disk))
         dynamic_configs = DynamicConfigs(self.store, live)
-        self.security = ListenerSecurity(live, UserCredentials(dynamic_configs.read).find, clock.now_ms)
+        self._tokens = DelegationTokens(self.store, live, clock)
+        users = UserCredentials(dynamic_configs.read)
+        self.security = ListenerSecurity(live, users.find, clock.now_ms, self._tokens.credential)
         self._early = EarlyParts(
             live_config=live,
             session=session,
@@ -118,6 +121,7 @@ class Broker:
             cleaner=self.cleaner,
             dynamic_configs=dynamic_configs,
             security=self.security,
+            delegation_tokens=self._tokens,
         )
         self._observation: Observation | None = None
         self._fault_control = fault_control
@@ -154,6 +158,7 @@ class Broker:
             early.quotas.take(entity, quotas)
         if parts.acls is not None:  # which everything that is served asks
             await parts.acls.start(early.session, self.jobs)
+        await self._tokens.start(early.session, self.jobs)
         await self.security.prepare()
         await server.bind()
         register = partial(self._register, serving)
@@ -230,6 +235,11 @@ class Broker:
         if any(each.security_protocol.endswith("SSL") for each in config.listeners):
             every(LOOK_EVERY_S, "renewed certificates", self.security.look)
         every(
+            config.delegation_token_expiry_check_interval_ms / 1000,
+            "remove expired delegation tokens",
+            partial(self._remove_expired_tokens, parts),
+        )
+        every(
             min(1.0, config.log_flush_scheduler_interval_ms / 1000),
             "flush",
             lambda: logs.flush_overdue(clock.now_ms()),
@@ -257,6 +267,10 @@ class Broker:
         parts.log_dir_moves.resume()
         every(1.0, "notice failed directories", partial(self._notice_failed_directories, parts.replicas))
 
+    async def _remove_expired_tokens(self, parts: BrokerParts) -> None:
+        if parts.controller.is_active:
+            await self._tokens.remove_expired()
+
     def _apply_retention(self, logs: LogStore) -> None:
         logs.delete_old_segments(self.clock.now_ms())
 
@@ -277,6 +291,7 @@ class Broker:
         await config_changes_watch.stop()
         if parts.acls is not None:
             await parts.acls.stop()
+        await self._tokens.stop()
         await self.jobs.stop()
         await parts.controller.stop()
         await parts.fetchers.close()

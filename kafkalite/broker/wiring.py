@@ -15,6 +15,7 @@ from kafkalite.broker.acl_authorizer import AclAuthorizer
 from kafkalite.broker.config_updates import ConfigUpdates
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.coordinators import Coordinators
+from kafkalite.broker.delegation_tokens import DelegationTokens
 from kafkalite.broker.dynamic_configs import ConfigChanges, DynamicConfigs
 from kafkalite.broker.fetch_sessions import FetchSessionCache, random_session_ids
 from kafkalite.broker.fetching import PartitionReader
@@ -78,6 +79,7 @@ class EarlyParts:
     cleaner: LogCleaner
     dynamic_configs: DynamicConfigs
     security: ListenerSecurity
+    delegation_tokens: DelegationTokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,7 @@ class BrokerParts:
     logs: LogStore
     cleaner: LogCleaner
     dynamic_configs: DynamicConfigs
+    delegation_tokens: DelegationTokens
     config_changes: ConfigChanges
     acls: AclAuthorizer | None
     controller: Controller
@@ -237,6 +240,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         logs=logs,
         cleaner=early.cleaner,
         dynamic_configs=early.dynamic_configs,
+        delegation_tokens=early.delegation_tokens,
         config_changes=ConfigChanges(store, clock, updates.take),
         acls=_authorizer(config, store, clock),
         controller=controller,

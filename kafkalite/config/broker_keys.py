@@ -385,6 +385,21 @@ class BrokerSettings(SecuritySettings):
         256, "TLS handshakes at once on a listener; beyond that the oldest of the busiest address ends.", at_least(1)
     )
 
+    delegation_token_secret_key: str | None = declare(
+        ConfigType.PASSWORD,
+        None,
+        ANY,
+        "The same on all brokers: from it the secrets of delegation tokens follow. Unset: none.",
+    )
+    delegation_token_master_key: str | None = declare(
+        ConfigType.PASSWORD, None, ANY, "Its name until 2.8, which counts when the newer one is not set."
+    )
+    delegation_token_max_lifetime_ms: int = _long(604_800_000, "Longest life of a delegation token.", at_least(1))
+    delegation_token_expiry_time_ms: int = _long(86_400_000, "Life of a delegation token without renewal.", at_least(1))
+    delegation_token_expiry_check_interval_ms: int = _long(
+        3_600_000, "How often the controller's broker removes expired delegation tokens.", at_least(1)
+    )
+
     # Observation: settings of our own
     kafkalite_http_listener: str | None = _text(
         None,

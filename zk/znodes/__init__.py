@@ -12,6 +12,7 @@ from zk.znodes.cluster import ClusterId, Feature, FeatureStatus, ProducerIdBlock
 from zk.znodes.configs import ConfigChange, ConfigEntity
 from zk.znodes.consumers import ConsumerOffset
 from zk.znodes.controller import ControllerEpoch, ControllerSeat
+from zk.znodes.delegation_tokens import DelegationToken
 from zk.znodes.fields import MalformedZnodeError
 from zk.znodes.topics import PartitionState, TopicAssignment
 
@@ -25,6 +26,7 @@ __all__ = [
     "ConsumerOffset",
     "ControllerEpoch",
     "ControllerSeat",
+    "DelegationToken",
     "DeleteTopic",
     "Feature",
     "FeatureRange",

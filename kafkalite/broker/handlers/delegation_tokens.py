@@ -1,87 +1,171 @@
-"""CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40), DescribeDelegationToken (41): refused.
+"""CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40), DescribeDelegationToken (41), see KIP-48.
 
-As Kafka refuses them on a connection that is not authenticated: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, before it looks whether tokens
-are in use (KIP-48).
+Who is not authenticated, or is by a token, is refused first: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED; then, without
+`delegation.token.secret.key`, everybody: DELEGATION_TOKEN_AUTH_DISABLED. Any broker does it.
 
 - 2 flexible; 3 of creation and description the owner and the requester of a token (KIP-373).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.delegation_tokens import belongs_to
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.security.principal import ANONYMOUS, USER, KafkaPrincipal
 
-_USER: Final = "User"
+if TYPE_CHECKING:
+    from kafkalite.broker.delegation_tokens import DelegationTokens
+    from zk.znodes import DelegationToken
+
 _NO_TIME: Final = -1
+_CREATE: Final = Permission(Operation.CREATE_TOKENS, ResourceType.USER)
+_DESCRIBE_OF_USER: Final = Permission(Operation.DESCRIBE_TOKENS, ResourceType.USER)
+_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN)
 
 
-def create_delegation_token(
-    parts: object,
+class Parts(Protocol):
+    """What these handlers use of the broker."""
+
+    @property
+    def delegation_tokens(self) -> DelegationTokens: ...
+
+
+def _check_caller(context: RequestContext) -> None:
+    if context.principal == ANONYMOUS or context.principal.by_token:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+
+async def create_delegation_token(
+    parts: Parts,
     request: messages.create_delegation_token_request.CreateDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.create_delegation_token_response.CreateDelegationTokenResponse:
-    """Refused, with the names of who asks and for whom."""
-    owned = bool(request.owner_principal_name)
-    return messages.create_delegation_token_response.CreateDelegationTokenResponse(
-        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-        principal_type=request.owner_principal_type or _USER if owned else _USER,
-        principal_name=request.owner_principal_name or context.user,
-        token_requester_principal_type=_USER,
-        token_requester_principal_name=context.user,
+    """A new token with its secret, or why not, with the names of who asks and for whom."""
+    requester = context.principal
+    owner = requester
+    if request.owner_principal_name:
+        owner = KafkaPrincipal(request.owner_principal_type or USER, request.owner_principal_name)
+    reply = messages.create_delegation_token_response.CreateDelegationTokenResponse(
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
         issue_timestamp_ms=_NO_TIME,
         expiry_timestamp_ms=_NO_TIME,
         max_timestamp_ms=_NO_TIME,
     )
+    try:
+        _check_caller(context)
+        if owner != requester and not _allows(context, _CREATE, str(owner)):
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+        renewers = [KafkaPrincipal(each.principal_type, each.principal_name) for each in request.renewers]
+        if any(each.type != USER for each in renewers):
+            raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
+        token = await parts.delegation_tokens.create(owner, requester, renewers, request.max_lifetime_ms)
+    except KafkaError as problem:
+        reply.error_code = problem.as_outcome().code
+        return reply
+    reply.issue_timestamp_ms, reply.max_timestamp_ms = token.issued_ms, token.max_ms
+    reply.expiry_timestamp_ms, reply.token_id = token.expires_ms, token.token_id
+    reply.hmac = parts.delegation_tokens.secret_of(token.token_id)
+    return reply
 
 
-def renew_delegation_token(
-    parts: object,
+async def renew_delegation_token(
+    parts: Parts,
     request: messages.renew_delegation_token_request.RenewDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.renew_delegation_token_response.RenewDelegationTokenResponse:
-    """Refused."""
-    return messages.renew_delegation_token_response.RenewDelegationTokenResponse(
-        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NO_TIME
-    )
+    """Until when a token holds from now on."""
+    reply = messages.renew_delegation_token_response.RenewDelegationTokenResponse(expiry_timestamp_ms=_NO_TIME)
+    try:
+        _check_caller(context)
+        reply.expiry_timestamp_ms = await parts.delegation_tokens.renew(
+            context.principal, bytes(request.hmac), request.renew_period_ms
+        )
+    except KafkaError as problem:
+        reply.error_code = problem.as_outcome().code
+    return reply
 
 
-def expire_delegation_token(
-    parts: object,
+async def expire_delegation_token(
+    parts: Parts,
     request: messages.expire_delegation_token_request.ExpireDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.expire_delegation_token_response.ExpireDelegationTokenResponse:
-    """Refused."""
-    return messages.expire_delegation_token_response.ExpireDelegationTokenResponse(
-        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NO_TIME
-    )
+    """Until when a token holds from now on; not at all after a negative period."""
+    reply = messages.expire_delegation_token_response.ExpireDelegationTokenResponse(expiry_timestamp_ms=_NO_TIME)
+    try:
+        _check_caller(context)
+        reply.expiry_timestamp_ms = await parts.delegation_tokens.expire(
+            context.principal, bytes(request.hmac), request.expiry_time_period_ms
+        )
+    except KafkaError as problem:
+        reply.error_code = problem.as_outcome().code
+    return reply
 
 
 def describe_delegation_token(
-    parts: object,
+    parts: Parts,
     request: messages.describe_delegation_token_request.DescribeDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.describe_delegation_token_response.DescribeDelegationTokenResponse:
-    """Refused."""
-    return messages.describe_delegation_token_response.DescribeDelegationTokenResponse(
-        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    """The tokens, with their secrets, of the owners that are named (of all when none is) which the caller has to do with or may see."""
+    m = messages.describe_delegation_token_response
+    _check_caller(context)
+    if not parts.delegation_tokens.is_enabled:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    owners = None
+    if request.owners is not None:
+        owners = {str(KafkaPrincipal(each.principal_type, each.principal_name)) for each in request.owners}
+
+    def may_see(token: DelegationToken) -> bool:
+        return (owners is None or token.owner in owners) and (
+            belongs_to(token, context.principal)
+            or _allows(context, _DESCRIBE, token.token_id)
+            or _allows(context, _DESCRIBE_OF_USER, token.owner)
+        )
+
+    return m.DescribeDelegationTokenResponse(
+        tokens=[_described(parts, each) for each in parts.delegation_tokens.described(may_see)]
     )
 
 
+def _described(
+    parts: Parts, token: DelegationToken
+) -> messages.describe_delegation_token_response.DescribedDelegationToken:
+    m = messages.describe_delegation_token_response
+    owner, requester = KafkaPrincipal.parse(token.owner), KafkaPrincipal.parse(token.requester)
+    renewers = map(KafkaPrincipal.parse, token.renewers)
+    return m.DescribedDelegationToken(
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+        issue_timestamp=token.issued_ms,
+        expiry_timestamp=token.expires_ms,
+        max_timestamp=token.max_ms,
+        token_id=token.token_id,
+        hmac=parts.delegation_tokens.secret_of(token.token_id),
+        renewers=[
+            m.DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name) for each in renewers
+        ],
+    )
+
+
+def _allows(context: RequestContext, permission: Permission, name: str) -> bool:
+    return context.authorizer.allows(context.principal, context.connection.peer_host, permission, name)
+
+
 APIS: Final = (
-    served(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, create_delegation_token),
+    served(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, create_delegation_token, _CREATE),
     served(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, renew_delegation_token),
     served(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, expire_delegation_token),
-    served(
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        0,
-        3,
-        describe_delegation_token,
-        Permission(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN),
-    ),
+    served(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, describe_delegation_token, _DESCRIBE, _DESCRIBE_OF_USER),
 )

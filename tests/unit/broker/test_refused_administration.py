@@ -85,7 +85,7 @@ def test_groups_of_the_new_protocol_are_refused() -> None:
 def test_tokens_are_refused_with_the_names_of_those_concerned(owner: str | None) -> None:
     m = messages.create_delegation_token_request
     request = m.CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name=owner)
-    reply = create_delegation_token(PARTS, request, CONTEXT)
+    reply = asyncio.run(create_delegation_token(PARTS, request, CONTEXT))
     assert reply.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     assert (reply.principal_name, reply.token_requester_principal_name) == (owner or "ANONYMOUS", "ANONYMOUS")
 
