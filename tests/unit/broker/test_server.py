@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker.listener_security import ListenerSecurity
 from kafkalite.broker.server import Server
 from kafkalite.config.broker import LiveConfig
 from tests.unit.broker.settings import broker_config
@@ -22,7 +23,8 @@ class Scene:
 
     def __init__(self) -> None:
         self.live = LiveConfig(broker_config(listeners="A://127.0.0.1:0", **NAMES))
-        self.server = Server(self.live, None)  # type: ignore[arg-type]  # nobody sends a request
+        security = ListenerSecurity(self.live, None, lambda: 0)  # type: ignore[arg-type]  # nobody authenticates
+        self.server = Server(self.live, None, security)  # type: ignore[arg-type]  # nobody sends a request
 
     async def alter(self, **settings: object) -> None:
         self.live.replace(broker_config(**(NAMES | {"listeners": "A://127.0.0.1:0"} | settings)))
