@@ -45,6 +45,7 @@ class SecuredCluster(LocalCluster):
             "listener.name.tls.ssl.client.auth": "requested",
             "ssl.principal.mapping.rules": "RULE:^CN=([a-z]+),O=kafkalite$/$1/,DEFAULT",
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            "delegation.token.secret.key": "token-secret",
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.sasl.plain.sasl.jaas.config": _PLAIN_JAAS,
             "listener.name.both.plain.sasl.jaas.config": _PLAIN_JAAS,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import ssl
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import aiokafka
+import jwt
 import kafka
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -24,19 +27,33 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from kafkalite.client import AuthenticationFailedError, SyncAdmin, SyncConsumer, SyncProducer, TopicPartition
+from kafkalite.errors import AuthenticationError, ErrorCode
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.security.sasl_client import SaslCredentials
 from tests.certificates import Authority, write
 from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PROTOCOLS = {"TLS": "SSL", "SASL": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
 DEADLINE_S = 60
+TOKEN_KEY = ec.generate_private_key(ec.SECP256R1())
+PUBLIC_KEY = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(TOKEN_KEY.public_key()))
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    with SecuredCluster(tmp_path_factory.mktemp("secured") / "files") as running:
+    folder = tmp_path_factory.mktemp("secured")
+    (folder / "keys.json").write_text(json.dumps({"keys": [PUBLIC_KEY | {"kid": "one"}]}))
+    bearer = {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": (folder / "keys.json").as_uri(),
+        "sasl.oauthbearer.expected.audience": "kafka",
+    }
+    with SecuredCluster(folder / "files", settings=bearer) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
         set_password(admin, USER)
         admin.create_topics([NewTopic("t", 2, 2)])["t"].result(DEADLINE_S)
@@ -178,3 +195,50 @@ def test_commands_and_faces_take_the_settings_of_java_from_a_file(cluster: Secur
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
         assert re.search(r"(?m)^t\b", done.stdout), done.stdout
         assert USER_PASSWORD not in done.stdout + done.stderr
+
+
+def test_a_bearer_token_lets_in_until_it_is_for_somebody_else(cluster: SecuredCluster) -> None:
+    def settings(audience: str) -> dict[str, Any]:
+        end_s = int(time.time()) + 600
+        claims = {"sub": USER, "aud": audience, "exp": end_s}
+        token = jwt.encode(claims, TOKEN_KEY, "ES256", {"kid": "one"})
+        more = {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda config: (token, end_s)}
+        return confluent(cluster, "BOTH", **more)
+
+    sent(settings("kafka"))
+    with pytest.raises(KafkaException, match="authentication"):
+        sent(settings("elsewhere"))
+
+
+def test_a_delegation_token_lets_in_at_every_broker(cluster: SecuredCluster) -> None:
+    addresses = [each.rpartition(":") for each in cluster.servers("SASL").split(",")]
+
+    async def connected(address: tuple[str, str, str], who: SaslCredentials) -> Connection:
+        return await Connection.open(
+            address[0], int(address[2]), security_protocol="SASL_PLAINTEXT", credentials=who, timeout_s=DEADLINE_S
+        )
+
+    async def scenario() -> None:
+        mechanism = "SCRAM-SHA-256"
+        owner = SaslCredentials(mechanism=mechanism, username=USER, password=USER_PASSWORD)
+        connection = await connected(addresses[0], owner)
+        asked = messages.create_delegation_token_request.CreateDelegationTokenRequest(max_lifetime_ms=600_000)
+        made = await connection.request(asked, 3)
+        connection.close()
+        assert (made.error_code, made.principal_name) == (0, USER)
+        worker = SaslCredentials(
+            mechanism=mechanism, username=made.token_id, password=b64encode(made.hmac).decode(), is_token=True
+        )
+        for address in addresses:
+            async with asyncio.timeout(DEADLINE_S):
+                while True:
+                    try:
+                        connection = await connected(address, worker)
+                        break
+                    except AuthenticationError:  # the other broker has not read it yet
+                        await asyncio.sleep(0.05)
+            again = await connection.request(asked, 3)
+            connection.close()
+            assert again.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED  # a token makes no tokens
+
+    asyncio.run(scenario())
