@@ -55,6 +55,8 @@ class Server:
         self.connections: dict[ServerConnection, None] = {}
         self.accepted = 0
         self.refused = 0
+        self.handshakes: Counter[str] = Counter()
+        """Those of TLS, by how they ended."""
         self.bounds_exceeded: Counter[str] = Counter()
         """Connections that were closed because their bytes would have cost too much, by the bound that these broke."""
 
@@ -62,6 +64,11 @@ class Server:
     def bound_ports(self) -> dict[str, int]:
         """The port of each listener that is bound, also where the system chose it."""
         return {name: bound.port for name, bound in self._bound.items()}
+
+    @property
+    def authentications(self) -> Counter[str]:
+        """Those by SASL, by how they ended."""
+        return self._security.outcomes
 
     async def bind(self) -> None:
         """Bind every listener, without serving yet. OSError names listener and address."""
@@ -81,6 +88,7 @@ class Server:
                     make,
                     lambda: self._config.current.kafkalite_handshake_timeout_ms / 1000,
                     lambda: self._config.current.kafkalite_max_handshakes,
+                    self.handshakes,
                 )
             else:
                 server = await asyncio.get_running_loop().create_server(

@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 logger = logging.getLogger("kafkalite.broker.tls_listener")
@@ -21,7 +22,7 @@ _PAUSE_S: Final = 0.1
 
 
 class TlsListener:
-    """See the module. `context()` and `make()` are asked for each connection; times in seconds."""
+    """See the module. `context()` and `make()` are asked for each connection; times in seconds; `outcomes` counts how handshakes end."""
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class TlsListener:
         make: Callable[[], asyncio.BaseProtocol],
         timeout_s: Callable[[], float],
         max_handshakes: Callable[[], int],
+        outcomes: Counter[str],
     ) -> None:
         self.sockets = sockets
         self._context, self._make = context, make
@@ -37,7 +39,7 @@ class TlsListener:
         self._accepting: list[asyncio.Task[None]] = []
         self._handshakes: dict[asyncio.Task[None], str] = {}
         """Those in progress, oldest first, with the address of each."""
-        self.outcomes: Counter[str] = Counter()
+        self.outcomes = outcomes
 
     async def start_serving(self) -> None:
         """Begin to accept."""
@@ -64,13 +66,19 @@ class TlsListener:
                 self._displace()
             task = loop.create_task(self._handshake(accepted, address[0]))
             self._handshakes[task] = address[0]
-            task.add_done_callback(self._handshakes.pop)
+            task.add_done_callback(partial(self._ended, accepted))
 
     def _displace(self) -> None:
         busiest = Counter(self._handshakes.values()).most_common(1)[0][0]
         oldest = next(task for task, host in self._handshakes.items() if host == busiest)
         oldest.cancel()
         del self._handshakes[oldest]
+
+    def _ended(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
+        self._handshakes.pop(task, None)
+        if task.cancelled():  # perhaps before it began
+            self.outcomes["displaced"] += 1
+            accepted.close()
 
     async def _handshake(self, accepted: socket.socket, host: str) -> None:
         accepted.setblocking(False)
@@ -84,10 +92,6 @@ class TlsListener:
             reason = getattr(problem, "reason", None) or str(problem) or type(problem).__name__
             logger.info("failed TLS handshake of %s: %s", host, reason)
             accepted.close()
-        except asyncio.CancelledError:
-            self.outcomes["displaced"] += 1
-            accepted.close()
-            raise
 
 
 async def listening_sockets(host: str | None, port: int, backlog: int) -> list[socket.socket]:

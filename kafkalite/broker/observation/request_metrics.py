@@ -96,6 +96,18 @@ def families(serving: Serving) -> Iterator[Family]:
         [Sample(label_text(bound=bound), count) for bound, count in sorted(server.bounds_exceeded.items())],
     )
     yield Family(
+        "kafkalite_authentications_total",
+        "counter",
+        "Authentications by SASL, by how they ended.",
+        [Sample(label_text(outcome=outcome), count) for outcome, count in sorted(server.authentications.items())],
+    )
+    yield Family(
+        "kafkalite_tls_handshakes_total",
+        "counter",
+        "Handshakes of TLS, by how they ended.",
+        [Sample(label_text(outcome=outcome), count) for outcome, count in sorted(server.handshakes.items())],
+    )
+    yield Family(
         "kafkalite_requests_in_progress",
         "gauge",
         "Requests that wait for their answer, delayed fetches among them.",

@@ -115,6 +115,8 @@ def test_requests_that_came_are_told_by_kafkas_names() -> None:
         refused=1,
         memory=SimpleNamespace(used_bytes=5, max_bytes=100, waits=2),
         bounds_exceeded={"memory": 3, "tagged fields": 1},
+        authentications={"succeeded": 4, "failed": 2},
+        handshakes={"failed": 1},
     )
     found = read(request_metrics.families(broker))
     requests = {labels[0] for name, labels in found if name == "kafkalite_request_duration_seconds_count"}
@@ -125,6 +127,8 @@ def test_requests_that_came_are_told_by_kafkas_names() -> None:
     assert (found["kafkalite_connections", ("A",)], found["kafkalite_connections", ("B",)]) == (2, 0)
     assert found["kafkalite_connections_accepted_total", ()] == 9 and found["kafkalite_requests_in_progress", ()] == 3
     assert found["kafkalite_bounds_exceeded_total", ("memory",)] == 3
+    assert found["kafkalite_authentications_total", ("failed",)] == 2
+    assert found["kafkalite_tls_handshakes_total", ("failed",)] == 1
     assert found["kafkalite_request_memory_bytes", ()] == 5
     assert found["kafkalite_request_memory_max_bytes", ()] == 100
     assert found["kafkalite_request_memory_waits_total", ()] == 2

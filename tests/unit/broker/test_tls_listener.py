@@ -1,0 +1,98 @@
+"""Handshakes of strangers are bounded in number and time, and those of clients go on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from kafkalite.broker.tls_listener import TlsListener, listening_sockets
+from kafkalite.security.tls import StoreSettings, TlsSettings, client_context, server_context
+from tests.certificates import Authority, write
+
+DEADLINE_S = 30
+_SILENT = 5
+
+
+class Echo(asyncio.Protocol):
+    """Sends back what comes."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)  # type: ignore[attr-defined]
+
+
+def served(
+    folder: Path,
+    script: Callable[[TlsListener, int, ssl.SSLContext], Awaitable[None]],
+    *,
+    timeout_s: float = DEADLINE_S,
+    max_handshakes: int = 3,
+) -> None:
+    async def scenario() -> None:
+        authority = Authority()
+        store = StoreSettings(location=write(folder / "key.pem", authority.issue("broker").pem))
+        context = server_context(TlsSettings(keystore=store))
+        trust = client_context(TlsSettings(truststore=StoreSettings(certificates=authority.pem.decode())))
+        sockets = await listening_sockets("127.0.0.1", 0, 100)
+        listener = TlsListener(sockets, lambda: context, Echo, lambda: timeout_s, lambda: max_handshakes, Counter())
+        await listener.start_serving()
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                await script(listener, sockets[0].getsockname()[1], trust)
+        finally:
+            listener.close()
+            await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+
+
+async def echoed(port: int, trust: ssl.SSLContext) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+    writer.write(b"hello")
+    answer = await reader.readexactly(5)
+    writer.close()
+    return answer
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+def test_silent_strangers_give_way_to_a_client(tmp_path: Path) -> None:
+    async def script(listener: TlsListener, port: int, trust: ssl.SSLContext) -> None:
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(_SILENT)]
+        assert await echoed(port, trust) == b"hello"
+        await until(lambda: listener.outcomes["displaced"] == _SILENT - 2)
+        for each in silent:
+            each.close()
+        await until(lambda: listener.outcomes["failed"] == 2)
+
+    served(tmp_path, script)
+
+
+def test_a_handshake_that_takes_too_long_ends(tmp_path: Path) -> None:
+    async def script(listener: TlsListener, port: int, trust: ssl.SSLContext) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await reader.read() == b""
+        assert listener.outcomes["failed"] == 1
+        writer.close()
+
+    served(tmp_path, script, timeout_s=0.05)
+
+
+def test_who_speaks_no_tls_is_closed_and_others_are_served(tmp_path: Path) -> None:
+    async def script(listener: TlsListener, port: int, trust: ssl.SSLContext) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"\0\0\0\x10\0\x12\0\x03" * 8)
+        await reader.read()
+        writer.close()
+        assert await echoed(port, trust) == b"hello"
+
+    served(tmp_path, script)
