@@ -161,6 +161,7 @@ def test_the_matrix_has_every_api_that_needs_a_permission() -> None:
         ApiKey.LIST_GROUPS,
         ApiKey.LIST_TRANSACTIONS,
         ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
