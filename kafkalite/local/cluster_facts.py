@@ -5,6 +5,10 @@ ZooKeeper and not a broker is asked, because a broker that was paused or cut off
 
 from __future__ import annotations
 
+import socket
+import struct
+import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Final
 
@@ -18,6 +22,9 @@ from zk.znodes.controller import ControllerSeat
 from zk.znodes.topics import PartitionState, TopicAssignment
 
 _TIMEOUT_S: Final = 20.0
+_STOLEN_TIMEOUT_MS: Final = 2_000
+_CLOSE_SESSION: Final = -11
+"""The operation's number in ZooKeeper's protocol."""
 _SUPER_SECRET: Final = 0xB3415C00
 """The constant from which a ZooKeeper server makes the passwords of its sessions."""
 
@@ -95,17 +102,30 @@ class ClusterFacts:
         )
 
     def expire_session(self, broker_id: int) -> None:
-        """End the session of a broker behind its back, as if it had not been heard of for too long."""
-        owner = self.client.exists(paths.broker(broker_id)).ephemeralOwner
-        session_id = owner & 0xFFFFFFFFFFFFFFFF
-        signed_id = session_id - (1 << 64) if session_id >> 63 else session_id
-        hosts = ",".join(f"{host}:{port}" for host, port in self.client.hosts)
-        thief = KazooClient(hosts=hosts, client_id=(signed_id, session_password(session_id)), timeout=2.0)
-        thief.start(_TIMEOUT_S)
-        if thief.client_id[0] != signed_id:
-            raise RuntimeError(f"ZooKeeper gave session {thief.client_id[0]:x} instead of broker {broker_id}'s")
-        thief.stop()
-        thief.close()
+        """End the session of a broker behind its back, as if it had not been heard of for too long. TimeoutError."""
+        path = paths.broker(broker_id)
+        owner = self.client.exists(path).ephemeralOwner
+        deadline = time.monotonic() + _TIMEOUT_S
+        while (found := self.client.exists(path)) is not None and found.ephemeralOwner == owner:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the session of broker {broker_id} could not be ended in {_TIMEOUT_S:g} s")
+            for host, port in self.client.hosts:
+                with suppress(OSError):
+                    _close_session(host, port, owner & 0xFFFFFFFFFFFFFFFF)
+
+
+def _close_session(host: str, port: int, session_id: int) -> None:
+    """Take over a session and close it at once. Both requests leave together: its owner connects again, and would take it back meanwhile.
+
+    The server says nothing to a session that is another's again, or is over: whoever calls looks what has become of it. OSError.
+    """
+    wish = struct.pack(">iqiQ", 0, 0, _STOLEN_TIMEOUT_MS, session_id) + struct.pack(">i", 16)
+    connect = wish + session_password(session_id) + b"\0"
+    close = struct.pack(">ii", 1, _CLOSE_SESSION)
+    with socket.create_connection((host, port), _STOLEN_TIMEOUT_MS / 1000) as thief:
+        thief.sendall(b"".join(struct.pack(">i", len(each)) + each for each in (connect, close)))
+        while thief.recv(1024):
+            pass
 
 
 def session_password(session_id: int) -> bytes:

@@ -42,7 +42,7 @@ class Query:
         """The batches of one run with Trigger.AvailableNow."""
         before = len(self.batches)
         query = self.start(availableNow=True)
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(300), query.lastProgress
         assert query.exception() is None
         return self.batches[before:]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from click.testing import CliRunner
 
 from kafkalite.cli.main import main
 from kafkalite.client import NewTopic, SyncAdmin
+from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from zk import paths
+from zk.znodes.topics import TopicAssignment
 
 pytestmark = pytest.mark.wire
 
@@ -81,3 +84,26 @@ def test_znodes_that_disagree_are_repaired(cluster: LocalCluster) -> None:
         assert not facts.client.exists(orphan) and not facts.client.exists(stray)
         admin.delete_topics(["repaired"])
     assert found_of(examine(cluster, "--only", "znodes"), "znodes") == ["those of topics, deletions and moves agree"]
+
+
+def test_a_move_that_hangs_behind_the_controllers_back_is_cancelled() -> None:
+    """A topic's znode says that it moves to a broker that there is not: a controller is elected that knows of it, which then cancels it."""
+    with LocalCluster(brokers=1) as lone, lone.facts() as facts:
+        fix = ["doctor", "-b", lone.bootstrap_servers, "--zookeeper", lone.zookeeper_connect, "--fix", "--yes"]
+        with SyncAdmin(bootstrap_servers=lone.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic("hanging", 1, 1)])
+        wait_until(lambda: facts.fully_replicated("hanging"), "the topic", 30)
+        whole = TopicAssignment.decode(facts.client.get(paths.topic("hanging"))[0])
+        moving = replace(whole, partitions={0: (1, 99)}, adding={0: (99,)}, removing={0: ()})
+        facts.client.set(paths.topic("hanging"), moving.encode())
+        for words in ("run it again", "1 repair made"):
+            done = CliRunner().invoke(main, fix)
+            assert done.exit_code == 0, done.output
+            assert "hanging-0 move to broker 99" in done.output and words in done.output, done.output
+            wait_until(lambda: facts.controller() >= 0, "a controller", 30)
+
+        def cancelled() -> bool:
+            now = TopicAssignment.decode(facts.client.get(paths.topic("hanging"))[0])
+            return now.partitions[0] == (1,) and not now.adding and not now.removing
+
+        wait_until(cancelled, "the end of the move", 30)

@@ -171,6 +171,7 @@ async def _fix(connect: str, bootstrap_server: str, timeout_s: float, *, dry_run
     from kafkalite.cli.doctor import znodes
     from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
+    from kafkalite.errors import ErrorCode
     from zk.kazoo_store import KazooStore, split_connect
     from zk.store import StoreError
 
@@ -190,16 +191,22 @@ async def _fix(connect: str, bootstrap_server: str, timeout_s: float, *, dry_run
             still = [each for each in znodes.judge(seen) if each in planned]
             for each in still:
                 await znodes.delete(store, seen, each, chroot)
+            elects, again = any(each.elects for each in still), ""
             if cancelled := [place for each in still for place in each.cancelled]:
                 async with Admin(**admin_options(bootstrap_server, timeout_s)) as admin:
-                    await admin.alter_partition_reassignments(dict.fromkeys(cancelled))
-            if any(each.elects for each in still):
+                    try:
+                        await admin.alter_partition_reassignments(dict.fromkeys(cancelled))
+                    except ClientError as failed:
+                        if failed.code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+                            raise
+                        elects, again = True, "; another controller will know of these moves: run it again"
+            if elects:
                 await znodes.elect(store, seen, chroot)
         finally:
             await store.close()
     except (OSError, StoreError, ClientError, ValueError) as failed:
         fail(f"not everything could be repaired: {failed}")
-    note(f"{counted(len(still), 'repair')} made")
+    note(f"{counted(len(still), 'repair')} made{again}")
 
 
 async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
