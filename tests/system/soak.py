@@ -230,17 +230,19 @@ class Soak:
         servers = self.cluster.bootstrap_servers
         with SyncAdmin(bootstrap_servers=servers, default_api_timeout_ms=30_000) as admin:
             while not self._stopping.is_set():
-                name = f"passing-{self.made}"
                 with suppress(ClientError):  # in the middle of a fault; the name is not used again
-                    admin.create_topics([NewTopic(name, 3, 3)])
-                with suppress(ClientError):
-                    admin.delete_topics([name])
+                    admin.create_topics([NewTopic(f"passing-{self.made}", 3, 3)])
+                self._delete_passing(admin)
                 self.made += 1
                 self._stopping.wait(2)
+            self._delete_passing(admin)
+
+    def _delete_passing(self, admin: SyncAdmin) -> None:
+        """The last one, and those whose deletion was refused in the middle of a fault."""
+        with suppress(ClientError):
             for name in admin.list_topics():
                 if name.startswith("passing-"):
-                    with suppress(ClientError):
-                        admin.delete_topics([name])
+                    admin.delete_topics([name])
 
     # Counts
 
