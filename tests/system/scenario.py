@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.local.broker_process import BrokerDied, wait_until
@@ -128,6 +128,27 @@ class Scenario:
             return all(leader >= 0 and leader not in broker_ids for leader in self.facts.leaders(topic))
 
         wait_until(led, f"leaders of {topic} other than {broker_ids}", timeout_s)
+
+    def ends(self, topic: str, partitions: int) -> dict[int, int]:
+        """The log end of each partition; asked again where a client knows no leader, or no partition, in an election."""
+        probe = Consumer({"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": "probe", "log_level": 0})
+        found: dict[int, int] = {}
+
+        def told() -> bool:
+            for partition in range(partitions):
+                if partition not in found:
+                    try:
+                        marks = probe.get_watermark_offsets(TopicPartition(topic, partition), timeout=20, cached=False)
+                    except KafkaException:
+                        return False
+                    found[partition] = marks[1]
+            return True
+
+        try:
+            wait_until(told, f"the ends of {topic}", 60)
+        finally:
+            probe.close()
+        return found
 
     def verdict(self, workload: Workload) -> Verdict:
         """Let the cluster become whole, end the workload, and hold its history to all rules; no client may have met an error."""

@@ -20,8 +20,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from confluent_kafka import TopicPartition as Place
-
 from kafkalite.client import ClientError, NewTopic, SyncAdmin
 from kafkalite.errors import ErrorCode
 from kafkalite.local.broker_process import wait_until
@@ -129,13 +127,7 @@ class Soak:
             wait_until(lambda: _done(admin.delete_topics, [topic]), "the end of the topic", HEALED_WITHIN_S)
 
     def _finish_group(self, group: GroupWorkload) -> None:
-        import confluent_kafka
-
-        client = {"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": "probe", "log_level": 0}
-        probe = confluent_kafka.Consumer(client)
-        places = [Place(group.topic, number) for number in range(PARTITIONS)]
-        ends = {place.partition: probe.get_watermark_offsets(place, timeout=20, cached=False)[1] for place in places}
-        probe.close()
+        ends = self.scenario.ends(group.topic, PARTITIONS)
         group.wait_caught_up(ends, HEALED_WITHIN_S)
         group.stop()
         if violations := judge(group.history, ends):

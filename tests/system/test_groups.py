@@ -49,11 +49,7 @@ def finish(scenario: Scenario, group: GroupWorkload) -> None:
     topic = group.topic
     (workload,) = scenario._workloads
     scenario.verdict(workload)
-    servers = scenario.cluster.bootstrap_servers
-    probe = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "probe", "log_level": 0})
-    places = [confluent_kafka.TopicPartition(topic, number) for number in range(PARTITIONS)]
-    ends = {place.partition: probe.get_watermark_offsets(place, timeout=20, cached=False)[1] for place in places}
-    probe.close()
+    ends = scenario.ends(topic, PARTITIONS)
     group.wait_caught_up(ends, 40)
     group.stop()
     assert judge(group.history, ends) == []
