@@ -258,9 +258,13 @@ def _partitions_at_each_broker(servers: str, topic: str) -> str:
     return "; ".join(told)
 
 
+def _watermark_client(servers: str) -> confluent_kafka.Consumer:
+    return confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "watermarks", "log_level": 0})
+
+
 def _watermarks(servers: str, topic: str, ends: Sequence[int], timeout_s: float) -> list[tuple[int, int]]:
     """Start and end of each partition, as soon as the end is where it should be or the time is over."""
-    client = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "watermarks", "log_level": 0})
+    client = _watermark_client(servers)
     deadline = time.monotonic() + timeout_s
     found = []
     try:
@@ -274,6 +278,9 @@ def _watermarks(servers: str, topic: str, ends: Sequence[int], timeout_s: float)
                         problem.add_note(_partitions_at_each_broker(servers, topic))
                         raise
                     time.sleep(_ASK_AGAIN_S)
+                    # One that a broker has told of fewer partitions, for want of news, does not ask again for minutes.
+                    client.close()
+                    client = _watermark_client(servers)
                     continue
                 if marks[1] >= end or time.monotonic() > deadline:
                     found.append(marks)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import confluent_kafka
+import pytest
+
 from kafkalite.testing.history.events import Event, SendAcknowledged, SendInvoked
 from kafkalite.testing.history.recorder import Recorder
+from kafkalite.testing.workloads import workload
 from kafkalite.testing.workloads.clients import Writer, WriterOptions
 from kafkalite.testing.workloads.workload import longest_gap
 from kafkalite.types import TopicPartition
@@ -82,3 +88,27 @@ def test_what_is_open_at_the_end_has_an_unknown_fate() -> None:
     writer.finish()
     assert [type(event).__name__ for event in recorder.events[-5:]] == ["SendUnknown"] * 5
     assert len(writer.problems) == 5
+
+
+def test_a_client_that_was_told_of_fewer_partitions_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka does not ask again for minutes: the marks of a topic were given up though every broker had them."""
+    clients: list[Consumer] = []
+
+    class Consumer:
+        def __init__(self, settings: dict[str, Any]) -> None:
+            self.partitions = 1 + 2 * len(clients)
+            self.closed = False
+            clients.append(self)
+
+        def get_watermark_offsets(self, wanted: confluent_kafka.TopicPartition, **_: Any) -> tuple[int, int]:
+            if wanted.partition >= self.partitions:
+                raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(-190))
+            return 0, 5
+
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr(workload.confluent_kafka, "Consumer", Consumer)
+    monkeypatch.setattr(workload, "_ASK_AGAIN_S", 0)
+    assert workload._watermarks("s:1", "t", [5, 5, 5], 60) == [(0, 5)] * 3
+    assert [each.closed for each in clients] == [True, True]
