@@ -24,7 +24,7 @@ from rich.table import Table
 
 from kafkalite.local.broker_process import BROKER_COMMAND
 from kafkalite.local.cluster import LocalCluster
-from tests.bench import clusters, groups, observation, old_consumers, storage  # noqa: F401 -- they register their cells
+from tests.bench import clusters, groups, observation, old_consumers, storage, transactions  # noqa: F401 -- they register their cells
 from tests.bench.cells import CELLS, Cell, Target, wait_for_controller
 
 RESULTS: Final = Path(__file__).parent / "results"
