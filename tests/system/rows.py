@@ -18,6 +18,7 @@ _DISKS: Final = "tests/system/battery/disks.py::"
 _ENSEMBLES: Final = "tests/system/battery/ensembles.py::"
 _MACHINE: Final = "tests/system/battery/machine.py::"
 _TOPICS: Final = "tests/system/battery/topics.py::"
+_TRANSACTIONS: Final = "tests/system/battery/transactions.py::"
 _NETWORK: Final = "tests/system/battery/network.py::"
 
 
@@ -101,6 +102,10 @@ ROWS: Final[dict[int, Row]] = {
         ),
     ),
     18: Row("a link between brokers flaps", (f"{_NETWORK}test_a_link_that_flaps",)),
+    19: Row(
+        "the end of a transaction is late",
+        (f"{_TRANSACTIONS}test_an_end_that_comes_late_ends_the_next_transaction",),
+    ),
     20: Row(
         "answers are lost",
         (
@@ -199,6 +204,14 @@ ROWS: Final[dict[int, Row]] = {
         "a storm of rebalances",
         ("tests/system/test_rebalance_storm.py",),
     ),
+    48: Row(
+        "two producers of one transactional id",
+        (f"{_TRANSACTIONS}test_the_older_of_two_producers_is_fenced_when_it_wakes_up",),
+    ),
+    49: Row(
+        "a transaction times out while its client is frozen",
+        (f"{_TRANSACTIONS}test_a_transaction_times_out_while_its_client_is_frozen",),
+    ),
     50: Row(
         "a producer's id expires, and brokers restart while it sends",
         (f"{_TOPICS}test_a_producer_is_forgotten_and_comes_back",),
@@ -224,8 +237,5 @@ ROWS[43] = ROWS[42]
 
 LATER: Final[dict[int, Row]] = {
     37: Row("who may do what: there is no authentication yet", ()),
-    19: Row("the end of a transaction is late", ()),
-    48: Row("two producers of one transactional id", ()),
-    49: Row("a transaction times out while its client is frozen", ()),
 }
 """Rows about what there is not yet."""
