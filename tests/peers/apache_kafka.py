@@ -28,6 +28,7 @@ ARTIFACTS: Final = (
     ("org.slf4j", "slf4j-reload4j", "1.7.36"),
 )
 STREAMS_ARTIFACTS: Final = (("org.apache.kafka", "kafka-streams", VERSION), ("org.slf4j", "slf4j-reload4j", "1.7.36"))
+CONNECT_ARTIFACTS: Final = (("org.apache.kafka", "connect-file", VERSION),)
 TOOLS: Final = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -94,15 +95,24 @@ def fetch() -> Path:
 
 def fetch_streams() -> Path:
     """As `fetch`, the jars of Kafka Streams; without RocksDB, whose 60 MB only stores on disk need."""
+    return _fetch_beside("kafka-streams", STREAMS_ARTIFACTS)
+
+
+def fetch_connectors() -> Path:
+    """As `fetch`, a plugin folder of Kafka Connect with the connectors for files; the runtime is among the jars of `fetch`."""
+    return _fetch_beside("connect-file", CONNECT_ARTIFACTS)
+
+
+def _fetch_beside(name: str, artifacts: Sequence[tuple[str, str, str]]) -> Path:
     foreign_program("java", "openjdk-17-jre-headless")
     maven = foreign_program("mvn", "maven")
-    home = cache_folder().with_name(f"kafka-streams-{VERSION}")
+    home = cache_folder().with_name(f"{name}-{VERSION}")
     home.mkdir(parents=True, exist_ok=True)
     complete = home / ".complete"
     with (home / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
-            _fetch_into(home, maven, STREAMS_ARTIFACTS)
+            _fetch_into(home, maven, artifacts)
             complete.touch()
     return home
 
