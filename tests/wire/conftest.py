@@ -40,6 +40,7 @@ def cluster(broker_command: Sequence[str]) -> Iterator[LocalCluster]:
         "auto.create.topics.enable": "false",
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "3",
+        "log.cleaner.backoff.ms": "1000",
         "group.min.session.timeout.ms": "1000",
         "group.initial.rebalance.delay.ms": "500",
     }

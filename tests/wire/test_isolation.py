@@ -1,4 +1,5 @@
-"""Readers of uncommitted and of committed records differ by exactly what was aborted: every client, every codec, also after deletion.
+"""Readers of uncommitted and of committed records differ by exactly what was aborted: every client, every codec, also after deletion
+and compaction.
 
 Two transactional producers for each codec write into one partition, turn by turn, so that transactions overlap and most of them end in
 batches of another one.
@@ -17,6 +18,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kafkalite.client import Consumer
+from kafkalite.local.broker_process import wait_until
 from kafkalite.types import TopicPartition
 from tests.wire.clients import CODECS
 
@@ -175,3 +177,44 @@ def test_what_is_left_after_a_deletion_is_told_apart_too(servers: str, written: 
     for reader, isolation in itertools.product(READERS, ("read_committed", "read_uncommitted")):
         found = READERS[reader](servers, written.topic, start, written.end, isolation)
         assert found == written.expected(start, isolation), (reader, isolation)
+
+
+def test_what_is_left_after_compaction_is_told_apart_too(servers: str, admin: AdminClient) -> None:
+    """Segments of few records, of which all but the last are compacted; aborted records go, and hide nothing that was committed."""
+    topic = "isolation-compacted"
+    settings = {"cleanup.policy": "compact", "segment.bytes": "1000", "min.cleanable.dirty.ratio": "0.01"}
+    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 3, config=settings)])[topic].result(TIMEOUT_S)
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "transactional.id": topic})
+    producer.init_transactions(TIMEOUT_S)
+    committed: Values = []
+    aborted: Values = []
+    for number in range(40):
+        producer.begin_transaction()
+        commits = number % 3 == 0
+        for key in (b"one", b"two"):
+            value = b"%s %d" % (key, number)
+            producer.produce(topic, value * 5, key=key, partition=0)
+            (committed if commits else aborted).append(value * 5)
+        if commits:
+            producer.commit_transaction(TIMEOUT_S)
+        else:
+            producer.abort_transaction(TIMEOUT_S)
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "unused"})
+    place = confluent_kafka.TopicPartition(topic, 0)
+    end = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S, cached=False)[1]
+    consumer.close()
+
+    def is_told_apart() -> bool:
+        """By all alike, once the cleaner has nothing more to do."""
+        visible = [read(servers, topic, 0, end, "read_committed") for read in READERS.values()]
+        everything = [read(servers, topic, 0, end, "read_uncommitted") for read in READERS.values()]
+        for found in visible:
+            assert set(committed[-2:]) <= set(found) <= set(committed)
+        for found in everything:
+            assert set(found) <= {*committed, *aborted}
+        is_clean = len(visible[0]) < len(committed) and len(everything[0]) < len(committed) + len(aborted)
+        differ = [each for each in everything[0] if each in aborted]
+        alike = all(each == visible[0] for each in visible) and all(each == everything[0] for each in everything)
+        return is_clean and alike and visible[0] == [each for each in everything[0] if each not in differ]
+
+    wait_until(is_told_apart, "the cleaner to have compacted the topic", TIMEOUT_S)
