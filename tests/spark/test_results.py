@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafkalite.client import SyncConsumer, TopicPartition
+from kafkalite.client import SyncConsumer, SyncProducer, TopicPartition
 from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout
 from spark_jobs.batch.failures import BadRequestError, JobError
 from spark_jobs.batch.ledger import PUBLISHING, Ledger
 from spark_jobs.batch.records import Format, Formats
-from spark_jobs.batch.topic_sink import ROW_HEADER, RUN_HEADER
+from spark_jobs.batch.topic_sink import ROW_HEADER, RUN_HEADER, transactional_prefix
 from spark_jobs.jobs import compact, nightly, reprocess
 from spark_jobs.jobs.compact import Compaction
 from spark_jobs.jobs.nightly import Program
@@ -53,9 +53,9 @@ def delays(carrier: str, *delays: int | None) -> list[bytes]:
 
 
 def read_topic(servers: str, topic: str) -> list[Any]:
-    """All records of a topic with one partition."""
+    """All committed records of a topic with one partition."""
     place = TopicPartition(topic, 0)
-    with SyncConsumer(bootstrap_servers=servers) as consumer:
+    with SyncConsumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
         end = consumer.end_offsets([place])[place]
         batches = list(consumer.read_range(place, 0, end))
     return [row for batch in batches for row in batch.to_pylist()]
@@ -96,7 +96,8 @@ def test_a_day_is_reprocessed_to_parquet_and_to_a_topic(
 def test_interrupted_sending_goes_on_where_it_was(
     spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
-    """Half of the rows are in the topic when the run dies; the next one, whatever it does, sends the other half."""
+    """The driver dies between two of the topic's commits, or between the last one and the ledger's; the next night, whatever it
+    does, sends what is missing, and each record is there once."""
     servers, topic, target = cluster.bootstrap_servers, make_topic(1, config=FOREVER), make_topic(1, config=FOREVER)
     send(servers, topic, [Sent(DAY, number, 0, b"%d" % number, b"v", [("own", b"h")]) for number in range(10)])
     wanted = Reprocessing("copy", f"{__name__}:unchanged", False, target)
@@ -108,19 +109,39 @@ def test_interrupted_sending_goes_on_where_it_was(
     assert whole[0]["key"] == b"0"
     assert [header["key"] for header in whole[0]["headers"]] == ["own", RUN_HEADER, ROW_HEADER]
 
+    def dies(topic: str) -> list[str]:
+        """While it publishes into that topic; what the next night tells."""
+        with night_on(spark, servers, tmp_path) as night:
+            died = replace(entry, state=PUBLISHING, sink_topic=topic, sink_start={0: 0})
+            Ledger(night.storage, wanted.job).put_pending(died)
+        told: list[str] = []
+        with night_on(spark, servers, tmp_path, told=told):
+            pass
+        return told
+
+    assert any("finishing what an earlier run had begun" in line for line in dies(target))
+    assert read_topic(servers, target) == whole, "all was committed before the ledger was"
+
     partial = make_topic(1, config=FOREVER)
-    half = [
-        Sent(DAY, 0, 0, each["key"], each["value"], [(header["key"], header["value"]) for header in each["headers"]])
-        for each in whole[::2]
+    run = next(header["value"].decode() for header in whole[0]["headers"] if header["key"] == RUN_HEADER)
+    halves = [
+        [
+            (each["key"], each["value"], [(header["key"], header["value"]) for header in each["headers"]])
+            for each in half
+        ]
+        for half in (whole[::2], whole[1::2])
     ]
-    send(servers, partial, half)
-    with night_on(spark, servers, tmp_path) as night:
-        died = replace(entry, state=PUBLISHING, sink_topic=partial, sink_start={0: 0})
-        Ledger(night.storage, wanted.job).put_pending(died)
-    told: list[str] = []
-    with night_on(spark, servers, tmp_path, told=told):
-        pass
-    assert any("finishing what an earlier run had begun" in line for line in told)
+    for number, half in enumerate(halves):
+        with SyncProducer(bootstrap_servers=servers, transactional_id=f"{transactional_prefix(run)}-{number}") as task:
+            task.init_transactions()
+            task.begin_transaction()
+            for key, value, headers in half:
+                task.send(partial, value, key=key, headers=headers)
+            if number == 0:
+                task.commit_transaction()
+            else:
+                task.prepare_transaction()
+    dies(partial)
     assert sorted(each["key"] for each in read_topic(servers, partial)) == sorted(each["key"] for each in whole)
 
 
