@@ -43,6 +43,7 @@ def _files_argument(function: Any) -> Any:
 @output_option("table", ("table", "jsonl"))
 def dump(files: tuple[Path, ...], records: bool, output: str) -> None:
     """Print what FILES hold: batches, records, index entries, leader epochs, producers. Directories stand for all files below them.
+    Records of __transaction_state are decoded.
 
     What is broken is told on stderr, and the exit code is 7 then.
     """
@@ -75,23 +76,28 @@ def _sound(found: Iterable[Row | Damage], damages: list[Damage]) -> Iterator[Row
 def _write(path: Path, rows: Iterable[Row], output: str) -> None:
     if output == "jsonl":
         for row in rows:
-            write_line(json.dumps({"file": str(path), "kind": row.kind, **_plain(row.fields)}))
+            write_line(json.dumps({"file": str(path), "kind": row.kind, **_plain(path, row.fields)}))
         return
     write_line(f"# {path}")
     for kind, run in groupby(rows, key=lambda row: row.kind):
-        while portion := [_plain(row.fields) for row in islice(run, _TABLE_ROWS)]:
+        while portion := [_plain(path, row.fields) for row in islice(run, _TABLE_ROWS)]:
             columns = _BATCH_COLUMNS if kind == "batch" else tuple(portion[0])
             write_rows([_shown(row) for row in portion], "table", columns=columns, name="position")
 
 
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """Bytes as in the lines of `consume -o jsonl`."""
+def _plain(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
+    """Bytes as in the lines of `consume -o jsonl`; what coordinators of transactions wrote by its meaning."""
     from kafkalite.cli.records.lines import encoded
+    from kafkalite.cli.transaction_records import decoded
+    from kafkalite.types import TRANSACTIONS_TOPIC
 
     if "headers" not in fields:
         return fields
     headers = [[header.key, encoded(header.value)] for header in fields["headers"]]
-    return {**fields, "key": encoded(fields["key"]), "value": encoded(fields["value"]), "headers": headers}
+    of_transactions = path.parent.name.rpartition("-")[0] == TRANSACTIONS_TOPIC
+    known = decoded(fields["key"], fields["value"]) if of_transactions else None
+    key, value = known if known is not None else (encoded(fields["key"]), encoded(fields["value"]))
+    return {**fields, "key": key, "value": value, "headers": headers}
 
 
 def _shown(fields: dict[str, Any]) -> dict[str, Any]:
