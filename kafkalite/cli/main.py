@@ -24,6 +24,7 @@ class _Entry(NamedTuple):
 
 
 _COMMANDS = {
+    "acl": _Entry("acl", "acl", "Access control lists: who may do what."),
     "broker": _Entry("broker", "broker", "Run one broker in the foreground."),
     "cluster": _Entry("cluster.command", "cluster", "Run a cluster on this machine; look at one."),
     "completion": _Entry("completion.command", "completion", "Print what makes TAB work in a shell."),

@@ -103,6 +103,14 @@ if TYPE_CHECKING:
     from kafkalite.clock import Clock as Clock
     from kafkalite.errors import ErrorCode as ErrorCode
     from kafkalite.errors import KafkaError as KafkaError
+    from kafkalite.security.acl import AclBinding as AclBinding
+    from kafkalite.security.acl import AclEntry as AclEntry
+    from kafkalite.security.acl import AclFilter as AclFilter
+    from kafkalite.security.acl import Operation as Operation
+    from kafkalite.security.acl import PatternType as PatternType
+    from kafkalite.security.acl import PermissionType as PermissionType
+    from kafkalite.security.acl import ResourcePattern as ResourcePattern
+    from kafkalite.security.acl import ResourceType as ResourceType
     from kafkalite.types import TopicPartition as TopicPartition
 
 _NAMES_OF = {
@@ -145,6 +153,7 @@ _NAMES_OF = {
     ".serializers": "Deserializer DeserializerChoice Serializer SerializerChoice",
     "kafkalite.clock": "Clock",
     "kafkalite.errors": "ErrorCode KafkaError",
+    "kafkalite.security.acl": "AclBinding AclEntry AclFilter Operation PatternType PermissionType ResourcePattern ResourceType",
     "kafkalite.types": "TopicPartition",
 }
 _HOMES = {name: module for module, names in _NAMES_OF.items() for name in names.split()}

@@ -97,6 +97,14 @@ class AclBinding(NamedTuple):
     resource: ResourcePattern
     entry: AclEntry
 
+    def __str__(self) -> str:
+        resource, entry = self
+        verb = "may" if entry.permission is PermissionType.ALLOW else "may not"
+        prefix = "prefix " if resource.pattern is PatternType.PREFIXED else ""
+        place = "" if entry.host == WILDCARD else f" from {entry.host}"
+        what = f"{pascal_case(entry.operation)} {pascal_case(resource.type)} {prefix}{resource.name}"
+        return f"{entry.principal}{place} {verb} {what}"
+
 
 class AclFilter(NamedTuple):
     """Which rules are meant; None and ANY mean all."""
@@ -137,6 +145,7 @@ class AclFilter(NamedTuple):
         )
 
     def takes(self, binding: AclBinding) -> bool:
+        """Is the rule meant?"""
         return self.takes_resource(binding.resource) and self.takes_entry(binding.entry)
 
 

@@ -30,6 +30,7 @@ ARTIFACTS: Final = (
 STREAMS_ARTIFACTS: Final = (("org.apache.kafka", "kafka-streams", VERSION), ("org.slf4j", "slf4j-reload4j", "1.7.36"))
 CONNECT_ARTIFACTS: Final = (("org.apache.kafka", "connect-file", VERSION),)
 TOOLS: Final = {
+    "kafka-acls": "kafka.admin.AclCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "kafka.tools.ConsoleProducer",

@@ -1,5 +1,5 @@
 """Callers with one permission each put a request of each API to our broker and to Apache Kafka's with its AclAuthorizer:
-both refuse the same and tell the same names.
+both refuse the same and tell the same names. And the tools of both with the ACLs of one cluster.
 
 Some of the callers, and the newest version of each API; with KAFKALITE_ALL_VERSIONS=1 all of them, and every version.
 """
@@ -35,6 +35,9 @@ from tests.authorization_cases import (
     told,
 )
 from tests.peers import apache_kafka
+from tests.peers.tool_comparison import Comparison
+from tests.peers.tool_server import shared_tools
+from zk.kazoo_store import KazooStore
 
 pytestmark = pytest.mark.peer
 
@@ -156,3 +159,48 @@ def test_both_refuse_the_same(clusters: tuple[LocalCluster, LocalCluster]) -> No
     ours, theirs = (asyncio.run(_answers(each.bootstrap_servers)) for each in clusters)
     differing = {what: (ours[what], theirs[what]) for what in theirs if ours[what] != theirs[what]}
     assert not differing, "\n".join(f"{what}: ours {a}, theirs {b}" for what, (a, b) in differing.items())
+
+
+def test_tools_of_both_read_and_write_the_same_acls(
+    clusters: tuple[LocalCluster, LocalCluster], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Through our brokers, and past them in their ZooKeeper; each tool sees what the other did."""
+    ours, _ = clusters
+    tools = Comparison(shared_tools(), ours.bootstrap_servers, tmp_path_factory.mktemp("acls"))
+    in_zookeeper = ("--authorizer-properties", f"zookeeper.connect={ours.zookeeper_connect}")
+    rules = (
+        ("--add", "--topic", "WHO-t", "--allow-principal", "User:WHO", "--operation", "Read"),
+        ("--add", "--topic", "WHO-p", "--deny-principal", "User:WHO", "--resource-pattern-type", "prefixed"),
+        ("--add", "--group", "WHO-g", "--allow-principal", "User:WHO", "--allow-host", "10.1.1.1"),
+        ("--add", "--transactional-id", "WHO-i", "--topic", "WHO-s", "--producer", "--allow-principal", "User:WHO"),
+        ("--list", "--topic", "WHO-t"),
+        ("--list", "--topic", "WHO-p2", "--resource-pattern-type", "match"),
+        ("--list", "--group", "WHO-g", "--principal", "User:WHO"),
+        ("--list", "--group", "nothing"),
+        ("--remove", "--group", "WHO-g", "--allow-principal", "User:WHO", "--allow-host", "10.1.1.1", "--force"),
+        ("--list", "--group", "WHO-g"),
+    )
+    for way in (("@",), in_zookeeper):
+        for rule in rules:
+            tools.same("kafka-acls", *way, *rule, mask=_in_order, settles=True)
+    for topic in ("jvmone-t", "pytwoo-t"):
+        listed = tools.same("kafka-acls", "@", "--list", "--topic", topic, mask=_in_order, settles=True)
+        assert "operation=READ" in listed, "what one tool made both show"
+    data = asyncio.run(_znode(ours.zookeeper_connect, "/kafka-acl-extended/prefixed/Topic/jvmone-p"))
+    assert data.replace(b"jvmone", b"pytwoo") == asyncio.run(
+        _znode(ours.zookeeper_connect, "/kafka-acl-extended/prefixed/Topic/pytwoo-p")
+    )
+
+
+def _in_order(text: str) -> str:
+    """Kafka prints rules in the order of a hash set, with blanks around the first and the last."""
+    return "\n".join(sorted(line.strip() for line in text.split("\n")))
+
+
+async def _znode(connect: str, path: str) -> bytes:
+    store = KazooStore(connect)
+    await store.start(ANSWER_TIMEOUT_S)
+    try:
+        return (await store.read(path))[0]
+    finally:
+        await store.close()

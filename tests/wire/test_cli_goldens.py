@@ -34,6 +34,7 @@ FILES: Final = sorted(GOLDENS.glob("*.txt"))
 
 NOUNS: Final = frozenset(
     [
+        "acl",
         "topic",
         "group",
         "config",
@@ -83,6 +84,8 @@ def cluster(broker_command: Sequence[str]) -> Iterator[LocalCluster]:
     if broker_command != BROKER_COMMAND:
         pytest.skip("about our commands and our brokers")
     settings = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
         "auto.create.topics.enable": "false",
         "auto.leader.rebalance.enable": "false",
         "group.initial.rebalance.delay.ms": "0",

@@ -1,4 +1,4 @@
-"""Administration: topics, records, settings, quotas, log directories, partitions, groups and transactions, each in the module of its noun.
+"""Administration: topics, records, settings, quotas, ACLs, log directories, partitions, groups, transactions; each in a module.
 
 Every call is typed; answers are frozen, with `.to_dict()`. Calls that only a controller serves are sent to it, and again to the next
 one when it has moved. A call over several items raises the error of the first that failed after all were tried; `error.failures` of an
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from kafkalite.client.admin.acls import AclAdmin
 from kafkalite.client.admin.configs import ConfigAdmin
 from kafkalite.client.admin.credentials import CredentialAdmin
 from kafkalite.client.admin.groups import GroupAdmin
@@ -30,6 +31,7 @@ class Admin(
     ConfigAdmin,
     QuotaAdmin,
     CredentialAdmin,
+    AclAdmin,
     LogDirAdmin,
     PartitionAdmin,
     GroupAdmin,

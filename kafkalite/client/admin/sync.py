@@ -27,6 +27,7 @@ from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_c
 from kafkalite.client.producer.transaction_state import PreparedTransaction
 from kafkalite.client.records import OffsetAndMetadata, OffsetAndTimestamp
 from kafkalite.clock import Clock
+from kafkalite.security.acl import AclBinding, AclFilter
 from kafkalite.types import TopicPartition
 
 
@@ -50,6 +51,15 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
         ValueError for a name that is no option, and for text that does not fit.
         """
         return cls(**{**options_from_config(AdminOptions, config), **options})
+
+    def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
+        return self._running().call(self._core.describe_acls(wanted))
+
+    def create_acls(self, bindings: Iterable[AclBinding]) -> None:
+        self._running().call(self._core.create_acls(bindings))
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> list[AclBinding]:
+        return self._running().call(self._core.delete_acls(filters))
 
     def create_topics(
         self, new_topics: Iterable[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False

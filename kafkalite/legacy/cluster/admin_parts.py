@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kafkalite.client.admin.acls import AclAdmin
     from kafkalite.client.admin.configs import ConfigAdmin
     from kafkalite.client.admin.credentials import CredentialAdmin
     from kafkalite.client.admin.groups import GroupAdmin
@@ -53,6 +54,12 @@ class AdminParts:
         from kafkalite.client.admin.credentials import CredentialAdmin
 
         return CredentialAdmin(*self._given)
+
+    @property
+    def acls(self) -> AclAdmin:
+        from kafkalite.client.admin.acls import AclAdmin
+
+        return AclAdmin(*self._given)
 
     @property
     def log_dirs(self) -> LogDirAdmin:

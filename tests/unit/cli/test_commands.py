@@ -20,6 +20,7 @@ from tests.unit.client.fake_broker import TOPIC_ID, FakeCluster, values_in
 
 T0 = TopicPartition("t", 0)
 COMMANDS = (
+    "acl",
     "broker",
     "cluster",
     "completion",
@@ -210,6 +211,7 @@ def test_an_even_ensemble_is_refused_with_the_reason() -> None:
 
 
 READERS = {
+    "acl list",
     *("cluster health", "cluster info", "cluster watch", "completion", "config describe", "consume"),
     *(
         "context list",

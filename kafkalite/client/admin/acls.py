@@ -1,0 +1,113 @@
+"""Administration of ACLs (KIP-140, KIP-290): described, created and deleted by filters. A part of `Admin`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kafkalite.client.admin.calls import AdminCalls, raise_any
+from kafkalite.client.errors import ClientError, error_of
+from kafkalite.protocol import messages
+from kafkalite.security.acl import (
+    AclBinding,
+    AclEntry,
+    AclFilter,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+    ResourceType,
+)
+
+
+class AclAdmin(AdminCalls):
+    """See the module. Every call raises ClientError SECURITY_DISABLED where brokers have no authorizer."""
+
+    async def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
+        """The rules that a filter takes, all by default, in order."""
+        wanted = wanted or AclFilter()
+        request = messages.describe_acls_request.DescribeAclsRequest(
+            resource_type_filter=wanted.type,
+            resource_name_filter=wanted.name,
+            pattern_type_filter=wanted.pattern,
+            principal_filter=wanted.principal,
+            host_filter=wanted.host,
+            operation=wanted.operation,
+            permission_type=wanted.permission,
+        )
+        response = await self._ask(None, request, "describing ACLs")
+        if response.error_code:
+            raise error_of(response.error_code, "describing ACLs", response.error_message)
+        return sorted(
+            AclBinding(
+                ResourcePattern(
+                    ResourceType(resource.resource_type), resource.resource_name, PatternType(resource.pattern_type)
+                ),
+                AclEntry(acl.principal, acl.host, Operation(acl.operation), PermissionType(acl.permission_type)),
+            )
+            for resource in response.resources
+            for acl in resource.acls
+        )
+
+    async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
+        """Add rules; those that are there already stay. AdminError, by the rules' text, for those that failed."""
+        wanted = list(bindings)
+        m = messages.create_acls_request
+        request = m.CreateAclsRequest(
+            creations=[
+                m.AclCreation(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    resource_pattern_type=resource.pattern,
+                    principal=entry.principal,
+                    host=entry.host,
+                    operation=entry.operation,
+                    permission_type=entry.permission,
+                )
+                for resource, entry in wanted
+            ]
+        )
+        response = await self._retrying(lambda: self._ask_controller(request), "creating ACLs")
+        failures: dict[str, ClientError] = {}
+        for binding, answer in zip(wanted, response.results, strict=True):
+            if answer.error_code:
+                failures[str(binding)] = error_of(answer.error_code, f"creating {binding}", answer.error_message)
+        raise_any(failures)
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[AclBinding]:
+        """Delete what any of the filters takes; the rules that are gone. AdminError for those that are not, and for filters that failed."""
+        m = messages.delete_acls_request
+        request = m.DeleteAclsRequest(
+            filters=[
+                m.DeleteAclsFilter(
+                    resource_type_filter=each.type,
+                    resource_name_filter=each.name,
+                    pattern_type_filter=each.pattern,
+                    principal_filter=each.principal,
+                    host_filter=each.host,
+                    operation=each.operation,
+                    permission_type=each.permission,
+                )
+                for each in filters
+            ]
+        )
+        response = await self._retrying(lambda: self._ask_controller(request), "deleting ACLs")
+        failures: dict[str, ClientError] = {}
+        deleted: list[AclBinding] = []
+        for wanted, result in zip(filters, response.filter_results, strict=True):
+            if result.error_code:
+                failures[str(wanted)] = error_of(result.error_code, f"deleting {wanted}", result.error_message)
+            for match in result.matching_acls:
+                binding = AclBinding(
+                    ResourcePattern(
+                        ResourceType(match.resource_type), match.resource_name, PatternType(match.pattern_type)
+                    ),
+                    AclEntry(
+                        match.principal, match.host, Operation(match.operation), PermissionType(match.permission_type)
+                    ),
+                )
+                if match.error_code:
+                    failures[str(binding)] = error_of(match.error_code, f"deleting {binding}", match.error_message)
+                else:
+                    deleted.append(binding)
+        raise_any(failures)
+        return deleted
