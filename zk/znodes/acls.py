@@ -31,12 +31,12 @@ class ResourceAcls:
             {
                 "principal": each.principal,
                 "permissionType": each.permission_type,
-                "operation": each.operation,
                 "host": each.host,
+                "operation": each.operation,
             }
             for each in self.acls
         ]
-        return to_json({"version": 1, "acls": entries})
+        return to_json({"acls": entries, "version": 1})
 
     @classmethod
     def decode(cls, data: bytes) -> ResourceAcls:
