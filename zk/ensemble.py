@@ -294,7 +294,7 @@ class Ensemble:
             f"clientPortAddress={HOST}",
             "maxClientCnxns=0",
             "admin.enableServer=false",
-            "4lw.commands.whitelist=*",
+            "4lw.commands.whitelist=conf,mntr,ruok,srvr",  # none that names sessions or paths
             "autopurge.snapRetainCount=3",
             "autopurge.purgeInterval=1",
         ]

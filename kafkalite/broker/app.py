@@ -152,7 +152,7 @@ class Broker:
         self.metadata.expects_topics = bool(early.logs.all_logs())
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
         dispatcher = Dispatcher(parts, await self._served(), parts.acls or ALLOW_ALL)
-        server = Server(early.live_config, dispatcher, self.security)
+        server = Server(early.live_config, dispatcher, self.security, early.quotas.opened)
         serving = Serving(parts, dispatcher, server, parts.config_changes.watch(early.session, self.jobs))
         for entity, quotas in (await all_quotas(self.store, early.dynamic_configs.read)).items():
             early.quotas.take(entity, quotas)

@@ -1,4 +1,5 @@
-"""Who may connect now: max.connections.per.ip and its overrides, max.connections, max.connection.creation.rate. Pure.
+"""Who may connect now: max.connections.per.ip and its overrides, max.connections, max.connection.creation.rate, and the quotas of
+addresses (connection_creation_rate). Pure.
 
 As Kafka's `ConnectionQuotas`: the listener through which brokers talk, where it is one of several, is neither refused nor held back by the
 bounds of the whole broker, or a crowd of clients would cut replication off; the connection of another listener that was used least
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kafkalite.broker.quotas import ConnectionRateQuota
 from kafkalite.broker.rates import ClientRate
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.live import Current
@@ -30,8 +32,8 @@ class Admission(NamedTuple):
 class ConnectionQuotas:
     """Counts connections by address and their rate; see the module. Each `admit` is followed by one `gone`, refused or not."""
 
-    def __init__(self, config: Current[BrokerConfig]) -> None:
-        self._config = config
+    def __init__(self, config: Current[BrokerConfig], opened: ConnectionRateQuota | None = None) -> None:
+        self._config, self._opened = config, opened
         now = config.current
         self._created = ClientRate(now.quota_window_num, now.quota_window_size_seconds * 1000.0)
         self._per_host: Counter[str] = Counter()
@@ -51,6 +53,8 @@ class ConnectionQuotas:
         if not is_protected:
             self._created.add(1, now_ms)
             hold_ms = self._created.throttle_ms(config.max_connection_creation_rate, now_ms)
+            if self._opened is not None:
+                hold_ms = max(hold_ms, self._opened.hold_ms(host, now_ms))
         self._count += 1
         self._per_host[host] += 1
         if self._per_host[host] > self._most_of(host):

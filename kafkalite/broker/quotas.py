@@ -46,7 +46,8 @@ CLIENT_KEYS: Final[Mapping[str, ConfigType]] = {
     "request_percentage": ConfigType.DOUBLE,
     "controller_mutation_rate": ConfigType.DOUBLE,
 }
-IP_KEYS: Final[Mapping[str, ConfigType]] = {"connection_creation_rate": ConfigType.INT}
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+IP_KEYS: Final[Mapping[str, ConfigType]] = {CONNECTION_CREATION_RATE: ConfigType.INT}
 
 _EPSILON: Final = 1e-6
 _LEAST_BEFORE_PURGE: Final = 1024
@@ -172,15 +173,29 @@ def _candidates(user: str, client_id: str) -> Iterator[tuple[Name, Name]]:
     yield None, DEFAULT
 
 
+class ConnectionRateQuota(ByteRateQuota):
+    """The connections a second that an address may open (KIP-612): its own quota, or the default of all. Names of hosts match nobody."""
+
+    def take(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
+        if entity.ip is not None:
+            super().take(QuotaEntity(user=entity.ip), quotas)
+
+    def hold_ms(self, address: str, now_ms: float) -> int:
+        """Count a connection; ms for which nothing is to be read from it."""
+        return self.charge(address, "", 1, now_ms) if self.is_set else 0
+
+
 class ClientQuotas:
-    """The byte rates of all clients of this broker: `produced` and `fetched`."""
+    """The rates of all clients of this broker: bytes `produced` and `fetched`, and connections `opened`."""
 
     def __init__(self, window_count: int, window_size_seconds: int) -> None:
         length_ms = window_size_seconds * 1000.0
         self.produced = ByteRateQuota(PRODUCER_BYTE_RATE, window_count, length_ms)
         self.fetched = ByteRateQuota(CONSUMER_BYTE_RATE, window_count, length_ms)
+        self.opened = ConnectionRateQuota(CONNECTION_CREATION_RATE, window_count, length_ms)
 
     def take(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
         """An entity has these quotas from now on; an empty mapping takes all away."""
         self.produced.take(entity, quotas)
         self.fetched.take(entity, quotas)
+        self.opened.take(entity, quotas)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.broker.connection import RequestHandler, ServerConnection
 from kafkalite.broker.connection_quotas import ConnectionQuotas
+from kafkalite.broker.quotas import ConnectionRateQuota
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import SlowSenders
 from kafkalite.broker.tls_listener import TlsListener, listening_sockets
@@ -42,14 +43,20 @@ class _Bound(NamedTuple):
 class Server:
     """See the module."""
 
-    def __init__(self, config: LiveConfig, dispatcher: RequestHandler, security: ListenerSecurity) -> None:
+    def __init__(
+        self,
+        config: LiveConfig,
+        dispatcher: RequestHandler,
+        security: ListenerSecurity,
+        opened: ConnectionRateQuota | None = None,
+    ) -> None:
         self._config = config
         self._dispatcher = dispatcher
         self._security = security
         self._bound: dict[str, _Bound] = {}
         self._idle_check: asyncio.TimerHandle | None = None
         self._rebinding = asyncio.Lock()
-        self._quotas = ConnectionQuotas(config)
+        self._quotas = ConnectionQuotas(config, opened)
         self.memory = RequestMemory(config)
         self.slow_senders = SlowSenders(config)
         self.connections: dict[ServerConnection, None] = {}

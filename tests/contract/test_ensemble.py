@@ -63,6 +63,7 @@ def test_one_server_keeps_data_and_port_over_a_kill(tmp_path):
             assert ensemble.connect == f"127.0.0.1:{port}"
             assert await ensemble.wait_serving() == {1: "standalone"}
             assert await four_letter_word("127.0.0.1", port, "ruok") == "imok"
+            assert "whitelist" in (await four_letter_word("127.0.0.1", port, "wchp") or ""), "it would name paths"
             async with session(ensemble.connect) as store:
                 await store.create("/kept", b"x")
             await ensemble.kill(1)

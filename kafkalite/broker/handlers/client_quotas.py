@@ -1,7 +1,7 @@
 """DescribeClientQuotas (48), AlterClientQuotas (49): quotas of users, clients and ips, kept in ZooKeeper (KIP-546).
 
 - Both 0 and 1 say the same; 1 is flexible. Answered by any broker, from the znodes, so a change shows before brokers obey it.
-- The byte rates are enforced; request_percentage, controller_mutation_rate and connection_creation_rate are only kept.
+- The byte rates and connection_creation_rate are enforced; request_percentage and controller_mutation_rate are only kept.
 - Not done: custom entity types, which Kafka does not take either.
 """
 

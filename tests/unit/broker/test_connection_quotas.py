@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkalite.broker.connection_quotas import Admission, ConnectionQuotas
+from kafkalite.broker.quotas import DEFAULT, ConnectionRateQuota, QuotaEntity
 from tests.unit.broker.settings import broker_config, live_config
 
 TWO_LISTENERS = {
@@ -49,3 +50,19 @@ def test_connections_beyond_the_rate_are_held_back_but_for_brokers() -> None:
     assert quotas.admit("IN", "a", 0.0) == Admission()
     live.replace(broker_config(max_connection_creation_rate=100, **TWO_LISTENERS))
     assert quotas.admit("OUT", "a", 0.0) == Admission()
+
+
+def test_an_address_opens_no_more_connections_than_its_quota() -> None:
+    """KIP-612: its own, or the default, which each address has for itself. Brokers are spared, where they have a listener."""
+    opened = ConnectionRateQuota("connection_creation_rate", 2, 1000.0)
+    quotas = ConnectionQuotas(live_config(**TWO_LISTENERS), opened)
+    assert not any(quotas.admit("OUT", "10.0.0.1", 0.0).hold_ms for _ in range(50)), "nobody has a quota"
+    opened.take(QuotaEntity(ip=DEFAULT), {"connection_creation_rate": 2.0})
+    opened.take(QuotaEntity(ip="10.0.0.9"), {"connection_creation_rate": 1.0})
+    opened.take(QuotaEntity(user="10.0.0.9"), {"connection_creation_rate": 100.0})
+    assert [quotas.admit("OUT", "10.0.0.9", 0.0).hold_ms for _ in range(3)] == [0, 1000, 2000]
+    for address in ("10.0.0.2", "10.0.0.3"):
+        assert [quotas.admit("OUT", address, 0.0).hold_ms for _ in range(3)] == [0, 0, 500]
+    assert quotas.admit("IN", "10.0.0.9", 0.0) == Admission()
+    opened.take(QuotaEntity(ip=DEFAULT), {})
+    assert not quotas.admit("OUT", "10.0.0.2", 0.0).hold_ms
