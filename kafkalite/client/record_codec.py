@@ -286,18 +286,26 @@ class BatchRecords:
         """Where its encoded records begin and end in `data`."""
         return self.header.position + HEADER_SIZE, self.header.end
 
+    def decompress(self, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> None:
+        """Decompress the records, once. ClientError when that fails; DecompressedTooLarge for more than a limit below the largest."""
+        if self.header.codec and self._plain is None:
+            with self.named():
+                try:
+                    self._plain = records_of(self.data, self.header, limit_bytes)
+                except DecompressedTooLarge:
+                    if limit_bytes == DECOMPRESSED_LIMIT_BYTES:
+                        raise
+            if self._plain is None:
+                raise DecompressedTooLarge(limit_bytes)
+
     def decompressed(self) -> int:
         """Decompress the records now; returns their bytes, which headers may lie about. ClientError."""
         return len(self.plain_body()) if self.header.codec else self.header.size
 
     def plain_body(self) -> Buffer:
         """The encoded records, decompressed; ClientError when that fails."""
-        if not self.header.codec:
-            return memoryview(self.data)[slice(*self.span)]
-        if self._plain is None:
-            with self.named():
-                self._plain = records_of(self.data, self.header)
-        return self._plain
+        self.decompress()
+        return memoryview(self.data)[slice(*self.span)] if self._plain is None else self._plain
 
     def parts(self, rows: int, size_bytes: int) -> Iterator[BatchRecords]:
         """The batch, or where it has more records than `rows` or many more bytes than `size_bytes`, parts of at most so much, of one

@@ -44,7 +44,7 @@ class Fields:
         """The object in `data`. MalformedZnodeError when it is no JSON object; it shows nothing of what may be secret."""
         shown = f"{len(data)} bytes" if is_secret else _excerpt(data)
         try:
-            document = json.loads(data)
+            document = json.loads(data.decode("utf-8-sig"))  # of bytes, it would guess UTF-16 and take half characters
             if _SURROGATE in data.lower():
                 to_json(document)
         except (ValueError, RecursionError) as problem:

@@ -14,7 +14,7 @@ Messages of the formats before batches are sent as they lie in the log; they are
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeAlias
 
 from kafkalite.client.errors import ClientError
@@ -119,18 +119,26 @@ class Chunk:
                     return taken, self._reader_end
                 position = max(position, self._reader_end)
 
-    def take_batches(self, position: int, check_crcs: bool) -> Iterator[BatchRecords]:
-        """The batches with records from `position` on; not together with `take`. ClientError CORRUPT_MESSAGE."""
+    def take_batch(self, position: int, check_crcs: bool, limit_bytes: int) -> BatchRecords | None:
+        """The next batch with records from `position` on, decompressed; None at the end. Not together with `take`.
+
+        ClientError CORRUPT_MESSAGE and others; DecompressedTooLarge for more than a limit below the largest, and the batch is
+        still the next.
+        """
         while self.headers:
             header, data = self.headers[0], self.data
             is_wanted = header.next_offset > position and not self._is_skipped(header)
             if is_wanted and header.magic != MAGIC:
-                data, header = self._rebatched(check_crcs)
+                data, header = self._rebatched(check_crcs, limit_bytes)
             elif is_wanted and check_crcs:
                 self._check_crc(header)
-            self.headers.popleft()
             if is_wanted:
-                yield BatchRecords(data, header, self.topic_partition)
+                batch = BatchRecords(data, header, self.topic_partition)
+                batch.decompress(limit_bytes)
+                self.headers.popleft()
+                return batch
+            self.headers.popleft()
+        return None
 
     @property
     def exhausted(self) -> bool:

@@ -2,7 +2,8 @@
 
 Columns: key and value (binary), partition (int32), offset (int64), timestamp (milliseconds, UTC), timestamp_type (int32: 0 create time,
 1 log append time), headers (list of key and value). The next fetch is under way while a batch is decoded (`record_columns`). numpy and
-pyarrow are imported at the first call (extra `spark`).
+pyarrow are imported at the first call (extra `spark`). What a batch becomes is bounded as for a consumer, and a batch that would hold the
+event loop is decompressed by another thread (`fetch_buffer.AT_ONCE_BYTES`); others have their turn after each record batch.
 
 Gaps (compaction), control batches and aborted transactions leave no rows. Offsets that the log does not have any more are an error,
 never silently left out.
@@ -11,16 +12,17 @@ never silently left out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.consumer.fetch_buffer import Chunk
+from kafkalite.client.consumer.fetch_buffer import AT_ONCE_BYTES, Chunk
 from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of
 from kafkalite.client.record_codec import BatchRecords
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
+from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
@@ -47,11 +49,6 @@ class RangeSettings:
     batch_rows: int = 65_536
     batch_bytes: int = 2 * 1024 * 1024
     columns: Collection[str] = ALL_COLUMNS
-
-
-def _parts(batches: Iterator[BatchRecords], settings: RangeSettings) -> Iterator[BatchRecords]:
-    for batch in batches:
-        yield from batch.parts(settings.batch_rows, settings.batch_bytes)
 
 
 class RangeReader:
@@ -81,14 +78,16 @@ class RangeReader:
                 chunk = await fetching
                 following = max(position, chunk.next_offset)
                 fetching = self._begin(following) if following < end else None
-                for part in _parts(chunk.take_batches(position, settings.check_crcs), settings):
-                    gathered.append(part)
-                    rows += part.header.records_count
-                    size_bytes += part.decompressed()
-                    if rows >= settings.batch_rows or size_bytes >= settings.batch_bytes:
-                        if len(found := record_batch(gathered, start, end, schema)):
-                            yield found
-                        gathered, rows, size_bytes = [], 0, 0
+                while batch := await self._next_batch(chunk, position):
+                    for part in batch.parts(settings.batch_rows, settings.batch_bytes):
+                        gathered.append(part)
+                        rows += part.header.records_count
+                        size_bytes += part.decompressed()
+                        if rows >= settings.batch_rows or size_bytes >= settings.batch_bytes:
+                            if len(found := record_batch(gathered, start, end, schema)):
+                                yield found
+                            gathered, rows, size_bytes = [], 0, 0
+                            await asyncio.sleep(0)
                 position = following
             if gathered and len(found := record_batch(gathered, start, end, schema)):
                 yield found
@@ -96,6 +95,15 @@ class RangeReader:
             if fetching is not None:
                 fetching.cancel()
                 await asyncio.gather(fetching, return_exceptions=True)
+
+    async def _next_batch(self, chunk: Chunk, position: int) -> BatchRecords | None:
+        """Decompressed; what becomes much is by another thread."""
+        check_crcs = self._settings.check_crcs
+        try:
+            return chunk.take_batch(position, check_crcs, AT_ONCE_BYTES)
+        except DecompressedTooLarge:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(None, chunk.take_batch, position, check_crcs, DECOMPRESSED_LIMIT_BYTES)
 
     def _begin(self, offset: int) -> asyncio.Task[Chunk]:
         return asyncio.get_running_loop().create_task(self._fetch(offset))

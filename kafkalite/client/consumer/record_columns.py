@@ -20,6 +20,7 @@ import pyarrow  # type: ignore[import-untyped]
 
 from kafkalite.client.record_codec import UNREADABLE, BatchRecords
 from kafkalite.protocol.compiled_records import find_starts
+from kafkalite.protocol.varint import read_varint32
 
 if TYPE_CHECKING:
     Integers = numpy.ndarray[Any, numpy.dtype[numpy.int64]]
@@ -38,6 +39,9 @@ FIELDS: Final[Mapping[str, Any]] = {
 
 _INT_SHIFT, _LONG_SHIFT = 28, 63
 """Where the last group of seven bits of a number of 32 or 64 bits begins."""
+
+_HEADERS_TOGETHER = 32
+"""A record's headers behind these are found one by one: it may have half a million, and then none of the others has as many."""
 
 
 def schema_of(columns: Collection[str]) -> Any:
@@ -190,10 +194,11 @@ def _headers(records: _Records) -> Any:
     counts = records.header_counts
     bounds = numpy.zeros(len(counts) + 1, numpy.int32)
     numpy.cumsum(counts, out=bounds[1:])
-    owners, places = [], []
+    owners: list[Integers] = []
+    places: list[tuple[Integers, ...]] = []
     left = numpy.flatnonzero(counts)
     at, ends, number = records.header_starts[left], records.ends[left], 0
-    while left.size:
+    while left.size and number < _HEADERS_TOGETHER:
         key_sizes, key_starts, key_ends = _parts(records.octets, at, ends)
         value_sizes, value_starts, value_ends = _parts(records.octets, key_ends, ends)
         if (key_sizes < 0).any():
@@ -203,6 +208,10 @@ def _headers(records: _Records) -> Any:
         number += 1
         still = counts[left] > number
         left, at, ends = left[still], value_ends[still], ends[still]
+    for owner, position, end in zip(left.tolist(), at.tolist(), ends.tolist(), strict=True):
+        found = _one_by_one(records.data, position, int(counts[owner]) - number, end)
+        owners.append(numpy.full(len(found[0]), owner))
+        places.append(found)
     if not owners:
         none = pyarrow.array([], _HEADER)
         return pyarrow.ListArray.from_arrays(pyarrow.array(bounds), none, type=FIELDS["headers"])
@@ -219,6 +228,28 @@ def _headers(records: _Records) -> Any:
         keys = pyarrow.array([name.decode(errors="replace") for name in names], pyarrow.string())
     structs = pyarrow.StructArray.from_arrays([keys, values], fields=list(_HEADER))
     return pyarrow.ListArray.from_arrays(pyarrow.array(bounds), structs, type=FIELDS["headers"])
+
+
+def _one_by_one(data: Any, position: int, count: int, end: int) -> tuple[Integers, ...]:
+    """The `count` headers at `position` of a record that ends at `end`, as `_headers` finds the first headers of all records."""
+    if count > end - position:
+        raise ValueError(f"{count} headers in {end - position} bytes")
+    found = array("q"), array("q"), array("q"), array("q"), array("q")
+    key_starts, key_ends, value_starts, value_ends, value_sizes = found
+    for _ in range(count):
+        size, position = read_varint32(data, position)
+        if not 0 <= size <= end - position:
+            raise ValueError("a header without a key, or longer than its record")
+        key_starts.append(position)
+        key_ends.append(position + size)
+        size, position = read_varint32(data, position + size)
+        if size > end - position:
+            raise ValueError("a header longer than its record")
+        value_starts.append(position)
+        position += max(size, 0)
+        value_ends.append(position)
+        value_sizes.append(size)
+    return tuple(numpy.frombuffer(each, numpy.int64) for each in found)
 
 
 _COLUMNS: Final[Mapping[str, Callable[[_Records], Any]]] = {

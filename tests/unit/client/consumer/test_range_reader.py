@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
+from kafkalite.client import record_codec
+from kafkalite.client.consumer import fetch_buffer, range_reader
 from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.consumer.sync import SyncConsumer
 from kafkalite.client.errors import ClientError, ClientTimeoutError
@@ -15,11 +18,15 @@ from kafkalite.client.record_codec import BatchWriter
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.compression import Codec
+from kafkalite.protocol.legacy_records import messages_around
 from kafkalite.protocol.records import (
     TRANSACTIONAL,
+    BatchHeader,
     NewRecord,
     build_batch,
     build_marker,
+    decode_records,
     iter_batches,
     set_max_timestamp_in_place,
 )
@@ -192,6 +199,44 @@ def test_damaged_batches_are_named() -> None:
                 await rows_of(target, 0, 3)
 
     run(scenario())
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("magic", [1, 2])
+def test_what_becomes_much_is_opened_by_another_thread(
+    codec: Codec, magic: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what it becomes is bounded as for a consumer."""
+    monkeypatch.setattr(range_reader, "AT_ONCE_BYTES", 10_000)
+    monkeypatch.setattr(fetch_buffer, "_OLD_AT_ONCE_BYTES", 10_000)
+    by: list[bool] = []
+    take = fetch_buffer.Chunk.take_batch
+
+    def noted(*arguments: Any) -> Any:
+        found = take(*arguments)
+        if found is not None:
+            by.append(threading.current_thread() is threading.main_thread())
+        return found
+
+    monkeypatch.setattr(fetch_buffer.Chunk, "take_batch", noted)
+    cluster = FakeCluster({"t": 1})
+    for number, size in enumerate((1, 500, 1)):
+        batch = build_batch([NewRecord(None, bytes(size)) for _ in range(40)], codec=codec, base_offset=40 * number)
+        if magic == 1 and codec is not Codec.ZSTD:  # which messages of that format cannot have
+            batch = bytearray(messages_around(decode_records(batch, BatchHeader.read(batch)), 1, codec, 0))
+        cluster.logs[T0].append(batch)
+
+    async def scenario() -> None:
+        async with consumer(cluster) as target:
+            assert [len(row["value"]) for row in await rows_of(target, 0, 120)] == [1] * 40 + [500] * 40 + [1] * 40
+            monkeypatch.setattr(range_reader, "DECOMPRESSED_LIMIT_BYTES", 10_000)
+            monkeypatch.setattr(record_codec, "DECOMPRESSED_LIMIT_BYTES", 10_000)
+            monkeypatch.setattr(fetch_buffer, "DECOMPRESSED_LIMIT_BYTES", 10_000)
+            with pytest.raises(ClientError, match=r"t-0: .*batch at offset (40|79).* limit of 10000 bytes"):
+                await rows_of(target, 0, 120)
+
+    asyncio.run(scenario())  # threads have no virtual time
+    assert by == [True, False, True, True]
 
 
 def test_the_synchronous_face() -> None:

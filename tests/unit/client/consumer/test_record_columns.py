@@ -92,6 +92,17 @@ def test_columns_are_the_records(batches: list[Any], start: int, length: int) ->
     assert rows_of(found) == expected(log, start, start + length)
 
 
+def test_a_record_of_very_many_headers_is_no_search_for_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte may hold half a million; a round over all records for each of them took minutes, and 3 KB."""
+    rounds, parts = [], record_columns._parts
+    monkeypatch.setattr(record_columns, "_parts", lambda *given: rounds.append(1) or parts(*given))
+    many = [("ä" * (number % 3), None if number % 5 else b"x" * (number % 200)) for number in range(2000)]
+    records = [NewRecord(b"k", b"v", 5, many[:count]) for count in (2000, 0, 33, 1, 500, 32)]
+    log = log_of([(records, 0, 0, False), (records, 4, 0, False)])
+    assert rows_of(decoded(log, 1, 11)) == expected(log, 1, 11)
+    assert len(rounds) < 100
+
+
 def test_batches_of_several_buffers() -> None:
     logs = [bytes(build_batch([NewRecord(b"k", b"v%d" % n)], base_offset=n)) for n in range(3)]
     found = record_columns.record_batch([each for log in logs for each in batches_of(log)], 1, 3, EVERYTHING)
@@ -157,6 +168,9 @@ GOOD = encode_record(0, 0, b"key", b"value", [("h", b"x")])
         damaged(b"\x10\x00\x00\x00\x01\x01\x02\x01\x01"),  # a header whose key is null
         damaged(b"\x10\x00\x00\x00\x01\x01\x02\x40\x01"),  # a header larger than its record
         damaged(b"\x0e\x00\x00\x00\x01\x01\x00\x00"),  # bytes left over
+        damaged(b"\x96\x01\x00\x00\x00\x01\x01\x50" + b"\x00\x01" * 34),  # the 35th of 40 headers is missing
+        damaged(b"\x96\x01\x00\x00\x00\x01\x01\x46" + b"\x00\x01" * 32 + b"\x00\x01\x01\x01"),  # one without a key
+        damaged(b"\x98\x01\x00\x00\x00\x01\x01\x42" + b"\x00\x01" * 32 + b"\x02a\x06xx"),  # one beyond its record
     ],
 )
 def test_damage_is_an_error_that_names_the_batch(log: bytes) -> None:
