@@ -32,7 +32,7 @@ _NUMBERS = re.compile(r"-?\d+|'[^']*'|b\"[^\"]*\"")
 class Target(Protocol):
     """What is tried; one that has a `close` has it called at the end.
 
-    With a `measured_every` it says itself how often its memory is looked at (see MEASURED_EVERY).
+    With a `measured_every` it says itself how often its memory is looked at (see MEASURED_EVERY), 0 for never.
     """
 
     name: str
@@ -109,7 +109,7 @@ def run(target: Target, cases: int, seed: int, findings_max: int = 20) -> Report
     problems: set[str] = set()
     for number, data in enumerate(_inputs(rng, pool, cases)):
         report.cases += 1
-        behaviour, problem = _try(target, data, report, measured=number % every == 0)
+        behaviour, problem = _try(target, data, report, measured=every > 0 and number % every == 0)
         if problem is not None:
             if problem not in problems:
                 problems.add(problem)

@@ -10,8 +10,20 @@ from tests.fuzz.files import Checkpoints, Logs
 from tests.fuzz.messages import Requests, Responses
 from tests.fuzz.record_batches import RecordBatches
 from tests.fuzz.texts import CommandLines, Properties, Znodes
+from tests.fuzz.tools import Tools
 
 TARGETS: dict[str, Callable[[], Target]] = {
     each.name: each
-    for each in (Brokers, Requests, Responses, RecordBatches, Checkpoints, Logs, Znodes, Properties, CommandLines)
+    for each in (
+        Brokers,
+        Requests,
+        Responses,
+        RecordBatches,
+        Checkpoints,
+        Logs,
+        Znodes,
+        Properties,
+        CommandLines,
+        Tools,
+    )
 }

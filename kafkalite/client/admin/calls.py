@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient
@@ -84,9 +84,15 @@ class AdminCalls:
     async def _find_coordinator(self, key: str, kind: CoordinatorKind) -> int:
         m = messages.find_coordinator_request
         request = m.FindCoordinatorRequest(key_type=kind.value, coordinator_keys=[key])
-        (found,) = (await self._cluster.request_any(request)).coordinators
+        answers, what = (
+            (await self._cluster.request_any(request)).coordinators,
+            f"finding the coordinator of {kind.noun} {key}",
+        )
+        if not answers:
+            raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, what, "the answer names none")
+        found = answers[0]
         if found.error_code:
-            raise error_of(found.error_code, f"finding the coordinator of {kind.noun} {key}", found.error_message)
+            raise error_of(found.error_code, what, found.error_message)
         return int(found.node_id)
 
     async def _watch(self, partitions: Iterable[TopicPartition]) -> None:
@@ -113,6 +119,18 @@ def ensure_answered(asked: Iterable[Key], *answered: Container[Key]) -> None:
     for each in asked:
         if not any(each in some for some in answered):
             raise ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer lacks {each}")
+
+
+def ensure_count(answers: Sequence[Any], count: int, what: str) -> None:
+    """ClientError UNKNOWN_SERVER_ERROR for more or fewer than `count` answers."""
+    if len(answers) != count:
+        raise error_of(ErrorCode.UNKNOWN_SERVER_ERROR, what, f"the answer has {len(answers)} items instead of {count}")
+
+
+def one_of(answers: Sequence[Any], what: str) -> Any:
+    """The only answer. ClientError UNKNOWN_SERVER_ERROR for none, and for several."""
+    ensure_count(answers, 1, what)
+    return answers[0]
 
 
 class Results:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from kafkalite.client.admin.calls import AdminCalls, all_of, ensure_answered, raise_any
+from kafkalite.client.admin.calls import AdminCalls, all_of, ensure_answered, ensure_count, raise_any
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.protocol import messages
 
@@ -216,7 +216,8 @@ def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[Con
     return grouped
 
 
-def _raise_failures(asked: Iterable[ConfigResource], answers: Iterable[Any], what: str) -> None:
+def _raise_failures(asked: Sequence[ConfigResource], answers: Sequence[Any], what: str) -> None:
+    ensure_count(answers, len(asked), what)
     raise_any(
         {
             str(resource): error_of(answer.error_code, f"{what} {resource}", answer.error_message)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalite.client.admin.calls import AdminCalls, all_of, by_topic, each_of
+from kafkalite.client.admin.calls import AdminCalls, all_of, by_topic, each_of, one_of
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.group.consumer_protocol import (
     NO_GENERATION,
@@ -142,7 +142,7 @@ class GroupAdmin(AdminCalls):
         what = f"describing group {group_id}"
 
         def read(response: Any, coordinator: int) -> GroupDescription:
-            (group,) = response.groups
+            group = one_of(response.groups, what)
             if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 return GroupDescription(group_id, "Dead", "", "", coordinator)
             _check(group.error_code, what)
@@ -179,7 +179,7 @@ class GroupAdmin(AdminCalls):
         what = f"fetching committed offsets of group {group_id}"
 
         def read(response: Any, _: int) -> dict[TopicPartition, OffsetAndMetadata | None]:
-            (group,) = response.groups
+            group = one_of(response.groups, what)
             _check(group.error_code, what)
             found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted or ())
             for topic in group.topics:
@@ -271,7 +271,7 @@ class GroupAdmin(AdminCalls):
         what = f"deleting group {group_id}"
 
         def read(response: Any, _: int) -> None:
-            (result,) = response.results
+            result = one_of(response.results, what)
             _check(result.error_code, what)
 
         await self._at_coordinator(group_id, request, read, what)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafkalite.client.admin.calls import AdminCalls, raise_any
+from kafkalite.client.admin.calls import AdminCalls, ensure_count, raise_any
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.protocol import messages
 
@@ -104,6 +104,7 @@ class QuotaAdmin(AdminCalls):
             validate_only=validate_only,
         )
         response = await self._ask(None, request, "changing client quotas")
+        ensure_count(response.entries, len(changes), "changing client quotas")
         failures: dict[str, ClientError] = {}
         for entity, answer in zip(changes, response.entries, strict=True):
             if answer.error_code:

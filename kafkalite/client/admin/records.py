@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafkalite.client.admin.calls import AdminCalls
+from kafkalite.client.admin.calls import AdminCalls, ensure_answered
 from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.offsets import OffsetAndTimestamp
@@ -51,6 +51,7 @@ class RecordAdmin(AdminCalls):
         await self._retrying(attempt, "deleting records")
         if failures:
             raise AdminError(failures)
+        ensure_answered(wanted, done)
         return [done[each] for each in wanted]
 
     async def _delete_on(

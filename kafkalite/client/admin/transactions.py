@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafkalite.client.admin.calls import AdminCalls, all_of, by_topic, each_of
+from kafkalite.client.admin.calls import AdminCalls, all_of, by_topic, each_of, one_of
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.group.committable import Committable, committable
 from kafkalite.client.group.coordinator_link import CoordinatorKind
@@ -139,7 +139,7 @@ class TransactionAdmin(AdminCalls):
         what = f"describing transactional id {transactional_id}"
 
         def read(response: Any, coordinator: int) -> TransactionDescription:
-            (found,) = response.transaction_states
+            found = one_of(response.transaction_states, what)
             if found.error_code:
                 raise error_of(found.error_code, what)
             return TransactionDescription(
@@ -233,7 +233,7 @@ class TransactionAdmin(AdminCalls):
         async def attempt() -> None:
             (leader,) = self._by_leader({wanted: None})
             response = await self._cluster.request(leader, request)
-            (answer,) = (
+            answers = [
                 each.error_code
                 for found in response.markers
                 if found.producer_id == producer.producer_id
@@ -241,8 +241,8 @@ class TransactionAdmin(AdminCalls):
                 if topic.name == wanted.topic
                 for each in topic.partitions
                 if each.partition_index == wanted.partition
-            )
-            if answer:
+            ]
+            if answer := one_of(answers, what):
                 raise error_of(answer, what)
 
         await self._retrying(attempt, what)

@@ -14,10 +14,18 @@ from kafkalite.legacy.command_line.failures import BrokerFailure, ToolError, fil
 if TYPE_CHECKING:
     from kafkalite.client.cluster.client import ClusterClient
     from kafkalite.client.errors import AdminError, ClientError
+    from kafkalite.client.options import AdminOptions
     from kafkalite.legacy.cluster.admin_parts import AdminParts
 
 Result = TypeVar("Result")
 
+_SETTINGS: Final = (
+    "bootstrap.servers",
+    "client.id",
+    "default.api.timeout.ms",
+    "request.timeout.ms",
+    "retry.backoff.ms",
+)
 _WAIT_FOR_CLUSTER: Final = Backoff(50, 1000)
 
 
@@ -57,12 +65,10 @@ class AdminSession:
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        from kafkalite.client.options import AdminOptions
-
-        self._properties = dict(properties)
+        self._options = _options_of(properties)
         self._cluster: ClusterClient | None = None
-        self._request_timeout_ms = int(properties.get("request.timeout.ms", AdminOptions.request_timeout_ms))
-        self._api_timeout_ms = int(properties.get("default.api.timeout.ms", AdminOptions.default_api_timeout_ms))
+        self._request_timeout_ms = self._options.request_timeout_ms
+        self._api_timeout_ms = self._options.default_api_timeout_ms
 
     async def call(
         self, name: str, work: Callable[[AdminParts], Awaitable[Result]], timeout_ms: int | None = None
@@ -85,12 +91,13 @@ class AdminSession:
 
     async def _connected(self) -> AdminParts:
         """Tries until the cluster answers; `call` bounds the time."""
+        from kafkalite.client.cluster.client import ClusterClient
         from kafkalite.client.errors import NoBrokersAvailableError
         from kafkalite.legacy.cluster.admin_parts import AdminParts
 
         failures = 0
         while self._cluster is None:
-            cluster = self._new_cluster()
+            cluster = ClusterClient(self._options)
             try:
                 await cluster.connect(self._api_timeout_ms / 1000)
                 self._cluster = cluster
@@ -102,23 +109,18 @@ class AdminSession:
                     await cluster.close()
         return AdminParts(self._cluster, self._request_timeout_ms, self._api_timeout_ms)
 
-    def _new_cluster(self) -> ClusterClient:
-        from kafkalite.client.cluster.client import ClusterClient
-        from kafkalite.client.options import AdminOptions
-        from kafkalite.legacy.cluster.client_settings import security_of
-
-        options = AdminOptions(
-            bootstrap_servers=self._properties["bootstrap.servers"],
-            client_id=self._properties.get("client.id", AdminOptions.client_id),
-            request_timeout_ms=self._request_timeout_ms,
-            retry_backoff_ms=float(self._properties.get("retry.backoff.ms", AdminOptions.retry_backoff_ms)),
-            **security_of(self._properties),
-        )
-        return ClusterClient(options)
-
     async def close(self) -> None:
         if self._cluster is not None:
             await self._cluster.close()
+
+
+def _options_of(properties: Mapping[str, str]) -> AdminOptions:
+    """ToolError for what a setting cannot be."""
+    from kafkalite.client.options import AdminOptions
+    from kafkalite.legacy.cluster.client_settings import options_for, security_of
+
+    known = {name: properties[name] for name in _SETTINGS if name in properties}
+    return AdminOptions(**options_for(AdminOptions, known), **security_of(properties))
 
 
 def _failure_of_items(problem: AdminError, call: str) -> BrokerFailure:

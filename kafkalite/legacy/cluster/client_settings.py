@@ -36,11 +36,12 @@ def security_of(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def options_for(options: type[ConnectionOptions], properties: Mapping[str, str]) -> dict[str, Any]:
-    """What a client with these options takes of the settings; others are left out. ToolError for text that does not fit."""
+    """What a client with these options takes of the settings; others are left out. ToolError for what they cannot be."""
     from kafkalite.client.options import split_config
 
     try:
         found, _ = split_config(options, properties)
+        options(**found)
     except ValueError as problem:
         raise ToolError(str(problem), _CONFIG_EXCEPTION) from None
     return found

@@ -21,6 +21,7 @@ def with_store(connect: str, work: Callable[[KazooStore], Coroutine[Any, Any, Re
     """Run a tool's coroutine with a connected store. ToolError when there is no ensemble."""
     from zk.kazoo_store import KazooStore
     from zk.store import StoreError
+    from zk.znodes import MalformedZnodeError
 
     async def run() -> Result:
         store = KazooStore(connect)
@@ -34,6 +35,8 @@ def with_store(connect: str, work: Callable[[KazooStore], Coroutine[Any, Any, Re
             ) from None
         except StoreError as problem:
             raise ToolError(str(problem), "org.apache.zookeeper.KeeperException") from None
+        except MalformedZnodeError as problem:
+            raise ToolError(str(problem), "org.apache.kafka.common.KafkaException") from None
         finally:
             await store.close()
 
@@ -47,7 +50,7 @@ async def live_brokers(store: Store) -> dict[int, str | None]:
     from zk.znodes.brokers import BrokerRegistration
 
     found: dict[int, str | None] = {}
-    for name in sorted(await store.children(paths.BROKER_IDS), key=int):
+    for name in sorted(filter(str.isdecimal, await store.children(paths.BROKER_IDS)), key=int):
         try:
             data, _ = await store.read(paths.broker(int(name)))
         except NoNodeError:

@@ -16,12 +16,14 @@ _INTERRUPTED = 130
 def run_tool(tool: Callable[[Sequence[str]], int], arguments: Sequence[str] | None, prefix: str = "") -> int:
     """The exit status of `tool`. Its errors are told behind `prefix`, with their classes, which stand for Java's stack traces.
 
-    A reader of stdout that went away ends the tool quietly, as an interrupt does.
+    A reader of stdout that went away ends the tool quietly, as an interrupt does. Words that are not UTF-8 are read as Java reads
+    them, with U+FFFD.
     """
     gc.disable()  # a tenth of the time of a short command; those that run on call `runs_long`
     atexit.register(gc.freeze)  # another tenth: memory that goes with the process need not be searched for garbage
     try:
-        status = tool(sys.argv[1:] if arguments is None else arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        status = tool([each.encode(errors="surrogateescape").decode(errors="replace") for each in words])
         sys.stdout.flush()
         return status
     except SystemExit as ended:

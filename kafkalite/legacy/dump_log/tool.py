@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.legacy.command_line.entry import run_tool
-from kafkalite.legacy.command_line.failures import TerseError, ToolError, UsageError
+from kafkalite.legacy.command_line.failures import TerseError, ToolError, UsageError, file_error
 from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, integer, text
 
 if TYPE_CHECKING:
@@ -96,10 +96,15 @@ class _Dump:
             sys.stdout.flush()
             print(f"Ignoring unknown file {path}", file=sys.stderr)
             return
+        number = path.name.split(".")[0]
+        if not number.isdecimal() and (path.suffix != ".snapshot" or path.exists()):
+            raise ToolError(f'For input string: "{number}"', "java.lang.NumberFormatException")
+        if not path.exists():
+            raise ToolError(str(path), "java.nio.file.NoSuchFileException")
         try:
             way(path)
-        except FileNotFoundError:
-            raise ToolError(str(path), "java.nio.file.NoSuchFileException") from None
+        except OSError as problem:
+            raise file_error(str(path), problem) from None
 
     def _index(self, path: Path) -> None:
         from kafkalite.legacy.dump_log import index as dump_index
