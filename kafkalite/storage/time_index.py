@@ -25,6 +25,9 @@ class TimeEntry(NamedTuple):
     offset: int
 
 
+_LARGEST_DELTA = (1 << 31) - 1
+
+
 class TimeIndex:
     """The index at `path` of the segment that begins at `base_offset`."""
 
@@ -43,8 +46,11 @@ class TimeIndex:
         return self._last
 
     def append_if_later(self, timestamp: int, offset: int) -> None:
-        """Add an entry if its timestamp is larger than the last one's. Raises OSError."""
-        if timestamp <= self.last.timestamp:
+        """Add an entry if its timestamp is larger than the last one's. Raises OSError.
+
+        None for an offset that no segment of this base can have: a damaged batch claims it, and the next segment could not be begun.
+        """
+        if timestamp <= self.last.timestamp or not 0 <= offset - self.base_offset <= _LARGEST_DELTA:
             return
         entry = _ENTRY.pack(timestamp, offset - self.base_offset)
         self.files.get(self.path).write_at(self.count * ENTRY_SIZE, [entry])
