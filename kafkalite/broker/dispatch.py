@@ -45,8 +45,8 @@ _ANY: Final = -1
 """Items of a reply that are written in one go."""
 _AS_LONG_AS_ASKED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 """APIs whose reply has no more items than a short request can name, or than are told at once; not to be counted each time."""
-_KEPT_DECODED_BYTES: Final = 4096
-"""A longer fetch is not kept decoded while it waits, for as long as its client likes."""
+_KEPT_DECODED_BYTES: Final = 1024
+"""A longer fetch is not kept decoded while it waits, for as long as its client likes: 4 KiB of the shortest topics take 180 KiB then."""
 _SELDOM_PLAIN_BYTES: Final = 16 * 1024
 """As `PLAIN_BYTES`, for APIs of which there are few requests: their items may be so short that 128 KiB take 50 ms."""
 _DECODED_BYTES_MAX = 4 * REQUEST_MEMORY_BYTES

@@ -47,7 +47,7 @@ def connection() -> Any:
     )
 
 
-@pytest.mark.parametrize(("topics", "partitions"), [(20_000, 1), (0, 1800)])
+@pytest.mark.parametrize(("topics", "partitions"), [(20_000, 1), (1_300, 1), (0, 1800)])
 def test_a_fetch_that_waits_keeps_its_bytes_and_not_what_they_stand_for(topics: int, partitions: int) -> None:
     frame = memoryview(fetch(1_000_000, topics, partitions))
 
