@@ -301,6 +301,7 @@ class Broker:
         parts.transaction_verifier.close()
         await server.close()
         dispatcher.cancel_all()
+        await parts.producer_ids.close()
         await parts.controller_channel.close()
         parts.replicas.checkpoint_high_watermarks()
         await parts.logs.close()

@@ -79,6 +79,12 @@ class ProducerIds:
             self._fetch()
         return producer_id
 
+    async def close(self) -> None:
+        """Wait for no block any more: a controller that is out of reach would keep the broker from ending cleanly."""
+        if self._coming is not None:
+            self._coming.cancel()
+            await asyncio.wait([self._coming])
+
     def _fetch(self) -> asyncio.Task[tuple[int, int]]:
         failed = (
             self._coming is not None

@@ -6,17 +6,26 @@ Lines that begin with `#` tell the story. The commands:
 
     cluster SIZE [SETTING=VALUE ...]          brokers 1 to SIZE, each on its machine broker-N; broker 1 is the controller
     topic NAME replicas=1,2 [SETTING=VALUE ...]
-    produce PARTITION VALUE ... [acks=1]      one after the other, acks=all unless it says otherwise
+    produce PARTITION VALUE ... [acks=1] [as NAME]
+                                              one after the other, acks=all unless it says otherwise; KEY:VALUE has a key, KEY: is a
+                                              tombstone; with a name the same producer, on the machine NAME, goes on
     read PARTITION [as NAME]                  all that a consumer is given; with a name the same consumer goes on
     state PARTITION                           as ZooKeeper has it
     logs PARTITION                            every replica: values, each with its leader epoch
     controller                                who governs, in which epoch
     until in-sync|leader=N|leaderless|isr=1,2 PARTITION
     until controller=N
+    reassign PARTITION N,N ...                asked for; `until in-sync` waits for its end
+    commit GROUP PARTITION OFFSET             by a consumer that is no member
+    offsets GROUP                             what its coordinator tells
+    begin COMMAND ...                         goes on in the background until
+    end                                       which shows what it saw
     wait SECONDS
     said BROKER TEXT                          the lines of that broker's log that hold the text
     kill|stop|start|pause|resume|lose-power N ...
     cut|heal ONE OTHER                        between two machines
+    delay ONE OTHER SECONDS                   everything from the one machine to the other takes so much longer
+    delete-controller                         somebody deletes the znode
     cut-zookeeper|heal-zookeeper N
     expire-session N
     may-complain N                            that broker logs an error, which is right here
@@ -41,7 +50,7 @@ from kafkalite.testing.simulation.processes import Process, Simulation
 from tests.simulation.__main__ import live
 from tests.simulation.plan import Plan
 from zk import paths
-from zk.store import NoNodeError
+from zk.store import Delete, NoNodeError
 from zk.znodes import ControllerEpoch, ControllerSeat
 
 FOLDER: Final = Path(__file__).with_name("transcripts")
@@ -90,6 +99,8 @@ class Story:
         self.simulation = Simulation(1)
         self._clients = 0
         self._readers: dict[str, tuple[Process, Consumer]] = {}
+        self._producers: dict[str, tuple[Process, Producer]] = {}
+        self._under_way: list[asyncio.Task[list[str]]] = []
         self.cluster: SimulatedCluster
         self.seen: list[list[str]] = []
 
@@ -104,13 +115,23 @@ class Story:
     async def _scenario(self) -> None:
         for step in self._steps:
             if step.command:
-                name, *words = step.command.split()
-                act: Callable[..., Awaitable[list[str]]] = getattr(self, "_" + name.replace("-", "_"))
-                self.seen.append(await act(*words))
-        for process, consumer in self._readers.values():
-            await process.run(consumer.close())
+                self.seen.append(await self._do(step.command))
+        for process, client in [*self._readers.values(), *self._producers.values()]:
+            await process.run(client.close())
             process.kill()
         await self.cluster.stop()
+
+    async def _do(self, command: str) -> list[str]:
+        name, *words = command.split()
+        act: Callable[..., Awaitable[list[str]]] = getattr(self, "_" + name.replace("-", "_"))
+        return await act(*words)
+
+    async def _begin(self, *words: str) -> list[str]:
+        self._under_way.append(asyncio.ensure_future(self._do(" ".join(words))))
+        return []
+
+    async def _end(self) -> list[str]:
+        return await self._under_way.pop(0)
 
     # clients
 
@@ -155,29 +176,76 @@ class Story:
         return await self._until("in-sync", f"{name}-0")
 
     async def _produce(self, partition: str, *words: str) -> list[str]:
-        target = _partition(partition)
+        target, name = _partition(partition), words[-1] if "as" in words else ""
+        values = [each for each in (words[:-2] if name else words) if not each.startswith("acks=")]
         acks: Any = 1 if "acks=1" in words else "all"
+        process, producer = self._producers.get(name, (self.simulation.process(name) if name else None, None))
 
         async def produce(options: dict[str, Any]) -> list[str]:
-            seen = []
-            async with Producer(
-                clock=self.cluster.clock,
-                acks=acks,
-                enable_idempotence=acks == "all",
-                delivery_timeout_ms=_DELIVERY_MS,
-                **options,
-            ) as producer:
-                for value in words:
-                    if value.startswith("acks="):
-                        continue
-                    try:
-                        delivery = await producer.send(target.topic, value.encode(), partition=target.partition)
-                        seen.append(f"{value}: acknowledged at {(await delivery).offset}")
-                    except Exception:
-                        seen.append(f"{value}: not acknowledged")
+            nonlocal producer
+            if producer is None:
+                producer = Producer(
+                    clock=self.cluster.clock,
+                    acks=acks,
+                    enable_idempotence=acks == "all",
+                    delivery_timeout_ms=_DELIVERY_MS,
+                    **options,
+                )
+                await producer.connect()
+            seen = [await self._sent(producer, target, value) for value in values]
+            if not name:
+                await producer.close()
             return seen
 
-        return await self._client(produce)
+        seen = await self._client(produce, process)
+        if name:
+            assert process is not None and producer is not None
+            self._producers[name] = process, producer
+        return seen
+
+    async def _sent(self, producer: Producer, target: TopicPartition, text: str) -> str:
+        key, colon, value = text.partition(":") if ":" in text else ("", "", text)
+        try:
+            delivery = await producer.send(
+                target.topic,
+                value.encode() if value else None,
+                key=key.encode() if colon else None,
+                partition=target.partition,
+            )
+            return f"{text}: acknowledged at {(await delivery).offset}"
+        except Exception:
+            return f"{text}: not acknowledged"
+
+    async def _commit(self, group: str, partition: str, offset: str) -> list[str]:
+        target = _partition(partition)
+
+        async def commit(options: dict[str, Any]) -> list[str]:
+            async with Consumer(group_id=group, enable_auto_commit=False, **options) as consumer:
+                consumer.assign([target])
+                try:
+                    await asyncio.wait_for(consumer.commit({target: int(offset)}), _DELIVERY_MS / 1000)
+                except Exception:
+                    return ["not acknowledged"]
+            return ["acknowledged"]
+
+        return await self._client(commit)
+
+    async def _offsets(self, group: str) -> list[str]:
+        async def ask(options: dict[str, Any]) -> list[str]:
+            async with Admin(**options) as admin:
+                found = await admin.list_group_offsets(group)
+            return [f"{partition}: {told.offset}" for partition, told in sorted(found.items()) if told is not None]
+
+        return await self._client(ask)
+
+    async def _reassign(self, partition: str, replicas: str) -> list[str]:
+        async def ask(options: dict[str, Any]) -> list[str]:
+            async with Admin(**options) as admin:
+                wanted = [int(each) for each in replicas.split(",")]
+                await admin.alter_partition_reassignments({_partition(partition): wanted})
+            return []
+
+        return await self._client(ask)
 
     async def _read(self, partition: str, *words: str) -> list[str]:
         target = _partition(partition)
@@ -197,7 +265,7 @@ class Story:
             quiet_s = loop.time() + _READ_S
             while loop.time() < quiet_s:
                 for records in (await consumer.getmany(timeout_ms=200)).values():
-                    found += [f"{record.offset}: {record.value.decode()}" for record in records]
+                    found += [f"{record.offset}: {_shown(record.key, record.value)}" for record in records]
             return found
 
         seen = await self._client(read, process)
@@ -228,7 +296,7 @@ class Story:
             if target in self.cluster.replicas_on(broker):
                 data = self.cluster.log_bytes(broker, target)
                 values = [
-                    f"{bytes(record.value or b'').decode()}@{batch.partition_leader_epoch}"
+                    f"{_shown(record.key, record.value)}@{batch.partition_leader_epoch}"
                     for batch in iter_batches(data)
                     for record in iter_records(data, batch)
                 ]
@@ -311,6 +379,14 @@ class Story:
         self.cluster.heal(one, other)
         return []
 
+    async def _delay(self, one: str, other: str, seconds: str) -> list[str]:
+        self.simulation.network.delay(one, other, float(seconds))
+        return []
+
+    async def _delete_controller(self) -> list[str]:
+        self.cluster.zookeeper.administer([Delete(paths.CONTROLLER)])
+        return []
+
     async def _cut_zookeeper(self, broker: str) -> list[str]:
         self._of(broker).store.suspend()
         return []
@@ -334,6 +410,11 @@ class Story:
 def _partition(text: str) -> TopicPartition:
     topic, _, number = text.rpartition("-")
     return TopicPartition(topic, int(number))
+
+
+def _shown(key: Any, value: Any) -> str:
+    text = bytes(value or b"").decode()
+    return text if key is None else f"{bytes(key).decode()}:{text}"
 
 
 def _lived(step: Step) -> list[str]:

@@ -1,4 +1,5 @@
-"""`python -m tests.simulation.bugs [--bug TEXT] [--seeds N] [--jobs 2] [--table]`: which rule finds each bug, and after how many seeds.
+"""`python -m tests.simulation.bugs [--bug TEXT] [--seeds N] [--jobs 2] [--table]`: which transcript or rule finds each
+bug, and after how many seeds.
 
 The exit status is 1 when a bug is not found. `--table` writes TABLE.md beside this.
 """
@@ -12,14 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.simulation.bugs.hunt import BUGS, Caught, hunt
+from tests.simulation.bugs.hunt import BUGS, TRANSCRIPTS, Caught, hunt
 from tests.simulation.bugs.patching import Bug
 
 TABLE: Final = Path(__file__).with_name("TABLE.md")
 
 
 def _hunted(name: str, seeds: range) -> Caught:
-    return hunt(next(bug for bug in BUGS if bug.name == name), seeds)
+    return hunt(next(bug for bug in BUGS if bug.name == name), seeds, transcripts=TRANSCRIPTS)
 
 
 def table(found: list[Caught], seeds: int) -> str:
@@ -28,16 +29,23 @@ def table(found: list[Caught], seeds: int) -> str:
     lines = [
         "# Bugs put back in, and what finds them",
         "",
-        f"{caught} of {len(found)} are found within {seeds} seeds. Written by `python -m tests.simulation.bugs --seeds {seeds} --table`.",
+        f"{caught} of {len(found)} are found by a transcript or within {seeds} seeds. "
+        f"Written by `python -m tests.simulation.bugs --seeds {seeds} --table`.",
+        "",
+        "A transcript of `tests/simulation/transcripts` needs no seed. Seeds are those of lives under pressure (`pressure.py`;",
+        "for transactions `transactional_pressure.py`), counted from 0.",
         "",
         "| Bug | Story | Found by | Seeds |",
         "|---|---|---|---|",
     ]
-    lines += [
-        f"| {each.bug.name} | {each.bug.story} | {each.by or 'not found'} | {each.seeds if each.is_caught else f'> {each.seeds}'} |"
-        for each in found
-    ]
+    lines += [f"| {each.bug.name} | {each.bug.story} | {each.by or 'not found'} | {_seeds(each)} |" for each in found]
     return "\n".join(lines) + "\n"
+
+
+def _seeds(each: Caught) -> str:
+    if not each.is_caught:
+        return f"> {each.seeds}"
+    return str(each.seeds or "none")
 
 
 def main() -> int:
@@ -55,13 +63,13 @@ def main() -> int:
     with ProcessPoolExecutor(options.jobs) as pool:
         for each in pool.map(partial(_hunted, seeds=seeds), [bug.name for bug in chosen]):
             found.append(each)
+            if options.table:  # as far as one has come: it takes long
+                TABLE.write_text(table(found, options.seeds))
             print(f"{each.cpu_s:6.1f} s {each.seeds:4} seeds  {each.bug.name}: {each.by or 'NOT FOUND'}", flush=True)
             if options.tell and each.text:
                 print(f"    {each.text[:2000]}", flush=True)
     missed = [each for each in found if not each.is_caught]
     print(f"{len(found) - len(missed)} of {len(found)} found")
-    if options.table:
-        TABLE.write_text(table(found, options.seeds))
     return 1 if missed else 0
 
 

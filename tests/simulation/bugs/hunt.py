@@ -1,10 +1,14 @@
-"""Seed after seed with a bug in the program, until the simulation fails, and what found it."""
+"""With a bug in the program: the transcripts, then seed after seed, until one of them fails, and what found it.
+
+A transcript is cheaper than a life, and shows what lives seldom come to.
+"""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.simulation.bugs.control import CONTROL
@@ -16,6 +20,7 @@ from tests.simulation.bugs.replication import REPLICATION
 from tests.simulation.bugs.transactional_pressure import transactional_pressure
 from tests.simulation.bugs.transactions import TRANSACTIONAL
 from tests.simulation.life import Life
+from tests.simulation.stories import FOLDER, replayed
 from tests.simulation.transactions.life import TransactionalLife
 
 BUGS: Final = (*REPLICATION, *CONTROL, *LOGS, *GROUPS, *TRANSACTIONAL)
@@ -23,8 +28,11 @@ _RULE: Final = re.compile(r"^\s*(C\d+) ", re.MULTILINE)
 _LATE: Final = re.compile(r"not within|not finished|nobody has anything to wait for|TimeoutError|Deadlock")
 
 
+TRANSCRIPTS: Final = tuple(sorted(FOLDER.glob("*.txt")))
+
+
 class Caught(NamedTuple):
-    """`seeds` were tried; `by` is empty when none of them failed."""
+    """`seeds` were tried; `by` is empty when none of them failed. A transcript needs no seed."""
 
     bug: Bug
     seeds: int
@@ -47,11 +55,31 @@ def live_with_transactions(seed: int) -> None:
     TransactionalLife(transactional_pressure(seed)).run()
 
 
-def hunt(bug: Bug, seeds: Iterable[int], live: Callable[[int], None] = live) -> Caught:
+def differs(transcript: Path) -> str:
+    """What is seen instead of what the transcript says; empty when it happens as it is told."""
+    told = transcript.read_text()
+    try:
+        seen = replayed(transcript)
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}"
+    lines = zip(told.splitlines(), seen.splitlines(), strict=False)
+    return (
+        "" if seen == told else next((f"{was} became {now}" for was, now in lines if was != now), "lines are missing")
+    )
+
+
+def hunt(
+    bug: Bug, seeds: Iterable[int], live: Callable[[int], None] = live, transcripts: Sequence[Path] = ()
+) -> Caught:
     """Raises Misplaced when the program is not what the bug was written for."""
     if bug in TRANSACTIONAL:
         live = live_with_transactions
     began_s, tried = time.process_time(), 0
+    for transcript in () if bug in TRANSACTIONAL else transcripts:
+        with put_in(bug):
+            text = differs(transcript)
+        if text:
+            return Caught(bug, 0, f"transcript {transcript.stem}", text, time.process_time() - began_s)
     for seed in seeds:
         tried += 1
         with put_in(bug):

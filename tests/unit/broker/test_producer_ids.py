@@ -96,3 +96,19 @@ def test_one_who_gives_up_does_not_take_the_block_along() -> None:
         assert blocks.asked == 1
 
     virtual_time.run(scenario())
+
+
+def test_a_block_that_is_asked_for_is_waited_for_no_more_when_the_broker_stops() -> None:
+    """A transcript ended with the task left behind: the controller had been out of reach when the block was asked for."""
+
+    async def scenario() -> None:
+        ids = ProducerIds(Blocks(delay_s=1e9).allocate)
+        await ids.close()
+        asked = asyncio.ensure_future(ids.next())
+        await asyncio.sleep(0)
+        await ids.close()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    virtual_time.run(scenario())
