@@ -17,6 +17,7 @@ from tests.simulation.bugs.logs import LOGS
 from tests.simulation.bugs.patching import Bug, put_in
 from tests.simulation.bugs.pressure import pressure
 from tests.simulation.bugs.replication import REPLICATION
+from tests.simulation.bugs.table import Row, by_transcript
 from tests.simulation.bugs.transactional_pressure import transactional_pressure
 from tests.simulation.bugs.transactions import TRANSACTIONAL
 from tests.simulation.life import Life
@@ -69,26 +70,40 @@ def differs(transcript: Path) -> str:
 
 
 def hunt(
-    bug: Bug, seeds: Iterable[int], live: Callable[[int], None] = live, transcripts: Sequence[Path] = ()
+    bug: Bug,
+    seeds: Iterable[int],
+    live: Callable[[int], None] = live,
+    transcripts: Sequence[Path] = (),
+    known: Row | None = None,
 ) -> Caught:
-    """Raises Misplaced when the program is not what the bug was written for."""
+    """`known` found it once. Raises Misplaced when the program is not what the bug was written for."""
     if bug in TRANSACTIONAL:
         live = live_with_transactions
     began_s, tried = time.process_time(), 0
-    for transcript in () if bug in TRANSACTIONAL else transcripts:
+    if known is not None and known.seed is not None and (by_seed := _fails(bug, known.seed, live)):
+        return Caught(bug, known.seed + 1, *by_seed, time.process_time() - began_s)
+    for transcript in sorted(transcripts, key=lambda path: known is None or path.stem != known.transcript):
+        if bug in TRANSACTIONAL:
+            break
         with put_in(bug):
             text = differs(transcript)
         if text:
-            return Caught(bug, 0, f"transcript {transcript.stem}", text, time.process_time() - began_s)
+            return Caught(bug, 0, by_transcript(transcript.stem), text, time.process_time() - began_s)
     for seed in seeds:
         tried += 1
-        with put_in(bug):
-            try:
-                live(seed)
-            except Exception as problem:
-                by, text = what_found(problem), f"seed {seed}: {type(problem).__name__}: {problem}"
-                return Caught(bug, tried, by, text, time.process_time() - began_s)
+        if by_seed := _fails(bug, seed, live):
+            return Caught(bug, tried, *by_seed, time.process_time() - began_s)
     return Caught(bug, tried, "", "", time.process_time() - began_s)
+
+
+def _fails(bug: Bug, seed: int, live: Callable[[int], None]) -> tuple[str, str] | None:
+    """What found the bug, and what was said."""
+    with put_in(bug):
+        try:
+            live(seed)
+        except Exception as problem:
+            return what_found(problem), f"seed {seed}: {type(problem).__name__}: {problem}"
+    return None
 
 
 def what_found(problem: BaseException) -> str:

@@ -6,8 +6,9 @@ import pytest
 
 from kafkalite.storage import compaction
 from tests.case import case
-from tests.simulation.bugs.hunt import BUGS, hunt, what_found
+from tests.simulation.bugs.hunt import BUGS, TRANSCRIPTS, hunt, what_found
 from tests.simulation.bugs.patching import Bug, Edit, Misplaced, put_in
+from tests.simulation.bugs.table import TABLE, by_transcript, parse, row, written
 from zk import election
 from zk.election import offline
 
@@ -63,3 +64,32 @@ def test_what_found_a_bug_is_told_by_its_rules() -> None:
     }
     assert {text: what_found(AssertionError(text)) for text in told} == told
     assert what_found(TimeoutError()) == "C15"
+
+
+def test_a_table_is_read_as_it_was_written() -> None:
+    rows = {BUGS[0].name: row(by_transcript("t"), 0), BUGS[1].name: row("C1, C8", 7), BUGS[3].name: row("", 100)}
+    assert parse(written(BUGS, rows)) == rows
+    assert [(each.is_found, each.transcript, each.seed) for each in rows.values()] == [
+        (True, "t", None),
+        (True, "", 6),
+        (False, "", None),
+    ]
+
+
+def test_what_found_a_bug_before_is_tried_first() -> None:
+    tried: list[int] = []
+
+    def live(seed: int) -> None:
+        tried.append(seed)
+        assert seed < 30
+
+    assert hunt(BUGS[0], range(5), live, known=row("C1", 40)).seeds == 40
+    assert hunt(BUGS[0], range(3), live, known=row("C1", 20)).by == ""
+    assert tried == [39, 19, 0, 1, 2]
+
+
+def test_the_table_is_of_bugs_and_transcripts_that_there_are() -> None:
+    rows = parse(TABLE.read_text())
+    assert {*rows} <= {bug.name for bug in BUGS}
+    assert {each.transcript for each in rows.values()} - {""} <= {path.stem for path in TRANSCRIPTS}
+    assert TABLE.read_text() == written(BUGS, rows)
