@@ -8,13 +8,13 @@ from kafkalite.storage import compaction
 from tests.case import case
 from tests.simulation.bugs.hunt import BUGS, TRANSCRIPTS, hunt, what_found
 from tests.simulation.bugs.patching import Bug, Edit, Misplaced, put_in
+from tests.simulation.bugs.replays import replays
 from tests.simulation.bugs.table import TABLE, by_transcript, parse, row, written
 from zk import election
 from zk.election import offline
 
 FOUND_AT_ONCE = (
     "acks=all is acknowledged before replication",
-    "a follower does not cut what its leader does not have",
     "a new coordinator does not read the log",
     "a client shows aborted records",
 )
@@ -93,3 +93,10 @@ def test_the_table_is_of_bugs_and_transcripts_that_there_are() -> None:
     assert {*rows} <= {bug.name for bug in BUGS}
     assert {each.transcript for each in rows.values()} - {""} <= {path.stem for path in TRANSCRIPTS}
     assert TABLE.read_text() == written(BUGS, rows)
+
+
+def test_a_seed_that_fails_fails_identically_again() -> None:
+    bug = next(bug for bug in BUGS if bug.name == "a follower does not cut what its leader does not have")
+    replay = next(replays((bug,)))
+    assert "C8" in replay.first.problem
+    assert replay.is_identical
