@@ -218,7 +218,7 @@ class Broker:
         try:
             await serving.parts.registrar.update(self._registration(serving.server))
         except (NoNodeError, SessionExpiredError):
-            logger.info("the listeners are told when the next session registers this broker")
+            logger.info("the listeners are registered with the next session of this broker")
 
     def _start_jobs(self, parts: BrokerParts) -> None:
         config, every, logs, clock = self.config, self.jobs.every, parts.logs, self.clock
@@ -320,7 +320,7 @@ class Broker:
         return f"{self._early.logs.left_to_close} logs to close"
 
     async def _notice_failed_directories(self, replicas: Replicas) -> None:
-        """Partitions of a failed directory go offline, and the controller is told (Kafka's LogDirEvent)."""
+        """Partitions of a failed directory go offline, and the controller is notified (Kafka's LogDirEvent)."""
         if replicas.directory_failed():
             event = LogDirEvent(broker_id=self.broker_id).encode()
             await self.store.create(paths.LOG_DIR_EVENT_PREFIX, event, sequence=True)

@@ -44,7 +44,7 @@ _ITEMS_AT_ONCE: Final = 2000
 _ANY: Final = -1
 """Items of a reply that are written in one go."""
 _AS_LONG_AS_ASKED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
-"""APIs whose reply has no more items than a short request can name, or than are told at once; not to be counted each time."""
+"""APIs whose reply has no more items than a short request can name, or than are answered at once; not to be counted each time."""
 _KEPT_DECODED_BYTES: Final = 1024
 """A longer fetch is not kept decoded while it waits, for as long as its client likes: 4 KiB of the shortest topics take 180 KiB then."""
 _SELDOM_PLAIN_BYTES: Final = 16 * 1024
@@ -60,7 +60,7 @@ class _Route(NamedTuple, Generic[PartsT_contra]):
     first_version: int
     last_version: int
     handle: Callable[[PartsT_contra, Any, RequestContext], Any]
-    """Its replies are told apart by `is_async` and, where a handler may delay its answer, by their class."""
+    """Its replies are distinguished by `is_async` and, where a handler may delay its answer, by their class."""
     is_async: bool
     cluster_permission: Permission | None
     latency: Histogram

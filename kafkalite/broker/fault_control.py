@@ -55,7 +55,7 @@ class FaultControl:
             raise ConfigError(str(problem)) from None
 
     async def start(self) -> None:
-        logger.warning("this broker fails on purpose when it is told to: it is for tests only")
+        logger.warning("this broker fails on purpose when asked to: it is for tests only")
         if self._address:
             self._server = await asyncio.start_server(self._serve, self._host, self._port)
 
@@ -108,5 +108,5 @@ def _loopback(address: str) -> tuple[str, int]:
     """ValueError for an address that others than this machine reach."""
     host, _, port = address.rpartition(":")
     if not ipaddress.ip_address(host.strip("[]")).is_loopback:
-        raise ValueError(f"{VARIABLE} is {address}: faults are told at loopback addresses only")
+        raise ValueError(f"{VARIABLE} is {address}: faults are taken at loopback addresses only")
     return host.strip("[]"), int(port)

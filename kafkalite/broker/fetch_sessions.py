@@ -28,7 +28,7 @@ PARTITIONS_OF_A_SLOT = 500
 
 @dataclass(slots=True)
 class FetchItem:
-    """One partition of a fetch: what is asked, and what was told last (a session leaves out what did not change)."""
+    """One partition of a fetch: what is asked, and what was answered last (a session leaves out what did not change)."""
 
     topic_partition: TopicPartition
     topic_id: bytes

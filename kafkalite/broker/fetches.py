@@ -146,7 +146,7 @@ class _Fetch(ABC):
         return quota.admit(self.context.user, self.context.client_id or "", size, now_ms) if size else 0
 
     def throttled(self, throttle_ms: int) -> messages.fetch_response.FetchResponse:
-        """Nothing is told, so all of it is there for the next fetch."""
+        """Nothing is answered, so all of it is there for the next fetch."""
         self.context.connection.mute(throttle_ms / 1000)
         return messages.fetch_response.FetchResponse(session_id=self.session_id, throttle_time_ms=throttle_ms)
 
@@ -158,7 +158,7 @@ class _Fetch(ABC):
         return self.response(topics)
 
     def tell(self, answers: Answers, topics: Topics) -> None:
-        """Add what is told of these answers to the topics of the response."""
+        """Add these answers to the topics of the response."""
         m = messages.fetch_response
         for topic_partition, data in self.told(answers).items():
             topic = topics.get(topic_partition.topic)

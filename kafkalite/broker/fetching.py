@@ -267,7 +267,7 @@ class SessionlessWatch:
 
 
 def changed_answers(session: FetchSession, answers: Answers) -> Answers:
-    """Of an incremental fetch: what the client must be told; also notes what it has been told (KIP-227)."""
+    """Of an incremental fetch: what the answer must contain; also notes what the client knows from now on (KIP-227)."""
     told: Answers = {}
     for topic_partition, data in answers.items():
         item = session.items.get(topic_partition)

@@ -104,7 +104,7 @@ class LeaderFetcher:
         self._connection: Connection | None = None
         self._session = FetchSessionHandler()
         self._changed: dict[TopicPartition, None] = {}
-        """To be named by the next fetch: followed, and their log is not what the leader was told."""
+        """To be named by the next fetch: followed, and their log is not what the leader knows of."""
         self._failures = 0
         self._wake = asyncio.Event()
         self._renew: asyncio.TimerHandle | None = None

@@ -87,7 +87,7 @@ class MarkerSender:
     """See the module.
 
     `coordinator_epoch(partition)` is None where this broker does not coordinate; `written(transactional id, producer id, producer epoch)`
-    is told when all markers of a transaction are there; `write_here(markers)` writes those of partitions that this broker leads;
+    is called when all markers of a transaction are there; `write_here(markers)` writes those of partitions that this broker leads;
     `partition_count(topic)` reads ZooKeeper; `spawn(coroutine, name)` runs a task under supervision.
     """
 

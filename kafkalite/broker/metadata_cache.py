@@ -41,7 +41,7 @@ class MetadataCache:
         self.version = 0
         """Grows with every change, so that answers made from the cache can be kept until it does."""
         self.expects_topics = False
-        """Does this broker have logs, so that there are topics, and has not been told of any? A new controller tells of brokers first."""
+        """Does this broker have logs, so that there are topics, and has not received any? A new controller sends the brokers first."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)

@@ -3,14 +3,14 @@
 - 0 to 3 take messages of magic 0 (0 and 1) or 1 (2 and 3): what is newer is rewritten (`protocol/down_conversion`), unless the topic's
   message.downconversion.enable says no, whose answer is UNSUPPORTED_VERSION. A topic that is stored in such a format now
   (message.format.version) is sent as it lies there.
-- Up to 5 KAFKA_STORAGE_ERROR is told as NOT_LEADER_OR_FOLLOWER, upon which clients look for another leader.
+- Up to 5 KAFKA_STORAGE_ERROR is answered as NOT_LEADER_OR_FOLLOWER, upon which clients look for another leader.
 - Up to 9 a topic with compression.type=zstd is answered with UNSUPPORTED_COMPRESSION_TYPE (KIP-110).
 
 Where nothing but markers of transactions is there, which old consumers have no place for, the fetch goes on behind them as long as it may
 wait. Apache Kafka answers at once, with bytes that Java's old consumers take for a record that is too large.
 
 What is read is bounded as for all versions: max.bytes, which versions 0 to 2 lack, is fetch.max.bytes at most. Little is rewritten at
-once; the rest in another thread, one answer at a time, which lets go of the interpreter after each piece of some hundred records.
+once; the rest in another thread, one answer at a time, which releases the interpreter after each piece of some hundred records.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 BATCHES_FROM: Final = 4
 """The version from which record batches are understood."""
 ALL_KNOWN_FROM: Final = 10
-"""The version from which nothing is told otherwise than it is."""
+"""The version from which no error is answered as another."""
 _TIMESTAMPS_FROM: Final = 2
 _STORAGE_ERROR_FROM: Final = 6
 

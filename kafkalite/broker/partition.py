@@ -4,7 +4,7 @@ The rules are Apache Kafka's (KIP-101, KIP-279, KIP-497; replica.lag.time.max.ms
 time comes as `now_ms` (monotonic), an ISR change that is due is returned as an `IsrChange` and comes back through `isr_committed` or
 `isr_refused`, and whoever waits for records or for the high watermark registers a watcher.
 
-Re-entrance: whoever waits for a commit is told through the `ActionQueue`, in a turn of its own; within a call only watchers are told,
+Re-entrance: waiters for a commit are notified through the `ActionQueue`, in a turn of its own; within a call only watchers are notified,
 who note and schedule, and must not come back into the partition.
 
 Invariants:

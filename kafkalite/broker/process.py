@@ -42,7 +42,7 @@ _PROGRESS_S = 1.0
 
 
 def run(config: BrokerConfig, log_level: str = "INFO") -> int:
-    """Run a broker until it is told to stop; the exit code. ConfigError for faults in the environment that the settings do not allow."""
+    """Run a broker until it is asked to stop; the exit code. ConfigError for faults in the environment that the settings do not allow."""
     fault_control = _fault_control(config)
     log = BrokerLog(sys.stderr)
     logging.basicConfig(level=log_level, handlers=[log])

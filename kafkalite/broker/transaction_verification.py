@@ -313,7 +313,7 @@ def without_abortable(code: ErrorCode) -> ErrorCode:
 
 
 def produce_refusal(code: ErrorCode, knows_abortable: bool) -> KafkaError:
-    """As a producer is told: what is to be tried again is NOT_ENOUGH_REPLICAS, because every producer does that and nothing else then."""
+    """As a producer gets it: what is to be tried again is NOT_ENOUGH_REPLICAS, because every producer does that and nothing else then."""
     if code in _RETRIABLE:
         message = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
         return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, message)

@@ -1,7 +1,7 @@
 """Which changes of SCRAM credentials are allowed, and what becomes of a user's settings by them (KIP-554). Pure.
 
 A user is changed as a whole or not at all. Who is refused for the form of what is asked (no name, no such mechanism, too few or too many
-iterations) is told so before anything is looked up; then who is named twice with one mechanism; then who has not what shall go.
+iterations) is refused before anything is looked up; then who is named twice with one mechanism; then who has not what shall go.
 """
 
 from __future__ import annotations

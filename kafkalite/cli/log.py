@@ -45,7 +45,7 @@ def dump(files: tuple[Path, ...], records: bool, output: str) -> None:
     """Print what FILES hold: batches, records, index entries, leader epochs, producers. Directories stand for all files below them.
     Records of __transaction_state are decoded.
 
-    What is broken is told on stderr, and the exit code is 7 then.
+    What is broken is named on stderr, and the exit code is 7 then.
     """
     from kafkalite.storage.inspection import Depth, examine
 
@@ -62,7 +62,7 @@ def dump(files: tuple[Path, ...], records: bool, output: str) -> None:
 
 
 def _sound(found: Iterable[Row | Damage], damages: list[Damage]) -> Iterator[Row]:
-    """The rows; damages are told in their place and collected."""
+    """The rows; damages are named in their place and collected."""
     from kafkalite.storage.inspection import Row
 
     for each in found:
@@ -150,7 +150,7 @@ def _write_verdict(path: Path, damage: Damage | None, output: str) -> None:
 def compare(directories: tuple[Path, ...], partitions: tuple[str, ...], output: str) -> None:
     """Compare the replicas in the brokers' log DIRECTORIES batch by batch, byte for byte; the exit code is 7 when they differ.
 
-    Brokers are told by their meta.properties. Compare while nothing is written.
+    Brokers are recognised by their meta.properties. Compare while nothing is written.
     """
     from kafkalite.storage.log_files import partition_of
     from kafkalite.testing.history.replicas import compare_replicas

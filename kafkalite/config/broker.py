@@ -2,7 +2,7 @@
 
 Values come from a properties file and from `-X key=value` overrides. Where several keys say the same thing the finest
 one that is set wins (log.retention.ms, then .minutes, then .hours; log.dirs, then log.dir; inter.broker.listener.name,
-then security.inter.broker.protocol). Every problem is found before the broker does anything, and all are told at once.
+then security.inter.broker.protocol). Every problem is found before the broker does anything, and all are reported at once.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class BrokerSettings(SecuritySettings):
         "PLAINTEXT://:9092", "Where the broker listens: NAME://host:port,...", dynamic=True, resolved=_DEFAULT_LISTENERS
     )
     advertised_listeners: tuple[Endpoint, ...] = _text(
-        None, "What clients and brokers are told; as listeners if unset.", dynamic=True, resolved=_DEFAULT_LISTENERS
+        None, "Addresses for clients and brokers; as listeners if unset.", dynamic=True, resolved=_DEFAULT_LISTENERS
     )
     listener_security_protocol_map: Mapping[str, str] = _text(
         ",".join(f"{name}:{protocol}" for name, protocol in DEFAULT_PROTOCOL_MAP.items()),

@@ -317,7 +317,7 @@ def _inherited(key: Key, sources: BrokerSources) -> object:
 
 
 def _broker_synonyms(key: Key, sources: BrokerSources) -> Iterator[ConfigSynonym]:
-    """Only the first synonym is told, as Apache Kafka does: coarser units count but are not shown."""
+    """Only the first synonym is reported, as Apache Kafka does: coarser units count but are not shown."""
     for synonym in key.synonyms[:1]:
         yield from _synonyms(BROKER_KEYS[synonym.name], sources)
 

@@ -70,7 +70,7 @@ class LeaderAndIsr(ControlRequest):
 
 @dataclass(slots=True)
 class PartitionMetadata:
-    """What clients are told of a partition. Lists, because they go into responses as they are."""
+    """What clients see of a partition. Lists, because they go into responses as they are."""
 
     leader: BrokerId
     leader_epoch: int

@@ -1,4 +1,4 @@
-"""The replica state machine: what a broker is told about one copy of a partition, and who leaves the ISR.
+"""The replica state machine: what a broker hears about one copy of a partition, and who leaves the ISR.
 
 | To           | From                               | What happens                                                |
 |--------------|------------------------------------|-------------------------------------------------------------|

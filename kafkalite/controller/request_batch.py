@@ -1,4 +1,4 @@
-"""What brokers are told: a batch of state changes becomes at most three requests for each broker.
+"""What is sent to brokers: a batch of state changes becomes at most three requests for each broker.
 
 Order for one broker is LeaderAndIsr, UpdateMetadata, StopReplica: a broker must lead or follow before clients are sent to
 it, and must have lost clients before it stops. Every partition in a LeaderAndIsr is also in an UpdateMetadata for all
@@ -127,7 +127,7 @@ class RequestBatch:
     # -- UpdateMetadata
 
     def _update_metadata_commands(self) -> Work[list[Command]]:
-        """All brokers are told the same; the same objects, so that they are made and written down once."""
+        """All brokers get the same; the same objects, so that they are made and written down once."""
         if not self._metadata_brokers:
             return []
         cluster = self._cluster

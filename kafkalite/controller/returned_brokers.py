@@ -24,7 +24,7 @@ from kafkalite.types import BrokerId, TopicPartition
 
 
 def distrust(cluster: ClusterState) -> Steps[set[TopicPartition]]:
-    """Take such replicas out of their ISRs, before anybody is told anything; the partitions whose leader needs a new epoch."""
+    """Take such replicas out of their ISRs, before anything is sent to a broker; the partitions whose leader needs a new epoch."""
     newest = max((broker.epoch for broker in cluster.brokers.values()), default=0)
     leaving: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
     renewed: set[TopicPartition] = set()

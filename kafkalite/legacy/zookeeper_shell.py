@@ -118,7 +118,7 @@ class Shell:
             self._client.close()
 
     def run(self, words: Sequence[str]) -> int:
-        """The exit status of a command; its errors are told on stderr."""
+        """The exit status of a command; its errors are printed on stderr."""
         command = _COMMANDS.get(words[0])
         if command is None:
             from kafkalite.legacy.command_line.help_texts import option_table

@@ -57,7 +57,7 @@ class LocalCluster(AskedThroughZooKeeper):
     numbers of servers or ports that cannot be. With `http` every broker has metrics and a status page, see `BrokerProcess.http_url`.
 
     `racks` are given out to the brokers in turn, or by broker id. `partitionable` puts proxies between the servers, so that
-    `partition` can cut them from each other (on Linux). With `faults` the brokers fail when they are told to: see `Faults`.
+    `partition` can cut them from each other (on Linux). With `faults` the brokers fail on request: see `Faults`.
     """
 
     def __init__(

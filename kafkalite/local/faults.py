@@ -24,7 +24,7 @@ from kafkalite.local.broker_process import wait_until
 from kafkalite.protocol.apis import ApiKey
 
 ADDRESS_VARIABLE: Final = "KAFKALITE_FAULTS"
-"""Names the loopback address at which a broker is told its faults."""
+"""Names the loopback address at which a broker takes its faults."""
 
 SETTINGS: Final[Mapping[str, str]] = {"kafkalite.fault.injection.enable": "true"}
 _TIMEOUT_S: Final = 30.0
@@ -63,7 +63,7 @@ class Fault(NamedTuple):
 
 
 class Faults:
-    """See the module. `addresses` are where the brokers that run now are told, by broker id."""
+    """See the module. `addresses` are where the brokers that run now take them, by broker id."""
 
     def __init__(self, addresses: Callable[[], Mapping[int, str]]) -> None:
         self._addresses = addresses

@@ -1,7 +1,7 @@
 """A client's connection to one broker: pipelined requests, answered in order.
 
 Used by the client library, the replica fetchers and the controller's channels. Responses are matched by order, and the
-correlation id must agree. A request that times out breaks the connection, because its answer could not be told from later ones.
+correlation id must agree. A request that times out breaks the connection, because its answer could not be distinguished from later ones.
 A long response is decoded a portion at each turn of the loop; nothing more is read meanwhile.
 """
 

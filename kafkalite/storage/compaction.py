@@ -233,7 +233,7 @@ def fate_of(header: BatchHeader, *, may_go: bool, keeps_header: bool, now_ms: in
 
 
 def keeps_tombstones(header: BatchHeader, now_ms: int) -> bool:
-    """Do deletions in this batch still have to be told to readers?"""
+    """Do readers still have to see deletions in this batch?"""
     horizon = header.delete_horizon_ms
     return horizon is None or now_ms < horizon
 

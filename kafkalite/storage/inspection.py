@@ -1,6 +1,6 @@
 """What lies in the files of a log directory, read offline: for `kafkalite log dump` and `verify`.
 
-A file is told by its name (`log_files`, `checkpoints`); `.deleted`, `.cleaned` and `.swap` behind it do not matter. `examine` gives a
+A file is recognised by its name (`log_files`, `checkpoints`); `.deleted`, `.cleaned` and `.swap` behind it do not matter. `examine` gives a
 `Row` for each thing in the file, in order, and a `Damage` where something is wrong; it ends at the first damage behind which nothing can
 be found. `first_damage` also compares an index with the segment beside it, and the segment's markers with the
 transaction index. Nothing is written, and a running broker may go on: then the

@@ -169,7 +169,7 @@ def aborted_between(
 def _bound_of(read: LogRead, following: Sequence[Segment]) -> int:
     """An offset behind what was read, as Kafka takes it: that of the next entry of the offset index, else where the next segment begins.
 
-    Without it a consumer far behind would be told of all that was aborted up to the log's end, with each fetch.
+    Without it a consumer far behind would get all that was aborted up to the log's end, with each fetch.
     """
     if read.end is None:
         return 0

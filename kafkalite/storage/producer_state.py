@@ -1,6 +1,6 @@
 """What a log knows of its producers: sequence numbers for idempotence (KIP-98, KIP-360) and transactions still open.
 
-Pure: it is told of each batch in the order of offsets and reads no file. For each producer id it keeps the epoch, the last five
+Pure: it gets each batch in the order of offsets and reads no file. For each producer id it keeps the epoch, the last five
 batches (a client may have five requests under way, and any of them may be sent again) and the start of the open
 transaction. `check` says whether a client's batch may be appended; `update` and `complete` change the state once it was.
 

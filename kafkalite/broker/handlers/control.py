@@ -267,7 +267,7 @@ def _isr_outcome(
 ) -> messages.alter_partition_response.PartitionData:
     m = messages.alter_partition_response
     if isinstance(outcome, KafkaError):
-        # INELIGIBLE_REPLICA came with version 2; before, a leader was told to try again.
+        # INELIGIBLE_REPLICA came with version 2; before, a leader was asked to try again.
         is_too_new = outcome.code is ErrorCode.INELIGIBLE_REPLICA and not by_id
         code = ErrorCode.OPERATION_NOT_ATTEMPTED if is_too_new else outcome.code
         return m.PartitionData(partition_index=index, error_code=int(code))

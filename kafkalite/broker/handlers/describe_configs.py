@@ -113,7 +113,7 @@ def broker_id_of(name: str) -> int | None:
 
 
 class _Description:
-    """What one request is told; topics with the same overrides, which most have, share their entries."""
+    """The entries of one answer; topics with the same overrides, which most have, share their entries."""
 
     def __init__(self, parts: Parts, request: messages.describe_configs_request.DescribeConfigsRequest) -> None:
         self._parts, self._request = parts, request

@@ -5,7 +5,7 @@
 - 0 to 2 carry message sets of magic 0 and 1, which are rewritten as one batch of magic 2; 3 transactional id, batches of magic 2;
   7 zstd; 8 error messages; 10 endpoints of new leaders in the answer (KIP-951).
 - Batches that take long to check are checked in another thread, one at a time, while what is behind the request on its connection waits.
-- A client that exceeds its producer_byte_rate is told for how long (KIP-219), and nothing more is read from it meanwhile.
+- A client that exceeds its producer_byte_rate gets the time to wait (KIP-219), and nothing more is read from it meanwhile.
 - Transactional records need a transactional id. The first ones of a transaction in a partition are appended when its coordinator says that
   the partition is in it (`broker/transaction_verification`); requests behind wait for that. 11 knows TRANSACTION_ABORTABLE.
 """

@@ -120,7 +120,7 @@ def _each(make: Callable[[T], MadeT], items: Iterable[T]) -> Work[list[MadeT]]:
 def _creations(
     outcomes: Mapping[str, CreatedTopic | KafkaError],
 ) -> Work[list[messages.create_topics_response.CreatableTopicResult]]:
-    """What is answered for each topic; those that share their settings share what is told of them."""
+    """What is answered for each topic; those with the same settings share the entries of them."""
     m = messages.create_topics_response
     told: dict[int, list[messages.create_topics_response.CreatableTopicConfigs]] = {}
     results = []

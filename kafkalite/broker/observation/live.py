@@ -3,7 +3,7 @@
     event: status     the document of `status`
     event: change     a change of it
 
-Changes of the cluster are told as soon as the metadata has them, at most every 0.1 s; groups and traffic every second. Nothing is computed
+Changes of the cluster are sent as soon as the metadata has them, at most every 0.1 s; groups and traffic every second. Nothing is computed
 while nobody looks. Who does not take messages as fast as they come is let go; a browser then connects again by itself, and begins with
 the whole status.
 """
@@ -59,7 +59,7 @@ class LiveStatus:
         self._streams: set[Stream] = set()
         self._following: asyncio.Task[None] | None = None
         self._known: dict[str, Any] = {}
-        """What was told last, without topics."""
+        """What was sent last, without topics."""
         self._partitions: Partitions = {}
         self._metadata_version = -1
 
@@ -75,7 +75,7 @@ class LiveStatus:
         queue: Stream = asyncio.Queue(_WAITING_MESSAGES)
         self._streams.add(queue)
         try:
-            # What is broadcast from now on waits in the queue. It may be older than what is told first, but then the next one is newer.
+            # What is broadcast from now on waits in the queue. It may be older than what is sent first, but then the next one is newer.
             yield message("status", await self.whole())
             if self._following is None:
                 self._following = self._broker.jobs.spawn(self._follow(), "live status")

@@ -1,4 +1,4 @@
-"""Metrics by topic and partition: traffic, replicas, logs. At most `kafkalite.metrics.max.partitions` of each are told."""
+"""Metrics by topic and partition: traffic, replicas, logs. At most `kafkalite.metrics.max.partitions` of each are exposed."""
 
 from __future__ import annotations
 

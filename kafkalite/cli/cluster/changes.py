@@ -1,7 +1,7 @@
 """What has changed in a cluster, as `kafkalite cluster watch` tells it: pure, fed with what ZooKeeper says.
 
 The first word about brokers and controller, and about partitions until `all_known`, is how things were and no change. Changes that come
-faster than ZooKeeper is read are told as one, so leader epochs may jump.
+faster than ZooKeeper is read are shown as one, so leader epochs may jump.
 """
 
 from __future__ import annotations

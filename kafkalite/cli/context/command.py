@@ -43,7 +43,7 @@ _HIDDEN = "[hidden]"
 
 @click.group()
 def context() -> None:
-    """Names for clusters: settings that commands use when they are told nothing else.
+    """Names for clusters: settings that commands use when they are given no others.
 
     \b
     What wins over what, for each setting:

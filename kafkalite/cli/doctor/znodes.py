@@ -3,7 +3,7 @@
 A finding here is a thing that no controller is working at: it is there in two looks, some seconds apart. Repairs are of three kinds:
 znodes that belong to nothing are deleted, each in a multi that checks the controller's epoch; reassignments that wait for a broker that is
 gone are cancelled by the controller; and where the controller ought to act and does not, another one is elected, which begins with all
-that is there. What would lose records, or is a matter of opinion, is told elsewhere and not done: lost brokers, unclean elections, znodes
+that is there. What would lose records, or is a matter of opinion, is named elsewhere and not done: lost brokers, unclean elections, znodes
 that cannot be read.
 """
 

@@ -188,7 +188,7 @@ class ConfigAdmin(AdminCalls):
         grouped: Mapping[int | None, list[ConfigResource]],
         ask: Callable[[int | None], Coroutine[Any, Any, None]],
     ) -> None:
-        """Ask every broker at once; what failed is told by the resources' text."""
+        """Ask every broker at once; what failed is reported by the resources' text."""
         failures: dict[str, ClientError] = {}
 
         async def collecting(broker: int | None) -> None:

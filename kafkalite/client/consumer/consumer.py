@@ -1,4 +1,4 @@
-"""The consumer: reads assigned partitions from where it is told to.
+"""The consumer: reads assigned partitions from the positions that it is given.
 
 A fetcher fills a buffer ahead of the reader; `getmany`, `getone` and `async for` take from it. Which partitions are read is decided
 by the program (`assign`) or by a group (`subscribe`, `GroupSession`); reading is the same in both cases.

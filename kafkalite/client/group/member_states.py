@@ -1,4 +1,4 @@
-"""Where a member of a consumer group is in its life, and how its errors are told."""
+"""Where a member of a consumer group is in its life, and how its errors are reported."""
 
 from __future__ import annotations
 

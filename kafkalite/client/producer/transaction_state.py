@@ -98,7 +98,7 @@ class Lifecycle:
         self.state = TRANSITIONS[event].get(self.state, self.state)
 
     def failed(self, problem: ClientError, *, fatal: bool) -> None:
-        """The cluster refused; the first error of a transaction is the one that is told, a fatal one tops it."""
+        """The cluster refused; the first error of a transaction is the one that is raised, a fatal one tops it."""
         if fatal:
             if not isinstance(self.error, FatalTransactionError):
                 self.error = (

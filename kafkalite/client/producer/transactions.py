@@ -350,7 +350,7 @@ class TransactionManager:
         return self._lifecycle.refusal
 
     def admits(self, topic_partition: TopicPartition) -> bool:
-        """May batches of this partition be sent? The first time the coordinator is told of it, together with others that come meanwhile."""
+        """May batches of this partition be sent? The first time it is added at the coordinator, with others that come meanwhile."""
         if topic_partition in self._added:
             return True
         if self._lifecycle.state in (State.IN_TRANSACTION, State.PREPARED, State.COMMITTING):

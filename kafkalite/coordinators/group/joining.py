@@ -183,7 +183,7 @@ def _store_replacement(
 
 
 def _replaced_reply(group: Group, member: Member, skips_assignment: bool, leader_before: str) -> JoinReply:
-    """From version 9 a leader is told that it need not assign; older ones are told of the previous leader, so that they do not."""
+    """From version 9 a leader hears that it need not assign; older ones get the previous leader's id, so that they do not."""
     leads = member.member_id == group.leader_id
     return JoinReply(
         ErrorCode.NONE,

@@ -72,7 +72,7 @@ class GroupMachine:
     # Deciding
 
     def decide(self, request: Request, ticket: Ticket, now: Now) -> Decision:
-        """See `contract.Machine.decide`; the replies are told in `requests`."""
+        """See `contract.Machine.decide`; `requests` describes the replies."""
         decision = Decision(now)
         _DECISIONS[type(request)](self, request, ticket, decision)
         return decision

@@ -1,4 +1,4 @@
-"""What a client is told when records of its group cannot be appended: a code that its kind knows how to handle."""
+"""The answer to a client when records of its group cannot be appended: a code that its kind knows how to handle."""
 
 from __future__ import annotations
 

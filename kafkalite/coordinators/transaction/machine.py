@@ -61,7 +61,7 @@ _STORE_ERRORS: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client is told when a record cannot be appended."""
+"""The answer to a client when a record cannot be appended."""
 _ON_ITS_WAY: Final = frozenset(
     {ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT}
 )
@@ -83,7 +83,7 @@ class TransactionMachine:
     # Deciding
 
     def decide(self, request: Request, ticket: Ticket, now: Now) -> Decision:
-        """See `contract.Machine.decide`; the replies are told in `requests`."""
+        """See `contract.Machine.decide`; `requests` describes the replies."""
         decision = Decision(now)
         _DECISIONS[type(request)](self, request, ticket, decision)
         return decision
@@ -172,7 +172,7 @@ class TransactionMachine:
     def _write(
         self, transaction: Transaction, stored: StoredTransaction, decision: Decision, then: Continuation
     ) -> None:
-        """`then` gets what a client is told."""
+        """`then` gets the answer to the client."""
         self.transactions[transaction.transactional_id] = transaction
         transaction.pending = stored.state
 

@@ -14,7 +14,7 @@ _INTERRUPTED = 130
 
 
 def run_tool(tool: Callable[[Sequence[str]], int], arguments: Sequence[str] | None, prefix: str = "") -> int:
-    """The exit status of `tool`. Its errors are told behind `prefix`, with their classes, which stand for Java's stack traces.
+    """The exit status of `tool`. Its errors are printed behind `prefix`, with their classes, which stand for Java's stack traces.
 
     A reader of stdout that went away ends the tool quietly, as an interrupt does. Words that are not UTF-8 are read as Java reads
     them, with U+FFFD.
@@ -45,7 +45,7 @@ def runs_long() -> None:
 
 
 def log(level: str, message: str, logger: str, thrown: object = None) -> None:
-    """A line on stderr as Kafka's tools log it; `logger` is the name of the Java class, `thrown` is told on lines of its own."""
+    """A line on stderr as Kafka's tools log it; `logger` is the name of the Java class, `thrown` follows on lines of its own."""
     from datetime import datetime
 
     now = datetime.now()

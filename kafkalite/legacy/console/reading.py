@@ -1,4 +1,4 @@
-"""What `kafka-console-consumer` does once it knows what is wanted: reads, prints, counts, and ends in order when it is told to."""
+"""What `kafka-console-consumer` does once it knows what is wanted: reads, prints, counts, and ends in order when it is asked to."""
 
 from __future__ import annotations
 

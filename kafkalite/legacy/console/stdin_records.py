@@ -23,7 +23,7 @@ class LineRecord(NamedTuple):
 
 
 class LineReader:
-    """Reads lines as `properties` (`parse.key`, `key.separator`, …) say. ToolError for separators that cannot be told apart."""
+    """Reads lines as `properties` (`parse.key`, `key.separator`, …) say. ToolError for separators that cannot be distinguished."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def text(name: str, default: str) -> bytes:

@@ -44,7 +44,7 @@ class Row:
 
 
 def _has_rows(group: GroupDescription, count: int) -> bool:
-    """Tells what is to be told of the group's state; is there anything to print below it?"""
+    """Prints what is to be said of the group's state; is there anything to print below it?"""
     sys.stdout.flush()
     if group.state == "Dead":
         print_error(f"Consumer group '{group.group_id}' does not exist.")

@@ -220,7 +220,7 @@ def _size(data: bytes | None) -> int:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """The sound entries of a file; what is damaged is told on stderr."""
+    """The sound entries of a file; what is damaged is named on stderr."""
     from kafkalite.storage.inspection import Row, examine
 
     found = []

@@ -11,9 +11,9 @@ from kafkalite.testing.containers.server import ServerContainer
 
 
 class NetworkCuts:
-    """The pairs that are cut from each other, and what each container was told so far.
+    """The pairs that are cut from each other, and the cuts that each container has so far.
 
-    A container that starts again has lost what it was told, and may have another address: `forget` it, then `apply`.
+    A container that starts again has lost its cuts, and may have another address: `forget` it, then `apply`.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class NetworkCuts:
         self._told.pop(node, None)
 
     def apply(self, servers: Mapping[Node, ServerContainer]) -> None:
-        """Tell every container that runs what it has not been told; a paused one is told when it goes on."""
+        """Give every container that runs the cuts that it lacks; a paused one gets them when it goes on."""
         if not self._pairs and not any(self._told.values()):
             return
         running = {node: server for node, server in servers.items() if server.state == "running"}

@@ -12,7 +12,7 @@
     C10 an epoch has one leader, and nobody sees an epoch lower than one seen before
     C11 OffsetFetch tells the last acknowledged commit, or one of open fate, and offsets never go back
     C12 a partition has one member in a generation, and earlier generations do not commit any more
-    C13 a transaction is seen as a whole or not at all, its offsets too, as its producer was told
+    C13 a transaction is seen as a whole or not at all, its offsets too, as its producer was answered
     C14 nothing is read as committed before its commit was asked for, nor behind a transaction that is open
     C15 once everything is healed, what is asked for is done in time
     C16 files, tasks, waiting requests and watches come back to what they were

@@ -98,7 +98,7 @@ class _MemoryLock:
 
 
 class MemoryDisk:
-    """See the module. Paths are absolute. `locks` are those that are held; a killed process lets go of them by `process_ended`."""
+    """See the module. Paths are absolute. `locks` are those that are held; `process_ended` releases those of a killed process."""
 
     def __init__(self, clock: Clock, on_write: OnWrite = lambda path, position, data: None) -> None:
         self.locks: dict[str, None] = {}

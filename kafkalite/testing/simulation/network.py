@@ -2,7 +2,7 @@
 
 Bytes of one connection keep their order, connections overtake each other. A cut link loses nothing: as with TCP, what was not taken is
 sent again when it is whole, and new connections wait. A process that ends closes its connections, by a reset where it had not read all;
-when its machine loses power nobody is told, and whoever sends to it learns it once the machine is back.
+when its machine loses power its connections fall silent, and whoever sends to it learns it once the machine is back.
 
 Within a connection: `write` hands to the kernel of the machine up to `_SEND_BUFFER_BYTES`, the rest waits in the transport, where the
 limits of the write buffer count it; the receiver's kernel takes up to a window, which the seed decides, ahead of its process.
@@ -179,7 +179,7 @@ class SimulatedTransport(asyncio.Transport):
         self._network.forget(self)
 
     def _guarded(self, method: Callable[..., Any], *arguments: Any) -> Any:
-        """A protocol that fails loses its connection, and the loop is told, as with asyncio's own transports."""
+        """A protocol that fails loses its connection, and the loop's exception handler is called, as with asyncio's own transports."""
         try:
             return method(*arguments)
         except Exception as problem:

@@ -193,7 +193,7 @@ class Process:
         return sorted(task.get_name() for task in asyncio.all_tasks(self.loop))
 
     def kill(self, *, unheard: bool = False) -> None:
-        """End it at once, as kill -9; `unheard`: nobody is told, as when its machine loses power."""
+        """End it at once, as kill -9; `unheard`: its connections just fall silent, as when its machine loses power."""
         if not self.alive:
             return
         self.alive = False

@@ -234,7 +234,7 @@ class KafkaliteWriter(Writer):
 
 
 class Reader(ABC):
-    """A consumer at work from the beginning of every partition; `problems` are errors that it was told of."""
+    """A consumer at work from the beginning of every partition; `problems` are errors that it met."""
 
     def __init__(self, recorder: Recorder, bootstrap_servers: str, name: str, topic: str, partitions: int) -> None:
         self.name = name

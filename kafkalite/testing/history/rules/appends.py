@@ -1,4 +1,4 @@
-"""C1 to C6: what producers were told, beside what readers found."""
+"""C1 to C6: what producers were answered, beside what readers found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C11 and C12: what groups committed, what they were told of it, and who had which partition.
+"""C11 and C12: what groups committed, what they read of it, and who had which partition.
 
 The members of these histories only read forward, from what was committed; so offsets never go back. A commit of a transaction counts from
 the moment when its end was asked for.

@@ -15,7 +15,7 @@ from kafkalite.types import TopicPartition
 
 
 def transactions_are_whole(facts: Facts) -> Iterator[tuple[object, str | None]]:
-    """C13: a reader of committed records has all records of a transaction or none, as its producer was told; in the order sent."""
+    """C13: a reader of committed records has all records of a transaction or none, as its producer was answered; in the order sent."""
     seen: dict[TopicPartition, set[Value]] = {
         name: {value for _, value in partition.drained_committed()}
         for name, partition in facts.partitions.items()
