@@ -71,6 +71,10 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _missing(path: Path) -> ToolError:
+    return ToolError(str(path), "java.nio.file.NoSuchFileException")
+
+
 class _Dump:
     """One run: prints files, and keeps what is to be complained of at the end."""
 
@@ -99,8 +103,8 @@ class _Dump:
         number = path.name.split(".")[0]
         if not number.isdecimal() and (path.suffix != ".snapshot" or path.exists()):
             raise ToolError(f'For input string: "{number}"', "java.lang.NumberFormatException")
-        if not path.exists():
-            raise ToolError(str(path), "java.nio.file.NoSuchFileException")
+        if path.suffix != ".log" and not path.exists():
+            raise _missing(path)
         try:
             way(path)
         except OSError as problem:
@@ -119,6 +123,8 @@ class _Dump:
 
         parse = self._parser()
         print(f"Log starting offset: {int(path.name.split('.')[0])}")
+        if not path.exists():
+            raise _missing(path)
         batch: dict[str, Any] = {}
         valid_bytes, last_offset, sequence = 0, -1, 0
         for found in examine(path, Depth.RECORDS if self._deep else Depth.HEADERS):

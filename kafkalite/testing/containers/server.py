@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import docker.errors
+from docker.models.containers import Container
 from testcontainers.core.config import ConnectionMode
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
@@ -27,6 +28,7 @@ from zk.server_classes import MissingRequirementError
 
 IMAGE_VARIABLE: Final = "KAFKALITE_IMAGE"
 _STOP_TIMEOUT_S: Final = 30
+_FREEZE_ATTEMPTS: Final = 5
 _NO_HEALTH_CHECK: Final = {"test": ["NONE"]}
 """Nobody asks for it here, and it costs a process in each container every few seconds."""
 
@@ -51,6 +53,17 @@ def engine_needed() -> Iterator[None]:
         raise MissingRequirementError(
             f"Docker's engine cannot be reached ({problem}); start it, or name another with DOCKER_HOST"
         ) from problem
+
+
+def freeze(container: Container) -> None:
+    """Pause it; tried again where the kernel took longer to freeze its processes than the container runtime waits, which then gives up."""
+    for attempts_left in reversed(range(_FREEZE_ATTEMPTS)):
+        try:
+            container.pause()
+            return
+        except docker.errors.APIError as problem:
+            if not attempts_left or "unable to freeze" not in str(problem):
+                raise
 
 
 class ServerNetwork:
@@ -166,7 +179,7 @@ class ServerContainer(DockerContainer):
 
     def pause(self) -> None:
         """Freeze the server: connections stay open, nothing is answered."""
-        self.get_wrapped_container().pause()
+        freeze(self.get_wrapped_container())
 
     def unpause(self) -> None:
         """Let it go on; nothing happens to one that is not paused."""

@@ -22,7 +22,8 @@ from kafkalite.security.sasl_server import Identity, SaslRefused
 
 KEY, FOREIGN = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
 RULES = TokenRules(audience=("kafka", "other"), issuer="https://issuer")
-EXPIRES_S = int(time.time()) + 600
+EXPIRES_S = int(time.time()) + 24 * 3600
+"""A whole run of tests may lie between here and the test."""
 CLAIMS = {"sub": "alice", "aud": "kafka", "iss": "https://issuer", "exp": EXPIRES_S}
 
 

@@ -19,7 +19,7 @@ from kafkalite.testing.containers import neighbours
 from kafkalite.testing.containers.broker import as_variables
 from kafkalite.testing.containers.network_cuts import NetworkCuts
 from kafkalite.testing.containers.owner import OWNER_LABEL, is_orphan, owner_labels, remove_orphans
-from kafkalite.testing.containers.server import engine_needed
+from kafkalite.testing.containers.server import engine_needed, freeze
 from zk.server_classes import MissingRequirementError
 
 
@@ -64,7 +64,7 @@ def test_both_sides_of_a_partition_are_silent_to_each_other(servers: dict[Any, A
     assert silent(servers) == {1: set(), 2: set(), 3: set(), "zk1": set()}
 
 
-def test_a_server_that_starts_anew_with_another_address_is_cut_off_again(servers: dict[Any, Any]) -> None:
+def test_a_server_that_starts_again_with_another_address_is_cut_off_again(servers: dict[Any, Any]) -> None:
     cuts = NetworkCuts()
     cuts.cut([1], [2], servers)
     cuts.apply(servers)
@@ -173,3 +173,28 @@ def test_at_the_end_of_the_interpreter_calls_are_made_one_after_the_other() -> N
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["one", "two"], "")
+
+
+class Busy:
+    """A container whose processes cannot be frozen so many times."""
+
+    def __init__(self, failures: int, reason: str = "OCI runtime pause failed: unable to freeze: unknown") -> None:
+        self.failures, self.reason, self.attempts = failures, reason, 0
+
+    def pause(self) -> None:
+        self.attempts += 1
+        if self.attempts <= self.failures:
+            raise docker.errors.APIError("500 Server Error", explanation=self.reason)
+
+
+def test_a_busy_container_is_frozen_at_the_next_attempt() -> None:
+    busy: Any = Busy(2)
+    freeze(busy)
+    assert busy.attempts == 3
+    hopeless: Any = Busy(100)
+    with pytest.raises(docker.errors.APIError):
+        freeze(hopeless)
+    ended: Any = Busy(1, "Container is not running")
+    with pytest.raises(docker.errors.APIError):
+        freeze(ended)
+    assert ended.attempts == 1
