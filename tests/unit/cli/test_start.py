@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from typing import Final
 
 import pytest
 
@@ -36,12 +37,16 @@ def test_no_command_imports_much_before_it_runs() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def cpu_ms(*arguments: str) -> float:
-    """Processor time of the command, start of the interpreter included: what it takes when nothing else runs."""
+def cpu_ms(*program: str) -> float:
+    """Processor time of a Python program, start of the interpreter included: what it takes when nothing else runs."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "kafkalite", *arguments], stdout=subprocess.DEVNULL, check=True, timeout=60)
+    subprocess.run([sys.executable, *program], stdout=subprocess.DEVNULL, check=True, timeout=60)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000
+
+
+_CLICK_MS: Final = 75.0
+"""What click alone takes where a command may take 150 ms. A processor that others share may be half as fast for minutes."""
 
 
 @pytest.mark.timing
@@ -49,4 +54,6 @@ def cpu_ms(*arguments: str) -> float:
     "command", ["", "topic create", "config set", "partition reassign execute", "group reset-offsets"]
 )
 def test_help_answers_in_150_ms(command: str) -> None:
-    assert min(cpu_ms(*command.split(), "--help") for _ in range(5)) < 150
+    pairs = [(cpu_ms("-m", "kafkalite", *command.split(), "--help"), cpu_ms("-c", "import click")) for _ in range(6)]
+    took_ms, click_ms = (min(times) for times in zip(*pairs, strict=True))
+    assert took_ms < 150 * max(1.0, click_ms / _CLICK_MS)
