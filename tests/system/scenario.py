@@ -54,11 +54,11 @@ class Scenario:
     ) -> str:
         """Returns when all replicas of all partitions are in sync."""
         name = name or f"system-{next(_numbers)}"
-        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
         wanted = NewTopic(name, partitions, replication, config={"min.insync.replicas": "2"} | (config or {}))
 
         def created() -> bool:
-            """A broker may not have heard yet who the controller is, which librdkafka takes for the outcome."""
+            """A broker may not have heard yet who the controller is, which librdkafka takes for the outcome, and does not ask again."""
+            admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
             try:
                 admin.create_topics([wanted], request_timeout=30, operation_timeout=30)[name].result(60)
             except KafkaException as failure:

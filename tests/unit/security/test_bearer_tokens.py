@@ -81,7 +81,7 @@ def signed_with_the_public_key() -> str:
     "token",
     [
         signed(CLAIMS | {"exp": int(time.time()) - 600}),
-        signed(CLAIMS | {"nbf": int(time.time()) + 600}),
+        signed(CLAIMS | {"nbf": EXPIRES_S - 3600}),
         signed(CLAIMS | {"aud": "elsewhere"}),
         signed({name: each for name, each in CLAIMS.items() if name != "aud"}),
         signed(CLAIMS | {"iss": "https://other"}),
