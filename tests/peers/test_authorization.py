@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 
 from kafkalite.broker.handlers import SERVED
+from kafkalite.client.admin.acls import creation_request
 from kafkalite.errors import ErrorCode
 from kafkalite.local.broker_process import BROKER_COMMAND
 from kafkalite.local.cluster import LocalCluster
@@ -99,26 +100,14 @@ async def _prepare(servers: str) -> None:
     wanted = [topics.CreatableTopic(name=each, num_partitions=1, replication_factor=1) for each in NAMES]
     await operator.request(topics.CreateTopicsRequest(topics=wanted, timeout_ms=30_000), 5, ANSWER_TIMEOUT_S)
     await _until_coordinated(operator)
-    made = messages.create_acls_request
     everything = [
         (ResourcePattern(type_, CLUSTER_NAME if type_ is ResourceType.CLUSTER else "*"), entry)
         for type_ in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID)
         for entry in (AclEntry(ANONYMOUS, OPERATOR, Operation.ALL, PermissionType.ALLOW),)
     ]
-    creations = [
-        made.AclCreation(
-            resource_type=resource.type,
-            resource_name=resource.name,
-            resource_pattern_type=resource.pattern,
-            principal=entry.principal,
-            host=entry.host,
-            operation=entry.operation,
-            permission_type=entry.permission,
-        )
-        for resource, entry in (*everything, *rules())
-    ]
-    for some in (creations[:1], creations[1:]):
-        answer = await operator.request(made.CreateAclsRequest(creations=some), 3, ANSWER_TIMEOUT_S)
+    bindings = [*everything, *rules()]
+    for some in (bindings[:1], bindings[1:]):
+        answer = await operator.request(creation_request(some), 3, ANSWER_TIMEOUT_S)
         assert {each.error_code for each in answer.results} == {ErrorCode.NONE}
     operator.close()
 

@@ -6,16 +6,14 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
-from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from tests.peers.apache_kafka import fetch, tool_command
 from tests.peers.tool_server import run_tool
 from tests.wire.clients import CLIENTS, CODECS, Record
+from tests.wire.conftest import wait_until_known
 
 pytestmark = pytest.mark.peer
 
@@ -34,21 +32,8 @@ def servers(cluster: LocalCluster) -> str:
 
 def make_topic(servers: str, name: str, *options: str) -> str:
     run_tool("kafka-topics", "--bootstrap-server", servers, "--create", "--topic", name, *options)
-    wait_until_shown(servers, name, int(options[options.index("--partitions") + 1]))
+    wait_until_known(servers, name, int(options[options.index("--partitions") + 1]))
     return name
-
-
-def wait_until_shown(servers: str, topic: str, partitions: int) -> None:
-    """Until every broker shows leaders of so many partitions; with 0 until none knows the topic. A tool may ask any of them."""
-
-    def shown(server: str) -> bool:
-        # All topics: a request for this one would create it.
-        found = AdminClient({"bootstrap.servers": server}).list_topics(timeout=10).topics.get(topic)
-        leaders = [each.leader for each in found.partitions.values()] if found is not None else []
-        return len(leaders) == partitions and all(leader >= 0 for leader in leaders)
-
-    for server in servers.split(","):
-        wait_until(partial(shown, server), f"{topic} with {partitions} partitions at {server}", 30)
 
 
 def test_kafka_topics_creates_lists_describes_alters_and_deletes(servers: str) -> None:
@@ -63,10 +48,10 @@ def test_kafka_topics_creates_lists_describes_alters_and_deletes(servers: str) -
     assert "retention.ms=5000" in described
     assert len(re.findall(r"Partition: \d+\s+Leader: [123]\s", described)) == 2
     run_tool("kafka-topics", *base, "--alter", "--topic", "tools-topic", "--partitions", "3")
-    wait_until_shown(servers, "tools-topic", 3)
+    wait_until_known(servers, "tools-topic", 3)
     assert "PartitionCount: 3" in run_tool("kafka-topics", *base, "--describe", "--topic", "tools-topic")
     run_tool("kafka-topics", *base, "--delete", "--topic", "tools-topic")
-    wait_until_shown(servers, "tools-topic", 0)
+    wait_until_known(servers, "tools-topic", 0)
     assert "tools-topic" not in run_tool("kafka-topics", *base, "--list").split()
 
 

@@ -139,6 +139,29 @@ def send(broker: BrokerProcess, frame: bytes) -> bool:
         return await_answer(connection)
 
 
+class Cost(NamedTuple):
+    """What a frame cost a broker: how long another client had to wait at most, by the broker's processor time and by the clock."""
+
+    held_s: float
+    waited_s: float
+    grown_bytes: int
+    answered: bool
+
+
+def cost_of(broker: BrokerProcess, frame: bytes) -> Cost:
+    """Send the frame while another client asks."""
+    other = ClientBeside(broker)
+    other.start()
+    other.wait_answers(3)
+    other.forget()
+    before = broker.resident_bytes()
+    forget_peak(broker)
+    answered = send(broker, frame)
+    other.wait_answers(3)
+    other.end()
+    return Cost(other.longest_held.held_s, other.longest.waited_s, peak_bytes(broker) - before, answered)
+
+
 def check(broker: BrokerProcess, hostile: Hostile | Bomb, *, is_served: bool | None) -> None:
     """The other client waits 0.1 s at most, and memory grows by less than two frames and 64 MiB, of a bomb by twice what it becomes."""
     frame, waits = hostile.frame(), []
@@ -146,20 +169,11 @@ def check(broker: BrokerProcess, hostile: Hostile | Bomb, *, is_served: bool | N
     if isinstance(hostile, Hostile) and hostile.key in BETWEEN_BROKERS:
         allowed_bytes += BROKERS_MEMORY_FACTOR * len(frame)
     for _ in range(TRIES):
-        other = ClientBeside(broker)
-        other.start()
-        other.wait_answers(3)
-        other.forget()
-        before = broker.resident_bytes()
-        forget_peak(broker)
-        answered = send(broker, frame)
-        other.wait_answers(3)
-        other.end()
-        grown = peak_bytes(broker) - before
-        waits.append(other.longest.waited_s)
-        print(f"{hostile}: {len(frame) / 1e6:.0f} MB, answered {answered}, {waits[-1]:.3f} s, {grown / 1e6:+.0f} MB")
-        assert is_served in (None, answered)
-        assert grown < allowed_bytes
+        cost = cost_of(broker, frame)
+        waits.append(cost.waited_s)
+        print(f"{hostile}: {len(frame) / 1e6:.0f} MB, {cost}")
+        assert is_served in (None, cost.answered)
+        assert cost.grown_bytes < allowed_bytes
         if waits[-1] <= WAIT_S:
             return
     raise AssertionError(f"the other client waited {waits}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from kafkalite.client.admin.calls import AdminCalls, raise_any
 from kafkalite.client.errors import ClientError, error_of
@@ -37,35 +38,12 @@ class AclAdmin(AdminCalls):
         response = await self._ask(None, request, "describing ACLs")
         if response.error_code:
             raise error_of(response.error_code, "describing ACLs", response.error_message)
-        return sorted(
-            AclBinding(
-                ResourcePattern(
-                    ResourceType(resource.resource_type), resource.resource_name, PatternType(resource.pattern_type)
-                ),
-                AclEntry(acl.principal, acl.host, Operation(acl.operation), PermissionType(acl.permission_type)),
-            )
-            for resource in response.resources
-            for acl in resource.acls
-        )
+        return sorted(_binding(resource, acl) for resource in response.resources for acl in resource.acls)
 
     async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
         """Add rules; those that are there already stay. AdminError, by the rules' text, for those that failed."""
         wanted = list(bindings)
-        m = messages.create_acls_request
-        request = m.CreateAclsRequest(
-            creations=[
-                m.AclCreation(
-                    resource_type=resource.type,
-                    resource_name=resource.name,
-                    resource_pattern_type=resource.pattern,
-                    principal=entry.principal,
-                    host=entry.host,
-                    operation=entry.operation,
-                    permission_type=entry.permission,
-                )
-                for resource, entry in wanted
-            ]
-        )
+        request = creation_request(wanted)
         response = await self._retrying(lambda: self._ask_controller(request), "creating ACLs")
         failures: dict[str, ClientError] = {}
         for binding, answer in zip(wanted, response.results, strict=True):
@@ -97,17 +75,41 @@ class AclAdmin(AdminCalls):
             if result.error_code:
                 failures[str(wanted)] = error_of(result.error_code, f"deleting {wanted}", result.error_message)
             for match in result.matching_acls:
-                binding = AclBinding(
-                    ResourcePattern(
-                        ResourceType(match.resource_type), match.resource_name, PatternType(match.pattern_type)
-                    ),
-                    AclEntry(
-                        match.principal, match.host, Operation(match.operation), PermissionType(match.permission_type)
-                    ),
-                )
+                binding = _binding(match, match)
                 if match.error_code:
                     failures[str(binding)] = error_of(match.error_code, f"deleting {binding}", match.error_message)
                 else:
                     deleted.append(binding)
         raise_any(failures)
         return deleted
+
+
+def creation_request(
+    bindings: Iterable[tuple[ResourcePattern, AclEntry]],
+) -> messages.create_acls_request.CreateAclsRequest:
+    """The request that adds these rules."""
+    m = messages.create_acls_request
+    return m.CreateAclsRequest(
+        creations=[
+            m.AclCreation(
+                resource_type=resource.type,
+                resource_name=resource.name,
+                resource_pattern_type=resource.pattern,
+                principal=entry.principal,
+                host=entry.host,
+                operation=entry.operation,
+                permission_type=entry.permission,
+            )
+            for resource, entry in bindings
+        ]
+    )
+
+
+def _binding(resource: Any, rule: Any) -> AclBinding:
+    """Of two structures of a response, or of one that is both."""
+    return AclBinding(
+        ResourcePattern(
+            ResourceType(resource.resource_type), resource.resource_name, PatternType(resource.pattern_type)
+        ),
+        AclEntry(rule.principal, rule.host, Operation(rule.operation), PermissionType(rule.permission_type)),
+    )
