@@ -1,29 +1,45 @@
-"""What went wrong in other implementations of the protocol, held against ours: a test for each that needs no authentication.
+"""What went wrong in other implementations of the protocol, and in ZooKeeper, held against ours.
 
 Others lie beside what they are about: buffers in flight (CVE-2026-35554) in `client/producer/test_hostile_brokers`, allocation before
-authentication (CVE-2022-34917) in `net/test_frames` and `protocol/test_hostile_bytes`, empty arrays in requests of controllers
-(CVE-2026-83525) also in the table of `tests/peers/hostile_bytes`, compressed data that lies in `protocol/test_compression`.
+authentication (CVE-2022-34917, CVE-2026-111108, CVE-2026-111115) in `net/test_frames`, `broker/test_receiving` and
+`protocol/test_hostile_bytes`, empty arrays in requests of controllers (CVE-2026-83525) also in the table of `tests/peers/hostile_bytes`,
+compressed data that lies in `protocol/test_compression`, frames and iterations that a server claims (CVE-2026-10142, CVE-2026-10143)
+in `net/test_connection` and `security/test_sasl_mechanisms`, identities and nonces (CVE-2017-12610, CVE-2024-56128) there too, tokens
+(CVE-2026-33557, CVE-2026-110985) in `security/test_bearer_tokens`, permissions (CVE-2018-1288, CVE-2018-17196, CVE-2026-41115) in
+`broker/test_authorization`, entries of ACLs (CVE-2024-27309) in `broker/test_acl_authorizer`.
 """
 
 from __future__ import annotations
 
+import hmac
 import logging
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import cramjam
 import pytest
 
+from kafkalite.broker.handlers import SERVED
+from kafkalite.cli.doctor.findings import Status
+from kafkalite.cli.doctor.zookeeper import ServerAnswer, judge_servers
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import LeaderAndIsr, StopReplica
 from kafkalite.errors import KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.compression import Codec, decompress
+from kafkalite.security.sasl_client import SaslCredentials
+from kafkalite.security.sasl_server import PlainServer
+from kafkalite.security.scram import ScramMechanism
 from kafkalite.testing.simulation import virtual_time
 from tests.fuzz.brokers import Brokers
 from tests.unit.broker.test_replicas import Node, on_node
+from tests.unit.broker.test_sasl_authenticator import Client, act
 from tests.unit.broker.test_user_credentials import Scene, upsertion
+from tests.unit.security.test_sasl_mechanisms import converse, scram_server
+from zk.ensemble import Ensemble
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.top_level import create_top_level
 from zk.znodes import ConfigEntity, MalformedZnodeError
@@ -97,6 +113,43 @@ def test_credentials_are_in_no_line_of_the_log(caplog: pytest.LogCaptureFixture)
     assert "stored_key" not in str(broken.value)
 
 
+def test_what_a_client_authenticates_with_is_in_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """CVE-2026-33558, for what comes by SASL."""
+
+    async def script(client: Client) -> None:
+        await client.handshake()
+        await client.token(b"\0alice\0a-wrong-secret")
+
+    with caplog.at_level(logging.DEBUG), pytest.raises(Exception) as refused:
+        act(script)
+    assert "a-wrong-secret" not in caplog.text + str(refused.value)
+    credentials = SaslCredentials(mechanism="PLAIN", username="alice", password="a-right-secret")
+    assert "a-right-secret" not in repr(credentials)
+
+
+def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CVE-2021-38153."""
+    compared: list[Any] = []
+    compare = hmac.compare_digest
+
+    def noted(one: Any, other: Any) -> bool:
+        compared.append(one)
+        return compare(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", noted)
+    plain = SaslCredentials(mechanism="PLAIN", username="alice", password="right")
+    assert converse(plain, PlainServer({"alice": "right"})) and compared == [b"right"]
+    compared.clear()
+    scram = SaslCredentials(mechanism="SCRAM-SHA-256", username="alice", password="right")
+    assert converse(scram, scram_server(ScramMechanism.SCRAM_SHA_256))
+    assert 32 in {len(each) for each in compared if isinstance(each, bytes)}, "the stored key, or the signature"
+
+
+def test_nobody_sends_us_compressed_telemetry() -> None:
+    """CVE-2026-111073: PushTelemetry is decompressed without a bound. Neither it nor what asks for it is spoken."""
+    assert {each.api.key for each in SERVED}.isdisjoint({71, 72})
+
+
 def test_empty_requests_of_controllers_harm_nobody() -> None:
     """CVE-2026-83525."""
 
@@ -132,3 +185,42 @@ def _empty_requests() -> list[bytes]:
                 continue  # an old structure that cannot say it
             found.append(b"".join(request_frame(api, version, 7, "x", body))[4:])
     return found
+
+
+# ZooKeeper
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        ("3.4.13", ["CVE-2019-0201", "CVE-2023-44981"]),
+        ("3.5.10", ["CVE-2023-44981"]),
+        ("3.7.1", ["CVE-2023-44981", "CVE-2024-23944"]),
+        ("3.8.4", ["CVE-2026-24281", "CVE-2026-24308"]),
+        ("3.8.7", []),
+        ("3.9.2", ["CVE-2024-51504", "CVE-2025-58457", "CVE-2026-24281", "CVE-2026-24308", "CVE-2026-79993"]),
+        ("3.9.5", ["CVE-2026-79993"]),
+        ("3.9.6", []),
+        ("3.10.0", []),
+        ("unknown", []),
+    ],
+)
+def test_doctor_says_what_a_server_is_open_to(version: str, names: list[str]) -> None:
+    """Also CVE-2026-79993: whoever reaches the server deletes znodes without a session."""
+    answer = ServerAnswer("z:1", mode="standalone", version=version, serving=True)
+    (found,) = [each for each in judge_servers([answer]) if each.check == "zookeeper version"]
+    assert re.findall(r"CVE-\d+-\d+", found.found) == names
+    assert found.status is (Status.WARNING if names else Status.OK)
+
+
+def test_servers_that_we_start_say_little_to_strangers(tmp_path: Path) -> None:
+    """CVE-2024-51504, CVE-2025-58457, CVE-2026-84439, CVE-2026-84501 are about the admin server; words of four letters name sessions."""
+    local = Ensemble(tmp_path)._settings(Ensemble(tmp_path).member(1))
+    assert "clientPortAddress=127.0.0.1\n" in local
+    deploy = Path(__file__).parents[2] / "deploy"
+    for settings in (local, (deploy / "systemd" / "zoo.cfg").read_text()):
+        assert "\nadmin.enableServer=false\n" in settings
+        (words,) = re.findall(r"^4lw\.commands\.whitelist=(.*)$", settings, re.MULTILINE)
+        assert set(words.split(",")) <= {"conf", "mntr", "ruok", "srvr"}
+    image = deploy / "images" / "rootfs" / "usr" / "local" / "bin" / "zookeeper-server-start"
+    assert "-Dzookeeper.admin.enableServer=false" in image.read_text()

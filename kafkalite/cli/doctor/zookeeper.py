@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kafkalite.cli.doctor.findings import Finding, ok, problem, skipped, warning
+from kafkalite.cli.doctor.zookeeper_versions import WITHOUT_KNOWN, open_to
 
 _LONGEST_ANSWER_BYTES: Final = 64 * 1024
 _SLOW_MS: Final = 100
@@ -111,7 +112,18 @@ def judge_servers(answers: Sequence[ServerAnswer]) -> Iterator[Finding]:
         elif each.latency_ms is not None and each.latency_ms > _SLOW_MS:
             remedy = "give its transaction log (dataLogDir) a disk of its own"
             yield warning("zookeeper server", f"{each.address}: {each.latency_ms:g} ms a request on average", remedy)
+    for version in sorted({each.version for each in answers if each.version}):
+        yield _judge_version(version)
     yield _judge_quorum(answers)
+
+
+def _judge_version(version: str) -> Finding:
+    check, names = "zookeeper version", open_to(version)
+    if names:
+        return warning(
+            check, f"{version} is open to {', '.join(names)}", f"run {WITHOUT_KNOWN}, or keep strangers away"
+        )
+    return ok(check, version)
 
 
 def _judge_quorum(answers: Sequence[ServerAnswer]) -> Finding:
