@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -186,10 +187,16 @@ def broker_command() -> list[str]:
 
 
 def wait_for_controller(bootstrap_servers: str, timeout_s: float = 60) -> None:
-    """Until metadata names a controller. Apache Kafka says "started" earlier, and librdkafka's admin client, told that
-    there is no controller, waits so long before it asks again that its calls time out."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    wait_until(lambda: admin.list_topics(timeout=timeout_s).controller_id >= 0, "a controller", timeout_s)
+    """Until each server's metadata names a controller. Apache Kafka says "started" earlier, and librdkafka's admin
+    client, when the server that it happens to ask knows of no controller, waits so long before it asks again that its
+    calls time out."""
+    for server in bootstrap_servers.split(","):
+        admin = AdminClient({"bootstrap.servers": server})
+        wait_until(partial(_names_controller, admin, timeout_s), f"a controller at {server}", timeout_s)
+
+
+def _names_controller(admin: AdminClient, timeout_s: float) -> bool:
+    return bool(admin.list_topics(timeout=timeout_s).controller_id >= 0)
 
 
 def tool_command(name: str, *arguments: str) -> list[str]:
