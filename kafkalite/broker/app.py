@@ -25,6 +25,7 @@ from kafkalite.broker.quota_znodes import all_quotas
 from kafkalite.broker.quotas import ClientQuotas
 from kafkalite.broker.registration import registration_of
 from kafkalite.broker.replicas import Replicas
+from kafkalite.broker.request_metering import RequestMetering
 from kafkalite.broker.server import Server
 from kafkalite.broker.setting_changes import act_on_changes
 from kafkalite.broker.shutdown import controlled_shutdown
@@ -116,7 +117,10 @@ class Broker:
             jobs=self.jobs,
             protocol_version=protocol_version,
             metadata=self.metadata,
-            quotas=ClientQuotas(config.quota_window_num, config.quota_window_size_seconds),
+            quotas=ClientQuotas(
+                (config.quota_window_num, config.quota_window_size_seconds),
+                (config.controller_quota_window_num, config.controller_quota_window_size_seconds),
+            ),
             logs=logs,
             cleaner=self.cleaner,
             dynamic_configs=dynamic_configs,
@@ -152,6 +156,8 @@ class Broker:
         self.metadata.expects_topics = bool(early.logs.all_logs())
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
         dispatcher = Dispatcher(parts, await self._served(), parts.acls or ALLOW_ALL)
+        metering = RequestMetering(early.quotas.requests, self.clock.monotonic_ms)
+        early.quotas.requests.on_change = lambda is_set: dispatcher.run_within(metering.around if is_set else None)
         server = Server(early.live_config, dispatcher, self.security, early.quotas.opened)
         serving = Serving(parts, dispatcher, server, parts.config_changes.watch(early.session, self.jobs))
         for entity, quotas in (await all_quotas(self.store, early.dynamic_configs.read)).items():

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer, Permission
 from kafkalite.broker.connection import Answer
 from kafkalite.broker.fetching import replica_id_of
+from kafkalite.broker.guards import Handle
 from kafkalite.broker.request_context import ClientConnection, RequestContext
 from kafkalite.broker.served_api import PartsT_contra, Reply, ServedApi
 from kafkalite.errors import BoundExceeded, ErrorCode, KafkaError, ProtocolViolation
@@ -102,7 +103,8 @@ class Dispatcher(Generic[PartsT_contra]):
         self.now_s = now_s
         self.portions = Portions()
         is_guarded = authorizer is not ALLOW_ALL
-        self._routes = {int(each.api.key): _route(each, is_guarded) for each in served}
+        self._plain_routes = {int(each.api.key): _route(each, is_guarded) for each in served}
+        self._routes = self._plain_routes
         self._tasks: dict[asyncio.Task[Answer], None] = {}
         self._decoding = asyncio.Lock()
         self._decoded_bytes = 0
@@ -111,6 +113,15 @@ class Dispatcher(Generic[PartsT_contra]):
         self.latencies = {key: route.latency for key, route in self._routes.items()}
         """From the turn of a request to its answer, what it waits for included, by API; of fetches, those of consumers."""
         self.follower_fetches = Histogram()
+
+    def run_within(self, around: Callable[[ServedApi[PartsT_contra], Handle], Handle] | None) -> None:
+        """From now on call handlers through what `around` makes of them, or (None) as they are, which costs nothing."""
+        self._routes = self._plain_routes
+        if around is not None:
+            self._routes = {
+                key: route._replace(handle=around(route.served, route.handle), is_async=False)
+                for key, route in self._plain_routes.items()
+            }
 
     def handle(
         self, frame: memoryview, connection: ClientConnection, decoded: _Decoded | None = None

@@ -74,6 +74,30 @@ class ClientRate:
         return max(1.0, age_ms + max(0, missing) * samples.length_ms)
 
 
+class TokenBucket:
+    """Tokens that come at a rate, at most as many as come in `burst_s`; full at first. Who finds some may take more, and leaves a debt."""
+
+    __slots__ = ("_burst_s", "_tokens", "_updated_ms", "per_s")
+
+    def __init__(self, per_s: float, burst_s: float, now_ms: float) -> None:
+        self.per_s = per_s
+        """May change at any time."""
+        self._burst_s, self._updated_ms = burst_s, now_ms
+        self._tokens = per_s * burst_s
+
+    def left(self, now_ms: float) -> float:
+        """What is there now; below zero it is a debt."""
+        gained = self.per_s * (now_ms - self._updated_ms) / 1000
+        self._tokens, self._updated_ms = min(self.per_s * self._burst_s, self._tokens + gained), now_ms
+        return self._tokens
+
+    def take(self, tokens: int) -> None:
+        self._tokens -= tokens
+
+    def is_full(self, now_ms: float) -> bool:
+        return self.left(now_ms) >= self.per_s * self._burst_s
+
+
 class ReplicationRate:
     """The rate of throttled replication on one side; `bound()` is what it may be now, in bytes a second."""
 

@@ -337,15 +337,8 @@ class BrokerSettings(SecuritySettings):
     quota_window_size_seconds: int = _int(1, "Length of such a sample.", at_least(1))
     replication_quota_window_num: int = _int(11, "Samples kept for replication quotas.", at_least(1))
     replication_quota_window_size_seconds: int = _int(1, "Length of such a sample.", at_least(1))
-    controller_quota_window_num: int = _int(
-        11,
-        "Samples kept for topic mutation quotas.",
-        at_least(1),
-        reason="quotas of topic mutations are kept and not enforced",
-    )
-    controller_quota_window_size_seconds: int = _int(
-        1, "Length of such a sample.", at_least(1), reason="quotas of topic mutations are kept and not enforced"
-    )
+    controller_quota_window_num: int = _int(11, "Samples whose partitions a client may create at once.", at_least(1))
+    controller_quota_window_size_seconds: int = _int(1, "Length of such a sample.", at_least(1))
     leader_replication_throttled_rate: int = _long(
         None, "Bytes a second that a leader sends to throttled followers.", at_least(0), dynamic=True, resolved=LONG_MAX
     )

@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 
 from kafkalite.config.broker import LiveConfig
 from kafkalite.config.dynamic import BrokerSources, ConfigEntry, describe_topic
-from kafkalite.controller.requests import CreatedTopic, NewPartitions, NewTopic, TopicReference
+from kafkalite.controller.requests import Charge, CreatedTopic, NewPartitions, NewTopic, TopicReference, free
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.topic_rules import Racks, TopicNames, TopicPlan, is_legal, plan_partitions, plan_topic
 from kafkalite.controller.topic_znodes import random_topic_id
@@ -54,7 +54,7 @@ class AdminWrites:
     # -- create
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], brokers: Racks, *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], brokers: Racks, *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, CreatedTopic | KafkaError]:
         """The outcome by name; the topics are in ZooKeeper, their leaders not yet elected. `brokers` are the live ones.
 
@@ -72,6 +72,8 @@ class AdminWrites:
                 await pace.unit(_PLAN_UNITS + (max(topic.partition_count, 0) + len(topic.assignments)) // 4)
                 names.check_free(topic.name)
                 plan = plan_topic(topic, brokers, self.config.current, self._rng)
+                if not validate_only:
+                    charge(len(plan.replicas))
                 async with self._slots:
                     topic_id = NO_TOPIC_ID if validate_only else await self._write_topic(plan)
                 return self._created(plan, topic_id, described)
@@ -135,7 +137,7 @@ class AdminWrites:
     # -- more partitions
 
     async def create_partitions(
-        self, topics: Sequence[NewPartitions], brokers: Racks, *, validate_only: bool = False
+        self, topics: Sequence[NewPartitions], brokers: Racks, *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, KafkaError | None]:
         """Why a topic was not enlarged, by name; likewise."""
         marked = frozenset(await self._children(paths.DELETE_TOPICS))
@@ -149,7 +151,7 @@ class AdminWrites:
                 if topic.name in marked:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
                 async with self._slots:
-                    await self._enlarge(topic, brokers, validate_only=validate_only)
+                    await self._enlarge(topic, brokers, validate_only, charge)
             except KafkaError as problem:
                 return problem.as_outcome()
             return None
@@ -157,8 +159,8 @@ class AdminWrites:
         outcomes = await self._for_each(requested.values(), enlarge)
         return dict(zip(requested, outcomes, strict=True))
 
-    async def _enlarge(self, topic: NewPartitions, brokers: Racks, *, validate_only: bool) -> None:
-        path = paths.topic(topic.name)
+    async def _enlarge(self, topic: NewPartitions, brokers: Racks, validate_only: bool, charge: Charge) -> None:
+        path, is_charged = paths.topic(topic.name), False
         while True:
             try:
                 if not is_legal(topic.name):
@@ -168,6 +170,9 @@ class AdminWrites:
                 added = plan_partitions(topic, current, brokers)
                 if validate_only:
                     return
+                if not is_charged:  # once, also where somebody else changed it meanwhile
+                    charge(len(added))
+                    is_charged = True
                 enlarged = TopicAssignment(
                     {**current.partitions, **added}, current.topic_id, current.adding, current.removing
                 ).encode()
@@ -185,22 +190,25 @@ class AdminWrites:
     # -- delete
 
     async def delete_topics(
-        self, topics: Sequence[TopicReference], name_of: Callable[[bytes], str | None]
+        self,
+        topics: Sequence[TopicReference],
+        name_of: Callable[[bytes], str | None],
+        charge: Callable[[str], None] = lambda name: None,
     ) -> list[tuple[str | None, KafkaError | None]]:
         """For each topic its name, None for an unknown id, and why it is not deleted; the others are marked.
 
-        They are gone once the controller is done with them. `name_of` finds topics by id.
+        They are gone once the controller is done with them. `name_of` finds topics by id, `charge` is as `Charge` for a topic's name.
         """
         once = dict.fromkeys(topics)
 
         async def delete(topic: TopicReference, pace: Pace) -> tuple[str | None, KafkaError | None]:
-            return await self._delete(topic, name_of)
+            return await self._delete(topic, name_of, charge)
 
         outcomes = dict(zip(once, await self._for_each(once, delete), strict=True))
         return [outcomes[topic] for topic in topics]
 
     async def _delete(
-        self, topic: TopicReference, name_of: Callable[[bytes], str | None]
+        self, topic: TopicReference, name_of: Callable[[bytes], str | None], charge: Callable[[str], None]
     ) -> tuple[str | None, KafkaError | None]:
         name = topic.name
         try:
@@ -213,14 +221,15 @@ class AdminWrites:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             async with self._slots:
-                await self._mark_for_deletion(name)
+                await self._mark_for_deletion(name, charge)
         except KafkaError as problem:
             return name, problem
         return name, None
 
-    async def _mark_for_deletion(self, name: str) -> None:
+    async def _mark_for_deletion(self, name: str, charge: Callable[[str], None]) -> None:
         if not is_legal(name) or await self._store.exists(paths.topic(name)) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        charge(name)
         try:
             await self._store.create(paths.delete_topic(name), parents=True)
         except NodeExistsError:

@@ -16,7 +16,15 @@ from kafkalite.controller import events
 from kafkalite.controller.admin_writes import AdminWrites
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import ClusterState, Leadership
-from kafkalite.controller.requests import AlterPartition, CreatedTopic, NewPartitions, NewTopic, TopicReference
+from kafkalite.controller.requests import (
+    AlterPartition,
+    Charge,
+    CreatedTopic,
+    NewPartitions,
+    NewTopic,
+    TopicReference,
+    free,
+)
 from kafkalite.controller.topic_rules import Racks
 from kafkalite.errors import KafkaError
 from kafkalite.types import BrokerId, TopicPartition
@@ -41,25 +49,35 @@ class ControllerApi(ABC):
         """What the active controller knows, as soon as it has read it. KafkaError NOT_CONTROLLER."""
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, CreatedTopic | KafkaError]:
         """The outcome by name, once for a name; the topics are in ZooKeeper, leaders are elected a moment later."""
         racks = _racks(await self._governed())
-        return await self._writes.create_topics(topics, racks, validate_only=validate_only)
+        return await self._writes.create_topics(topics, racks, validate_only=validate_only, charge=charge)
 
     async def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, KafkaError | None]:
         """Why a topic was not enlarged, by name; likewise."""
         racks = _racks(await self._governed())
-        return await self._writes.create_partitions(topics, racks, validate_only=validate_only)
+        return await self._writes.create_partitions(topics, racks, validate_only=validate_only, charge=charge)
 
-    async def delete_topics(self, topics: Sequence[TopicReference]) -> list[tuple[str | None, KafkaError | None]]:
+    async def delete_topics(
+        self, topics: Sequence[TopicReference], *, charge: Charge = free
+    ) -> list[tuple[str | None, KafkaError | None]]:
         """For each topic its name, None for an unknown id, and why it is not deleted.
 
         The others are marked, their replicas go a moment later.
         """
-        return await self._writes.delete_topics(topics, (await self._governed()).topic_names.get)
+        cluster = await self._governed()
+
+        def partition_count(name: str) -> int:
+            topic = cluster.topics.get(name)
+            return 0 if topic is None else len(topic.partitions)
+
+        return await self._writes.delete_topics(
+            topics, cluster.topic_names.get, lambda name: charge(partition_count(name))
+        )
 
     async def alter_partition(self, request: AlterPartition) -> list[Leadership | KafkaError]:
         """What holds now for each proposal. KafkaError STALE_BROKER_EPOCH."""

@@ -6,14 +6,22 @@ KafkaError in its place.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kafkalite.config.dynamic import ConfigEntry
 from kafkalite.types import NO_TOPIC_ID, BrokerId
 
 NOT_GIVEN: Final = -1
 """As a count: the default of the cluster (KIP-464)."""
+
+Charge: TypeAlias = Callable[[int], None]
+"""Called with the number of partitions before they are created or deleted. KafkaError: the asking client may not have it done now."""
+
+
+def free(partitions: int) -> None:
+    """Anybody may create and delete as much as they like."""
 
 
 class NewTopic(NamedTuple):

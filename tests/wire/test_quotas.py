@@ -11,6 +11,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from kafkalite.errors import ErrorCode
 from kafkalite.local.broker_process import wait_until
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
@@ -44,8 +45,8 @@ def alter(servers: str, client_id: str, key: str, value: float | None) -> None:
 
 
 @contextmanager
-def quota(servers: str, client_id: str, key: str) -> Iterator[None]:
-    alter(servers, client_id, key, BYTES_PER_S)
+def quota(servers: str, client_id: str, key: str, value: float = BYTES_PER_S) -> Iterator[None]:
+    alter(servers, client_id, key, value)
     try:
         yield
     finally:
@@ -136,3 +137,61 @@ def test_a_batch_that_no_window_of_the_quota_allows_is_delivered(servers: str, m
     with quota(servers, client_id, "consumer_byte_rate"):
         for _ in range(2):
             assert consume(servers, topic, client_id, count)[0] == list(range(count))
+
+
+def test_a_client_that_asks_too_much_waits_for_its_answers(servers: str) -> None:
+    """request_percentage (KIP-124): by what the broker's handlers take, whatever is asked."""
+
+    async def asked(client_id: str) -> tuple[int, float]:
+        """(the longest throttle time in an answer, how long the next answer took after it)."""
+        host, port = servers.split(",")[0].split(":")
+        connection = await Connection.open(host, int(port), client_id=client_id)
+        request = messages.metadata_request.MetadataRequest(topics=None)
+        try:
+            for _ in range(200):
+                throttle_ms = (await connection.request(request, 12)).throttle_time_ms
+                if throttle_ms:
+                    began_s = time.monotonic()
+                    await connection.request(request, 12)
+                    return throttle_ms, time.monotonic() - began_s
+            return 0, 0.0
+        finally:
+            connection.close()
+
+    with quota(servers, "asks too much", "request_percentage", 0.001):
+        wait_until(lambda: asyncio.run(asked("asks too much"))[0] > 0, "the quota", TIMEOUT_S)
+        throttle_ms, took_s = asyncio.run(asked("asks too much"))
+        assert took_s >= 0.9 * throttle_ms / 1000, "the connection is not read meanwhile"
+        assert asyncio.run(asked("somebody else")) == (0, 0.0)
+
+
+def test_a_client_that_creates_too_many_partitions_is_refused_until_its_debt_is_paid(servers: str) -> None:
+    """controller_mutation_rate (KIP-599): eleven seconds' worth at once, and more only when that is paid."""
+    m = messages.create_topics_request
+
+    async def outcome() -> tuple[list[int], int]:
+        """(error codes of two topics with six partitions each, the throttle time)."""
+        host, port = servers.split(",")[0].split(":")
+        asked = await Connection.open(host, int(port))
+        cluster = await asked.request(messages.metadata_request.MetadataRequest(topics=[]), 12)
+        asked.close()
+        (controller,) = [each for each in cluster.brokers if each.node_id == cluster.controller_id]
+        connection = await Connection.open(controller.host, controller.port, client_id="creates too much")
+        try:
+            names = [f"quota-{time.monotonic_ns()}-{each}" for each in "ab"]
+            topics = [m.CreatableTopic(name=name, num_partitions=6, replication_factor=1) for name in names]
+            reply = await connection.request(m.CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7, TIMEOUT_S)
+            return sorted(each.error_code for each in reply.topics), reply.throttle_time_ms
+        finally:
+            connection.close()
+
+    with quota(servers, "creates too much", "controller_mutation_rate", 0.5):
+        outcomes: list[tuple[list[int], int]] = []
+
+        def is_refused() -> bool:
+            outcomes.append(asyncio.run(outcome()))
+            return outcomes[-1][1] > 0
+
+        wait_until(is_refused, "the quota", TIMEOUT_S)
+    assert outcomes[-1][0] == [ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert all(codes == [ErrorCode.NONE] * 2 for codes, throttle_ms in outcomes[:-1])

@@ -5,6 +5,8 @@ made a topic and asks the next broker for it may be refused.
 
 - CreateTopics 1 error messages and validation only; 4 defaults for counts (KIP-464); 5 configs in the answer (KIP-525); 7 topic ids.
   DeleteTopics 5 error messages; 6 by id.
+- What is created and deleted counts for controller_mutation_rate (KIP-599): CreateTopics 6, DeleteTopics 5 and CreatePartitions 3 may
+  be refused for it, older versions are slowed down only.
 - Asked of a broker that is not the controller: NOT_CONTROLLER, and the client finds the controller.
 """
 
@@ -17,7 +19,7 @@ from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.guards import Each, Failure, Judged, narrowed
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
-from kafkalite.controller.requests import CreatedTopic, NewPartitions, NewTopic, TopicReference
+from kafkalite.controller.requests import Charge, CreatedTopic, NewPartitions, NewTopic, TopicReference, free
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.quotas import ClientQuotas, Mutations
     from kafkalite.broker.topic_creation import TopicCreation
     from kafkalite.clock import Clock
     from kafkalite.config.dynamic import ConfigEntry
@@ -35,6 +38,9 @@ T = TypeVar("T")
 MadeT = TypeVar("MadeT")
 
 _DELETION_DISABLED_FROM = 3
+_STRICT_CREATION_FROM: Final = 6
+_STRICT_DELETION_FROM: Final = 5
+_STRICT_ENLARGEMENT_FROM: Final = 3
 _DELETION_S = 1.0
 _KNOWN_S = 0.5
 """How long an outcome waits for brokers that have not heard of it: a dead one does not answer before its session ends."""
@@ -44,14 +50,16 @@ class Controller(Protocol):
     """What is asked of the controller."""
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, CreatedTopic | KafkaError]: ...
 
     async def create_partitions(
-        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, KafkaError | None]: ...
 
-    async def delete_topics(self, topics: Sequence[TopicReference]) -> list[tuple[str | None, KafkaError | None]]: ...
+    async def delete_topics(
+        self, topics: Sequence[TopicReference], *, charge: Charge = free
+    ) -> list[tuple[str | None, KafkaError | None]]: ...
 
     async def wait_until_deleted(self, topic: str, timeout_s: float) -> bool: ...
 
@@ -73,14 +81,20 @@ class Parts(Protocol):
     @property
     def controller(self) -> Controller: ...
 
+    @property
+    def quotas(self) -> ClientQuotas: ...
+
 
 async def create_topics(
     parts: Parts, request: messages.create_topics_request.CreateTopicsRequest, context: RequestContext
 ) -> messages.create_topics_response.CreateTopicsResponse:
     """Create, then wait until all partitions have a leader or the request's timeout has passed."""
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
+    mutations = _mutations(parts, context, _STRICT_CREATION_FROM)
     outcomes = await parts.controller.create_topics(
-        await context.portions.finish(_each(_new_topic, request.topics)), validate_only=request.validate_only
+        await context.portions.finish(_each(_new_topic, request.topics)),
+        validate_only=request.validate_only,
+        charge=free if mutations is None else mutations.charge,
     )
     results = await context.portions.finish(_creations(outcomes))
     pace = context.portions.pace()
@@ -95,7 +109,27 @@ async def create_topics(
             result.error_message = "The topic was created, but not all its partitions had a leader in time."
     if not request.validate_only:
         await _tell_all(parts, deadline_ms)
-    return messages.create_topics_response.CreateTopicsResponse(topics=results)
+    return messages.create_topics_response.CreateTopicsResponse(
+        topics=results, throttle_time_ms=_throttle(mutations, context)
+    )
+
+
+def _mutations(parts: Parts, context: RequestContext, strict_from: int) -> Mutations | None:
+    """What the request is charged to; versions before `strict_from` are never refused for it (KIP-599)."""
+    return parts.quotas.mutations.of(
+        context.user,
+        context.client_id or "",
+        parts.clock.monotonic_ms,
+        is_strict=context.api_version >= strict_from,
+    )
+
+
+def _throttle(mutations: Mutations | None, context: RequestContext) -> int:
+    """The ms for which the connection is silenced."""
+    throttle_ms = 0 if mutations is None else mutations.throttle_ms()
+    if throttle_ms:
+        context.connection.mute(throttle_ms / 1000)
+    return throttle_ms
 
 
 def _new_topic(topic: messages.create_topics_request.CreatableTopic) -> NewTopic:
@@ -164,10 +198,12 @@ async def delete_topics(
     """
     m = messages.delete_topics_response
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
+    mutations = _mutations(parts, context, _STRICT_DELETION_FROM)
     outcomes = await parts.controller.delete_topics(
         await context.portions.finish(
             _each(lambda topic: TopicReference(topic.name, bytes(topic.topic_id)), request.topics)
-        )
+        ),
+        charge=free if mutations is None else mutations.charge,
     )
     results = []
     pace = context.portions.pace()
@@ -192,7 +228,7 @@ async def delete_topics(
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic is marked for deletion, but was not deleted in time."
     await _tell_all(parts, deadline_ms)
-    return m.DeleteTopicsResponse(responses=results)
+    return m.DeleteTopicsResponse(responses=results, throttle_time_ms=_throttle(mutations, context))
 
 
 async def create_partitions(
@@ -202,7 +238,12 @@ async def create_partitions(
     m = messages.create_partitions_response
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
     wanted = await context.portions.finish(_each(_new_partitions, request.topics))
-    outcomes = await parts.controller.create_partitions(wanted, validate_only=request.validate_only)
+    mutations = _mutations(parts, context, _STRICT_ENLARGEMENT_FROM)
+    outcomes = await parts.controller.create_partitions(
+        wanted,
+        validate_only=request.validate_only,
+        charge=free if mutations is None else mutations.charge,
+    )
     counts = {topic.name: topic.count for topic in wanted}
     results = []
     pace = context.portions.pace()
@@ -220,7 +261,7 @@ async def create_partitions(
                 result.error_message = "The partitions were created, but not all of them had a leader in time."
     if not request.validate_only:
         await _tell_all(parts, deadline_ms)
-    return m.CreatePartitionsResponse(results=results)
+    return m.CreatePartitionsResponse(results=results, throttle_time_ms=_throttle(mutations, context))
 
 
 def _new_partitions(topic: messages.create_partitions_request.CreatePartitionsTopic) -> NewPartitions:

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 
 class ObservedParts(
-    topic_metrics.Parts, groups.Parts, zookeeper_groups.Parts, ControllerParts, TransactionParts, Protocol
+    request_metrics.Parts,
+    topic_metrics.Parts,
+    groups.Parts,
+    zookeeper_groups.Parts,
+    ControllerParts,
+    TransactionParts,
+    Protocol,
 ):
     """Of the parts of a broker that serves."""
 

@@ -11,6 +11,7 @@ from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
+    from kafkalite.broker.quotas import ClientQuotas
     from kafkalite.broker.server import Server
 
 
@@ -24,6 +25,13 @@ class Latencies(Protocol):
     def follower_fetches(self) -> Histogram: ...
 
 
+class Parts(Protocol):
+    """What these metrics use of the broker."""
+
+    @property
+    def quotas(self) -> ClientQuotas: ...
+
+
 class Serving(Protocol):
     """What these metrics are made from."""
 
@@ -32,6 +40,9 @@ class Serving(Protocol):
 
     @property
     def server(self) -> Server: ...
+
+    @property
+    def parts(self) -> Parts: ...
 
 
 def latencies(dispatcher: Latencies) -> Iterator[tuple[str, Histogram]]:
@@ -106,6 +117,19 @@ def families(serving: Serving) -> Iterator[Family]:
         "counter",
         "Handshakes of TLS, by how they ended.",
         [Sample(label_text(outcome=outcome), count) for outcome, count in sorted(server.handshakes.items())],
+    )
+    quotas = serving.parts.quotas.by_kind
+    yield Family(
+        "kafkalite_throttles_total",
+        "counter",
+        "Times that a client or an address was silenced because it exceeded a quota, by kind of quota.",
+        [Sample(label_text(quota=kind), quota.throttled) for kind, quota in quotas.items()],
+    )
+    yield Family(
+        "kafkalite_throttle_seconds_total",
+        "counter",
+        "For how long these were silenced in sum.",
+        [Sample(label_text(quota=kind), quota.throttled_ms / 1000) for kind, quota in quotas.items()],
     )
     yield Family(
         "kafkalite_requests_in_progress",

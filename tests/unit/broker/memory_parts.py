@@ -170,7 +170,7 @@ class MemoryParts:
         self.config = BrokerConfig.from_properties({"zookeeper.connect": "unused", "broker.id": "1"}, overrides)
         self.broker_id, self.cluster_id, self.spoken = 1, "the-cluster", spoken_of(SERVED)
         self.clock, self.traffic = LoopClock(), Traffic()
-        self.quotas = ClientQuotas(11, 1)
+        self.quotas = ClientQuotas()
         self.metadata = MetadataCache()
         self.metadata.controller_id, self.metadata.version = 1, 1
         self.metadata.brokers = {

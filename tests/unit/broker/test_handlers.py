@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.handlers import SERVED
-from kafkalite.broker.quotas import QuotaEntity
-from kafkalite.controller.requests import CreatedTopic
+from kafkalite.broker.quotas import CONTROLLER_MUTATION_RATE, QuotaEntity
+from kafkalite.controller.requests import Charge, CreatedTopic, free
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
@@ -188,11 +188,18 @@ class FakeController:
         self.waits_s.append(timeout_s)
         return False
 
-    async def create_topics(self, topics: Any, *, validate_only: bool = False) -> dict[str, CreatedTopic | KafkaError]:
+    async def create_topics(
+        self, topics: Any, *, validate_only: bool = False, charge: Charge = free
+    ) -> dict[str, CreatedTopic | KafkaError]:
         outcomes: dict[str, CreatedTopic | KafkaError] = {}
         for each in topics:
             if each.name == "t":
                 outcomes["t"] = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists.")
+                continue
+            try:
+                charge(each.partition_count)
+            except KafkaError as problem:
+                outcomes[each.name] = problem
                 continue
             outcomes[each.name] = CreatedTopic(bytes(16), 1, 1, ())
             if self.led and not validate_only:
@@ -220,6 +227,26 @@ def test_create_topics_waits_for_leaders() -> None:
         assert reply.topics[1].error_code == ErrorCode.REQUEST_TIMED_OUT
         assert asyncio.get_running_loop().time() == pytest.approx(before_s + 0.8)
         assert not controller.waits_s, "the time is over"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_client_that_creates_too_much_is_refused_in_versions_that_know_it_and_slowed_down_in_all(
+    version: int,
+) -> None:
+    async def scenario() -> None:
+        parts = MemoryParts()
+        parts.controller = FakeController(parts)
+        parts.quotas.take(QuotaEntity(client_id="me"), {CONTROLLER_MUTATION_RATE: 1.0})
+        m = messages.create_topics_request
+        wanted = [m.CreatableTopic(name=name, num_partitions=12, replication_factor=1) for name in "ab"]
+        reply = await parts.ask(m.CreateTopicsRequest(topics=wanted, timeout_ms=800), version)
+        codes = [each.error_code for each in reply.topics]
+        if version == 6:
+            assert (codes, reply.throttle_time_ms) == ([0, ErrorCode.THROTTLING_QUOTA_EXCEEDED], 1000)
+        else:
+            assert (codes, reply.throttle_time_ms) == ([0, 0], 13_000)
 
     play(scenario)
 

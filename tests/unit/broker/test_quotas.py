@@ -6,6 +6,7 @@ import pytest
 
 from kafkalite.broker.quotas import (
     CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
     DEFAULT,
     PRODUCER_BYTE_RATE,
     ByteRateQuota,
@@ -92,11 +93,72 @@ def test_clients_that_are_gone_are_forgotten() -> None:
 
 
 def test_both_byte_rates() -> None:
-    quotas = ClientQuotas(11, 1)
+    quotas = ClientQuotas()
     quotas.take(QuotaEntity("u"), {PRODUCER_BYTE_RATE: 5.0, CONSUMER_BYTE_RATE: 7.0, "request_percentage": 1.0})
     assert (quotas.produced.bound("u", ""), quotas.fetched.bound("u", "")) == (5.0, 7.0)
     quotas.take(QuotaEntity("u"), {})
     assert not quotas.produced.is_set and not quotas.fetched.is_set
+
+
+class Mutating:
+    """A client with two partitions a second, of which 22 come in all samples together."""
+
+    def __init__(self, *, is_strict: bool) -> None:
+        self.now_ms, self.is_strict = 0.0, is_strict
+        self.quota = ClientQuotas().mutations
+        self.quota.take(QuotaEntity(client_id="c"), {CONTROLLER_MUTATION_RATE: 2.0})
+
+    def asks_for(self, *partitions: int) -> tuple[list[bool], int]:
+        """(which were allowed, how long it is silenced)."""
+        mutations = self.quota.of("u", "c", lambda: self.now_ms, is_strict=self.is_strict)
+        assert mutations is not None
+        allowed = []
+        for each in partitions:
+            try:
+                mutations.charge(each)
+                allowed.append(True)
+            except KafkaError as problem:
+                assert problem.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+                allowed.append(False)
+        return allowed, mutations.throttle_ms()
+
+
+def test_a_strict_quota_of_mutations_refuses_while_there_is_a_debt() -> None:
+    client = Mutating(is_strict=True)
+    assert client.asks_for(22, 3, 1) == ([True, True, False], 1500), "who finds none, but no debt, may have any number"
+    client.now_ms = 1000
+    assert client.asks_for(1) == ([False], 500)
+    client.now_ms = 1500
+    assert client.asks_for(4) == ([True], 0), "who was not refused is not silenced"
+    client.now_ms = 100_000
+    assert client.asks_for(22) == ([True], 0), "no more than all samples hold"
+    assert client.asks_for(1, 1) == ([True, False], 500)
+    assert (client.quota.throttled, client.quota.throttled_ms) == (3, 2500)
+
+
+def test_a_permissive_quota_of_mutations_only_silences() -> None:
+    client = Mutating(is_strict=False)
+    assert client.asks_for(22) == ([True], 0)
+    assert client.asks_for(3, 1) == ([True, True], 2000)
+    client.now_ms = 1000
+    assert client.asks_for(1) == ([True], 1500)
+
+
+def test_who_has_no_quota_of_mutations_is_not_counted() -> None:
+    client = Mutating(is_strict=True)
+    assert client.quota.of("u", "d", lambda: 0.0, is_strict=True) is None
+    client.quota.take(QuotaEntity(client_id="c"), {})
+    assert client.quota.of("u", "c", lambda: 0.0, is_strict=True) is None
+
+
+def test_buckets_of_clients_that_are_gone_are_forgotten() -> None:
+    client = Mutating(is_strict=True)
+    client.quota.take(QuotaEntity(client_id=DEFAULT), {CONTROLLER_MUTATION_RATE: 1.0})
+    for number in range(3000):
+        mutations = client.quota.of("u", f"c{number}", lambda: number * 1000.0, is_strict=True)  # noqa: B023
+        assert mutations is not None
+        mutations.charge(1)
+    assert len(client.quota._buckets) <= 1025
 
 
 @pytest.mark.parametrize(

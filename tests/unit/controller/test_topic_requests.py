@@ -213,3 +213,35 @@ def test_only_the_active_controller_answers() -> None:
         await cluster.stop()
 
     run(scenario())
+
+
+def test_partitions_are_charged_before_they_are_created_or_deleted_and_not_when_only_looked_at() -> None:
+    """What Kafka's ControllerMutationQuota is given (KIP-599)."""
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        controller, charged = cluster.controller, list[int]()
+        await controller.create_topics([_topic("t", 3, 1)], charge=charged.append)
+        await cluster.quiet()
+        await controller.create_topics(
+            [_topic("t", 3, 1), _topic("u", 4, 1)], validate_only=True, charge=charged.append
+        )
+        await controller.create_partitions([NewPartitions("t", 9)], validate_only=True, charge=charged.append)
+        assert charged == [3]
+        await controller.create_partitions([NewPartitions("t", 5), NewPartitions("x", 5)], charge=charged.append)
+        await cluster.quiet()
+        await controller.delete_topics([TopicReference("x"), TopicReference("t")], charge=charged.append)
+        assert charged == [3, 2, 5]
+
+        def refuse(partitions: int) -> None:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+        for outcome in (
+            (await controller.create_topics([_topic("v", 1, 1)], charge=refuse))["v"],
+            (await controller.delete_topics([TopicReference("t")], charge=refuse))[0][1],
+        ):
+            assert code_of(outcome) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert "v" not in await cluster.tool.children(paths.TOPICS)
+        await cluster.stop()
+
+    run(scenario())

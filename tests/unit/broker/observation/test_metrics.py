@@ -24,6 +24,7 @@ from kafkalite.broker.observation.exposition import Family
 from kafkalite.broker.observation.loop_lag import LoopLag
 from kafkalite.broker.observation.readiness import conditions
 from kafkalite.broker.observation.session_counts import SessionCounts
+from kafkalite.broker.quotas import ClientQuotas
 from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -118,7 +119,12 @@ def test_requests_that_came_are_told_by_kafkas_names() -> None:
         authentications={"succeeded": 4, "failed": 2},
         handshakes={"failed": 1},
     )
+    quotas = ClientQuotas()
+    quotas.requests.silenced(1500)
+    broker.parts = SimpleNamespace(quotas=quotas)
     found = read(request_metrics.families(broker))
+    assert found["kafkalite_throttles_total", ("request",)] == 1
+    assert found["kafkalite_throttle_seconds_total", ("request",)] == 1.5
     requests = {labels[0] for name, labels in found if name == "kafkalite_request_duration_seconds_count"}
     assert requests == {"Produce", "FetchConsumer", "FetchFollower"}
     assert found["kafka_network_requestmetrics_requests_total", ("Produce",)] == 1
