@@ -157,6 +157,17 @@ ROWS: Final[dict[int, Row]] = {
     34: Row("clients that send a byte a second, or read nothing", (f"{_MACHINE}test_slow_and_silent_clients",)),
     35: Row("ten thousand idle connections, and a burst", (f"{_MACHINE}test_very_many_idle_connections",)),
     36: Row("connections come and go", (f"{_MACHINE}test_connections_come_and_go",)),
+    37: Row(
+        "who may do what: authentication broken off, replayed, wrong; what ACLs allow and deny, API by API",
+        (
+            "tests/peers/test_authentication.py",
+            "tests/peers/test_authorization.py",
+            "tests/wire/test_security.py",
+            "tests/unit/broker/test_sasl_authenticator.py",
+            "tests/unit/security/test_sasl_mechanisms.py",
+            "tests/unit/security/test_acl.py",
+        ),
+    ),
     38: Row(
         "names that would be paths",
         (
@@ -234,8 +245,3 @@ ROWS: Final[dict[int, Row]] = {
     54: Row("the event loop of a leader stands still", (f"{_DEATHS}test_the_event_loop_of_a_leader_stands_still",)),
 }
 ROWS[43] = ROWS[42]
-
-LATER: Final[dict[int, Row]] = {
-    37: Row("who may do what: there is no authentication yet", ()),
-}
-"""Rows about what there is not yet."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.system.rows import LATER, ROWS
+from tests.system.__main__ import Progress
+from tests.system.rows import ROWS
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,4 +32,14 @@ def test_every_test_of_the_battery_is_in_a_row() -> None:
 
 
 def test_rows_are_counted_from_1_to_55_and_the_last_is_the_soak() -> None:
-    assert sorted({*ROWS, *LATER}) == list(range(1, 55))
+    assert sorted(ROWS) == list(range(1, 55))
+
+
+def test_a_row_may_name_a_file_a_test_or_all_of_its_forms() -> None:
+    progress = Progress()
+    progress.ran = {"a.py::test_x", "a.py::test_y[1]", "b.py::test_x", "b.py::test_xx"}
+    progress.failed = {"b.py::test_xx"}
+    assert progress.of(("a.py",)) == ("passed", 0, 2)
+    assert progress.of(("a.py::test_y", "b.py::test_x")) == ("passed", 0, 2)
+    assert progress.of(("b.py",)) == ("FAILED", 0, 2)
+    assert progress.of(("c.py",)) == ("not run", 0, 0)
