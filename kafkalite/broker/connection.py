@@ -4,7 +4,8 @@ As in Kafka, a connection has one request in progress at a time, so that request
 of which several may wait for replication at once, because their appends have happened in order already. Answers always leave in
 order. Bounds: a frame's size (socket.request.max.bytes, and less before the first answer), the bytes of requests that wait their turn, and
 the socket's write buffer; beyond them nothing more is read. Nor is it while the connection is muted, because its client exceeded a
-quota, nor while there is no memory for the request that is arriving (`request_memory`).
+quota, nor while there is no memory for the request that is arriving (`request_memory`). What is unread of all connections' responses is
+bounded by `unread_responses`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND, SlowSenders
+from kafkalite.broker.unread_responses import UnreadResponses
 from kafkalite.errors import BoundExceeded, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
@@ -74,6 +76,9 @@ class Acceptor(Protocol):
     @property
     def slow_senders(self) -> SlowSenders: ...
 
+    @property
+    def unread(self) -> UnreadResponses: ...
+
 
 def _is_produce(frame: memoryview) -> bool:
     return len(frame) > 1 and frame[0] == 0 == frame[1]  # ApiKey.PRODUCE
@@ -115,7 +120,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.principal: KafkaPrincipal = ANONYMOUS
         self.last_used_s = 0.0
         self._loop = asyncio.get_running_loop()
-        self._memory = server.memory
+        self._memory, self._unread = server.memory, server.unread
+        self.written_bytes = 0
         self._max_frame_bytes = max_frame_bytes
         self._frames = FrameReader(
             receive_buffers(self._loop),
@@ -310,9 +316,15 @@ class ServerConnection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return
         if len(buffers) == 1:
+            size = len(buffers[0])
             transport.write(buffers[0])
         else:
+            size = sum(map(len, buffers))
             transport.writelines(buffers)
+        self.written_bytes += size
+        self._unread.headroom_bytes -= size
+        if self._unread.headroom_bytes < 0:
+            self._unread.look()
 
     def _limit_reading(self) -> None:
         transport = self._transport
@@ -369,6 +381,21 @@ class ServerConnection(asyncio.BufferedProtocol):
         age_s = now_s - (self._cut_since_s or now_s)
         text = f"{there} bytes of a request of {size or 'unknown'} after {age_s:.0f} s"
         self._violation(BoundExceeded("slow sender", text))
+
+    @property
+    def unread_bytes(self) -> int:
+        transport = self._transport
+        if transport is None or self.closed:
+            return 0
+        return transport.get_write_buffer_size()
+
+    @property
+    def response_bytes_max(self) -> int:
+        return self._unread.response_bytes_max
+
+    def end_as_unread(self, unread_s: float, total_bytes: int) -> None:
+        text = f"{self.unread_bytes} bytes of responses unread for {unread_s:.0f} s, {total_bytes} on all connections"
+        self._violation(BoundExceeded("unread responses", text))
 
     def begin_alone(self) -> None:
         """Nothing behind the request that is being begun may overtake it, a Produce behind a Produce neither."""

@@ -33,6 +33,10 @@ class ClientConnection(Protocol):
     @property
     def closed(self) -> bool: ...
 
+    @property
+    def response_bytes_max(self) -> int:
+        """Bytes of records that a response may have now: less while clients leave very much unread."""
+
     def begin_alone(self) -> None:
         """Begin nothing behind the request that is being begun until it is answered."""
 

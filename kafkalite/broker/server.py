@@ -18,6 +18,7 @@ from kafkalite.broker.quotas import ConnectionRateQuota
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import SlowSenders
 from kafkalite.broker.tls_listener import TlsListener, listening_sockets
+from kafkalite.broker.unread_responses import UnreadResponses
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.listeners import is_address
 from kafkalite.types import Endpoint
@@ -60,6 +61,7 @@ class Server:
         self.memory = RequestMemory(config)
         self.slow_senders = SlowSenders(config)
         self.connections: dict[ServerConnection, None] = {}
+        self.unread = UnreadResponses(config, self.connections)
         self.accepted = 0
         self.refused = 0
         self.handshakes: Counter[str] = Counter()
@@ -173,6 +175,7 @@ class Server:
         if self._idle_check is not None:
             self._idle_check.cancel()
         self.slow_senders.close()
+        self.unread.close()
         for bound in self._bound.values():
             bound.server.close()
         for connection in tuple(self.connections):

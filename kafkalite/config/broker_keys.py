@@ -415,6 +415,14 @@ class BrokerSettings(SecuritySettings):
     kafkalite_request_receive_timeout_ms: int = _int(
         30_000, "Time in which a request that has begun arrives, beside what its length takes at 32 KiB/s.", at_least(1)
     )
+    kafkalite_unread_response_max_bytes: int = _long(
+        536_870_912,
+        "Responses that clients have not read, on all connections: beyond, fetches get little, and who does not read is closed.",
+        at_least(1),
+    )
+    kafkalite_response_read_timeout_ms: int = _int(
+        30_000, "Time after which who does not read 32 KiB/s is closed, while too much is unread.", at_least(1)
+    )
 
     # Faults on purpose: a setting of our own
     kafkalite_fault_injection_enable: bool = _boolean(

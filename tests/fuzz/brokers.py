@@ -31,6 +31,7 @@ class _Connection:
     peer_host = "stranger"
     listener = "PLAINTEXT"
     principal = ANONYMOUS
+    response_bytes_max = 1 << 31
 
     def mute(self, duration_s: float) -> None:
         pass

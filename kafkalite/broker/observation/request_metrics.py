@@ -100,6 +100,7 @@ def families(serving: Serving) -> Iterator[Family]:
         "Times that a connection was not read, because this memory was taken.",
         server.memory.waits,
     )
+    yield gauge("kafkalite_unread_response_bytes", "Responses that clients have not read.", server.unread.total_bytes)
     yield Family(
         "kafkalite_bounds_exceeded_total",
         "counter",

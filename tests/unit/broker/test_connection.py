@@ -14,6 +14,7 @@ import pytest
 from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import SlowSenders
+from kafkalite.broker.unread_responses import UnreadResponses
 from kafkalite.config.broker import LiveConfig
 from kafkalite.errors import ProtocolViolation
 from kafkalite.testing.simulation import virtual_time
@@ -37,6 +38,8 @@ class FakeTransport:
         self.writes = 0
         self.aborted = False
         self.reading = True
+        self.read_bytes: int | None = None
+        """What the peer has read; None: all."""
 
     def get_extra_info(self, name: str) -> Any:
         return ("10.0.0.7", 5000)
@@ -50,6 +53,9 @@ class FakeTransport:
 
     def writelines(self, parts: list[bytes]) -> None:
         self.write(b"".join(parts))
+
+    def get_write_buffer_size(self) -> int:
+        return 0 if self.read_bytes is None or self.aborted else len(self.written) - self.read_bytes
 
     def is_closing(self) -> bool:
         return self.aborted
@@ -105,14 +111,18 @@ class FakeServer:
         self.bounds: list[str] = []
         self.memory = RequestMemory(LIVE)
         self.slow_senders = SlowSenders(LIVE)
+        self.connections: dict[Any, None] = {}
+        self.unread = UnreadResponses(LIVE, self.connections)
 
     def admit(self, connection: Any) -> bool:
+        self.connections[connection] = None
         if self.hold_s:
             connection.mute(self.hold_s)
         return self.is_open
 
     def gone(self, connection: Any) -> None:
         self.left += 1
+        self.connections.pop(connection, None)
 
     def bound_exceeded(self, bound: str) -> None:
         self.bounds.append(bound)

@@ -115,6 +115,7 @@ def test_requests_that_came_are_told_by_kafkas_names() -> None:
         accepted=9,
         refused=1,
         memory=SimpleNamespace(used_bytes=5, max_bytes=100, waits=2),
+        unread=SimpleNamespace(total_bytes=70),
         bounds_exceeded={"memory": 3, "tagged fields": 1},
         authentications={"succeeded": 4, "failed": 2},
         handshakes={"failed": 1},
@@ -138,6 +139,7 @@ def test_requests_that_came_are_told_by_kafkas_names() -> None:
     assert found["kafkalite_request_memory_bytes", ()] == 5
     assert found["kafkalite_request_memory_max_bytes", ()] == 100
     assert found["kafkalite_request_memory_waits_total", ()] == 2
+    assert found["kafkalite_unread_response_bytes", ()] == 70
 
 
 def controller(**more: Any) -> Any:
