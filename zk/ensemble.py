@@ -17,15 +17,16 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from zk.server_command import server_command
+from zk.server_settings import EnsembleTls, ServerPorts, ServerSettings
 
 logger = logging.getLogger(__name__)
 
@@ -47,20 +48,13 @@ class _PortTakenError(EnsembleError):
     """Somebody else bound a port between our choice and the server's bind."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ports:
-    client: int
-    quorum: int
-    election: int
-
-
 class Member:
     """One server: its files, its ports and, while it runs, its process."""
 
     def __init__(self, number: int, folder: Path) -> None:
         self.number = number
         self.folder = folder
-        self.ports = _Ports(0, 0, 0)
+        self.ports = ServerPorts(0, 0, 0)
         self.process: subprocess.Popen[bytes] | None = None
         self.paused = False
         self.log_start = 0
@@ -75,8 +69,8 @@ class Member:
 
     @property
     def address(self) -> str:
-        """`host:port` for clients."""
-        return f"{HOST}:{self.ports.client}"
+        """`host:port` for clients; the one with TLS if there is no other."""
+        return f"{HOST}:{self.ports.client or self.ports.secure}"
 
     @property
     def running(self) -> bool:
@@ -106,6 +100,7 @@ class Ensemble:
     `client_ports` are those of the members in order; otherwise free ones are taken. `force_sync=False` lets servers skip
     fsync, which is faster and loses data only when the machine dies. The servers end with the process, on Linux even with
     the thread, that started them, unless `outlive_parent`. `classpath` stands for the jars that `find_server_classes` would find.
+    With `tls` clients need a certificate, and servers need theirs among each other; `users` may authenticate by SASL DIGEST-MD5.
     """
 
     def __init__(
@@ -119,6 +114,8 @@ class Ensemble:
         force_sync: bool = True,
         outlive_parent: bool = False,
         classpath: Sequence[Path] | None = None,
+        tls: EnsembleTls | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         check_size(size)
         if client_ports is not None and len(set(client_ports)) != size:
@@ -126,8 +123,15 @@ class Ensemble:
         self.folder = folder = folder.absolute()
         self.members = [Member(number, folder / f"zk{number}") for number in range(1, size + 1)]
         self._client_ports = client_ports
-        self._tick_time_ms = tick_time_ms
-        self._min_session_timeout_ms = min_session_timeout_ms or 2 * tick_time_ms
+        self._server_settings = ServerSettings(
+            host=HOST,
+            tick_time_ms=tick_time_ms,
+            min_session_timeout_ms=min_session_timeout_ms or 2 * tick_time_ms,
+            tls=tls,
+            users=users or {},
+        )
+        self._is_plaintext = tls is None or tls.keeps_plaintext
+        self._tls = tls
         self._force_sync = force_sync
         self._outlive_parent = outlive_parent
         self._classpath = classpath
@@ -136,6 +140,13 @@ class Ensemble:
     def connect(self) -> str:
         """The value for `zookeeper.connect`."""
         return ",".join(member.address for member in self.members)
+
+    @property
+    def secure_connect(self) -> str:
+        """The value for `zookeeper.connect` with TLS. EnsembleError for an ensemble without."""
+        if self._tls is None:
+            raise EnsembleError("these ZooKeeper servers have no port with TLS")
+        return ",".join(f"{HOST}:{member.ports.secure}" for member in self.members)
 
     def member(self, number: int) -> Member:
         """By its number, counted from 1."""
@@ -193,7 +204,7 @@ class Ensemble:
     async def roles(self) -> dict[int, str | None]:
         """By member: `leader`, `follower`, `standalone`, or None for one that does not serve or does not say so in a second."""
         running = [member for member in self.members if member.running and not member.paused]
-        roles = await asyncio.gather(*(server_role(HOST, member.ports.client) for member in running))
+        roles = await asyncio.gather(*(self._ask_role(member) for member in running))
         found = dict(zip((member.number for member in running), roles, strict=True))
         return {member.number: found.get(member.number) for member in self.members}
 
@@ -253,19 +264,46 @@ class Ensemble:
     # -- inside
 
     def _choose_ports(self) -> None:
-        needed = 2 if self._client_ports is not None else 3
-        free = iter(free_ports(needed * len(self.members)))
-        for index, member in enumerate(self.members):
-            client = self._client_ports[index] if self._client_ports is not None else next(free)
-            member.ports = _Ports(client, next(free), next(free))
+        """Those that were asked for are the ports with TLS where there are no others."""
+        wanted = iter(self._client_ports or ())
+        free = iter(free_ports(4 * len(self.members)))
+        for member in self.members:
+            quorum, election = next(free), next(free)
+            client = next(wanted, 0) or next(free)
+            if self._is_plaintext:
+                member.ports = ServerPorts(client, quorum, election, next(free) if self._tls is not None else 0)
+            else:
+                member.ports = ServerPorts(0, quorum, election, client)
+
+    def _context(self, member: Member) -> ssl.SSLContext | None:
+        """With which a server is asked how it is."""
+        return self._tls.client() if self._tls is not None and not member.ports.client else None
+
+    async def _ask_role(self, member: Member) -> str | None:
+        return await server_role(HOST, member.ports.client or member.ports.secure, context=self._context(member))
+
+    async def _serves(self, member: Member) -> bool:
+        """Does this member serve, and not some other server that has its port?"""
+        if await self._ask_role(member) is None:
+            return False
+        port = member.ports.client or member.ports.secure
+        settings = await four_letter_word(HOST, port, "conf", context=self._context(member))
+        return f"dataDir={member.data_path}" in (settings or "")
 
     def _launch(self, member: Member) -> None:
         member.data_path.mkdir(parents=True, exist_ok=True)
         member.data_path.joinpath("myid").write_text(f"{member.number}\n")
         settings_path = member.folder / "zoo.cfg"
-        settings_path.write_text(self._settings(member))
+        ports = {each.number: each.ports for each in self.members}
+        settings_path.write_text(self._server_settings.text(member.data_path, member.ports, ports))
+        jvm_options = [*_JVM_OPTIONS]
+        if (jaas := self._server_settings.jaas) is not None:
+            jaas_path = member.folder / "jaas.conf"
+            jaas_path.touch(0o600)
+            jaas_path.write_text(jaas)
+            jvm_options.append(f"-Djava.security.auth.login.config={jaas_path}")
         command = server_command(
-            settings_path, member.folder, _JVM_OPTIONS, classpath=self._classpath, force_sync=self._force_sync
+            settings_path, member.folder, jvm_options, classpath=self._classpath, force_sync=self._force_sync
         )
         with member.log_path.open("ab") as log:
             member.log_start = log.tell()
@@ -282,33 +320,13 @@ class Ensemble:
         if not self._outlive_parent:
             _running.add(member.process)
 
-    def _settings(self, member: Member) -> str:
-        lines = [
-            f"tickTime={self._tick_time_ms}",
-            "initLimit=20",
-            "syncLimit=10",
-            f"minSessionTimeout={self._min_session_timeout_ms}",
-            "maxSessionTimeout=120000",
-            f"dataDir={member.data_path}",
-            f"clientPort={member.ports.client}",
-            f"clientPortAddress={HOST}",
-            "maxClientCnxns=0",
-            "admin.enableServer=false",
-            "4lw.commands.whitelist=conf,mntr,ruok,srvr",  # none that names sessions or paths
-            "autopurge.snapRetainCount=3",
-            "autopurge.purgeInterval=1",
-        ]
-        if len(self.members) > 1:
-            lines += [f"server.{m.number}={HOST}:{m.ports.quorum}:{m.ports.election}" for m in self.members]
-        return "\n".join(lines) + "\n"
-
     async def _wait_serving(self, members: Sequence[Member], timeout_s: float) -> None:
         deadline = asyncio.get_running_loop().time() + timeout_s
         waiting = list(members)
         while waiting:
             for member in waiting:
                 _raise_if_ended(member)
-            serving = await asyncio.gather(*map(_serves, waiting))
+            serving = await asyncio.gather(*map(self._serves, waiting))
             waiting = [member for member, serves in zip(waiting, serving, strict=True) if not serves]
             if waiting and asyncio.get_running_loop().time() > deadline:
                 numbers = ", ".join(str(member.number) for member in waiting)
@@ -345,19 +363,23 @@ def check_size(size: int) -> None:
         logger.warning("7 ZooKeeper servers survive 3 failures, but make every write slower than 5 do")
 
 
-async def server_role(host: str, port: int, timeout_s: float = 1.0) -> str | None:
+async def server_role(
+    host: str, port: int, timeout_s: float = 1.0, context: ssl.SSLContext | None = None
+) -> str | None:
     """What the server answers to `srvr` as its mode: `leader`, `follower`, `standalone`; None when it does not serve."""
-    answer = await four_letter_word(host, port, "srvr", timeout_s)
+    answer = await four_letter_word(host, port, "srvr", timeout_s, context)
     lines = (answer or "").splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("Mode:")), None)
 
 
-async def four_letter_word(host: str, port: int, word: str, timeout_s: float = 1.0) -> str | None:
+async def four_letter_word(
+    host: str, port: int, word: str, timeout_s: float = 1.0, context: ssl.SSLContext | None = None
+) -> str | None:
     """The answer to a command such as `ruok` or `mntr`; None when there is none in time."""
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await asyncio.open_connection(host, port, ssl=context)
             writer.write(word.encode())
             return (await reader.read()).decode(errors="replace")
     except (OSError, TimeoutError):
@@ -384,14 +406,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-async def _serves(member: Member) -> bool:
-    """Does this member serve, and not some other server that has its port?"""
-    if await server_role(HOST, member.ports.client) is None:
-        return False
-    settings = await four_letter_word(HOST, member.ports.client, "conf")
-    return f"dataDir={member.data_path}" in (settings or "")
 
 
 def _raise_if_ended(member: Member) -> None:

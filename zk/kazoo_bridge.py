@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kazoo.handlers.threading import SequentialThreadingHandler
-
+from zk.kazoo_tls import TlsHandler
 from zk.listeners import report
 
 logger = logging.getLogger(__name__)
@@ -122,17 +122,20 @@ class Answer:
             self._callback(self)
 
 
-class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
+class LoopHandler(TlsHandler):
     """kazoo's handler without worker threads; `connect_timeout_s` bounds the attempt to reach one server.
 
     A server that is just starting may take a connection and never answer on it (ZooKeeper 3.9, before its database is
     there), so the answer to a first session's request is awaited for half a second, then twice as long with each attempt.
+    `context` makes the TLS context of a connection, see `StoreSecurity`.
     """
 
     name = "loop_handler"
 
-    def __init__(self, mailbox: Mailbox, connect_timeout_s: float) -> None:
-        super().__init__()
+    def __init__(
+        self, mailbox: Mailbox, connect_timeout_s: float, context: Callable[[], ssl.SSLContext] | None = None
+    ) -> None:
+        super().__init__(context)
         self._mailbox = mailbox
         self._connect_timeout_s = connect_timeout_s
         self._patience_s: float | None = _FIRST_PATIENCE_S

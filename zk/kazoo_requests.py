@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 from zk.kazoo_bridge import Answer
 from zk.store import (
     BadVersionError,
+    NoAuthError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
@@ -41,6 +42,7 @@ _ERRORS: tuple[tuple[type[Exception], type[StoreError]], ...] = (
     (kazoo.exceptions.NodeExistsError, NodeExistsError),
     (kazoo.exceptions.BadVersionError, BadVersionError),
     (kazoo.exceptions.NotEmptyError, NotEmptyError),
+    (kazoo.exceptions.NoAuthError, NoAuthError),
     (kazoo.exceptions.NoChildrenForEphemeralsError, NoChildrenForEphemeralsError),
     (kazoo.exceptions.RolledBackError, RolledBackError),
     (kazoo.exceptions.RuntimeInconsistency, RolledBackError),

@@ -20,15 +20,17 @@ from typing import Any, TypeVar, cast
 from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType as KazooEventType
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent, ZnodeStat
-from kazoo.retry import KazooRetry
+from kazoo.security import ACL
 
 from zk import paths
-from zk.kazoo_bridge import LoopHandler, Mailbox
+from zk.kazoo_bridge import Mailbox
+from zk.kazoo_client import kazoo_acl, make_client, znode_acl
 from zk.kazoo_requests import RequestQueue, store_error
 from zk.kazoo_watches import ArmedWatch, WatchKind, WatchTable
 from zk.listeners import notify, report
 from zk.store import (
     ANY_VERSION,
+    AuthFailedError,
     Create,
     Delete,
     EventType,
@@ -45,7 +47,9 @@ from zk.store import (
     WatchEvent,
     Write,
 )
+from zk.store_security import PLAINTEXT, StoreSecurity
 from zk.subtree import create_ancestors
+from zk.znode_acls import ZnodeAcl, default_acl
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -53,8 +57,8 @@ T = TypeVar("T")
 MAX_IN_FLIGHT_REQUESTS = 10
 
 _CLOSE_TIMEOUT_S = 5.0
-_RECONNECT_DELAY_S = 0.05
-_MAX_RECONNECT_DELAY_S = 0.25
+_REFUSED_DELAY_S = 1.0
+"""Kafka's: after it, credentials that were refused are tried again."""
 _EVENTS = {
     KazooEventType.CREATED: EventType.CREATED,
     KazooEventType.DELETED: EventType.DELETED,
@@ -71,8 +75,11 @@ class KazooStore:
         connect: str,
         session_timeout_s: float = 18.0,
         max_in_flight_requests: int = MAX_IN_FLIGHT_REQUESTS,
+        security: StoreSecurity = PLAINTEXT,
     ) -> None:
         self._servers, self._chroot = split_connect(connect)
+        self._security = security
+        self._refused = False
         self._session_timeout_s = session_timeout_s
         self._max_in_flight_requests = max_in_flight_requests
         self._state = SessionState.CLOSED
@@ -101,17 +108,29 @@ class KazooStore:
         if self._client is not None:
             raise StoreClosedError("/", "a store is started once")
         self._mailbox = Mailbox(asyncio.get_running_loop())
-        self._client = self._make_client()
+        self._client = make_client(
+            self._servers, self._session_timeout_s, self._mailbox, self._security, self._on_usable
+        )
         self._requests = RequestQueue(self._client, self._max_in_flight_requests)
         self._client.add_listener(self._on_kazoo_state)
         self._client.start_async()
         try:
             async with asyncio.timeout(timeout_s):
                 await self._connected.wait()
+                if self._refused:
+                    raise AuthFailedError(
+                        "/", f"ZooKeeper at {self._servers} refused who this client is, or is not who it says"
+                    )
                 await self._create_chroot(self._requests)
         except TimeoutError:
+            why = self._client.handler.tls_problem
             await self.close()
-            raise TimeoutError(f"no session with ZooKeeper at {self._servers} within {timeout_s:g} s") from None
+            raise TimeoutError(
+                f"no session with ZooKeeper at {self._servers} within {timeout_s:g} s{f': {why}' if why else ''}"
+            ) from None
+        except AuthFailedError:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         if self._closing or self._client is None or self._requests is None:
@@ -201,6 +220,16 @@ class KazooStore:
         full = self._full(path)
         await self._request(path, lambda client: client.sync_async(full), lambda _: None)
 
+    async def write_acl(self, path: str, acl: Sequence[ZnodeAcl]) -> None:
+        """Replace a znode's ACL. NoNodeError, NoAuthError. Only for the tool that protects znodes: no part of the port."""
+        full = self._full(path)
+        await self._request(path, lambda client: client.set_acls_async(full, kazoo_acl(acl)), lambda _: None)
+
+    async def read_acl(self, path: str) -> list[ZnodeAcl]:
+        """A znode's ACL. NoNodeError, NoAuthError."""
+        full = self._full(path)
+        return await self._request(path, lambda client: client.get_acls_async(full), znode_acl)
+
     # -- requests
 
     async def _create(self, path: str, data: bytes, *, ephemeral: bool, sequence: bool) -> str:
@@ -209,7 +238,9 @@ class KazooStore:
         content = data or None
         return await self._request(
             path,
-            lambda client: client.create_async(full, content, ephemeral=ephemeral, sequence=sequence),
+            lambda client: client.create_async(
+                full, content, acl=self._acl_of(path), ephemeral=ephemeral, sequence=sequence
+            ),
             self._stripped,
             len(data),
         )
@@ -227,13 +258,18 @@ class KazooStore:
     def _add_operation(self, transaction: Any, operation: Operation) -> None:
         full = self._full(operation.path)
         if isinstance(operation, Create):
-            transaction.create(full, operation.data, ephemeral=operation.ephemeral, sequence=operation.sequence)
+            acl = self._acl_of(operation.path)
+            transaction.create(full, operation.data, acl, operation.ephemeral, operation.sequence)
         elif isinstance(operation, Write):
             transaction.set_data(full, operation.data, operation.version)
         elif isinstance(operation, Delete):
             transaction.delete(full, operation.version)
         else:
             transaction.check(full, operation.version)
+
+    def _acl_of(self, path: str) -> list[ACL] | None:
+        """Of a znode that is to be made; None is open to all."""
+        return kazoo_acl(default_acl(path, is_secure=True)) if self._security.sets_acls else None
 
     def _result(self, operation: Operation, result: Any) -> Result:
         if isinstance(result, Exception):
@@ -260,7 +296,7 @@ class KazooStore:
             return
         for full in (*paths.ancestors(self._chroot), self._chroot):
             try:
-                await requests.request(full, partial(KazooClient.create_async, path=full), str)
+                await requests.request(full, partial(KazooClient.create_async, path=full, acl=self._acl_of(full)), str)
             except NodeExistsError:
                 pass
 
@@ -318,31 +354,23 @@ class KazooStore:
 
     # -- the session
 
-    def _make_client(self) -> KazooClient:
-        servers = self._servers.count(",") + 1
-        handler = LoopHandler(self._mailbox, connect_timeout_s=max(1.0, self._session_timeout_s / servers))
-        quiet = logging.getLogger("zk.kazoo")
-        quiet.setLevel(logging.ERROR)
-        return KazooClient(
-            hosts=self._servers,
-            timeout=self._session_timeout_s,
-            handler=handler,
-            connection_retry=KazooRetry(
-                max_tries=-1,
-                delay=_RECONNECT_DELAY_S,
-                max_delay=_MAX_RECONNECT_DELAY_S,
-                sleep_func=handler.sleep_func,
-            ),
-            logger=quiet,
-        )
-
     def _on_kazoo_state(self, state: str) -> None:
         """In kazoo's thread: note what only this moment knows, and go to the loop."""
+        if state != KazooState.CONNECTED:
+            self._post_state(state)
+        elif self._security.credentials is None:
+            self._on_usable()
+
+    def _on_usable(self) -> None:
+        """In kazoo's thread: there is a connection, and it is authenticated if it has to be."""
+        if self._client is not None:
+            self._client.handler.session_opened()
+        self._post_state(KazooState.CONNECTED)
+
+    def _post_state(self, state: str) -> None:
         client = self._client
         if client is None:
             return
-        if state == KazooState.CONNECTED:
-            client.handler.session_opened()
         client_id = client.client_id
         session_id = client_id[0] if client_id else 0
         self._mailbox.post(self._on_state, state, client.client_state, session_id, client.last_zxid)
@@ -374,13 +402,20 @@ class KazooStore:
         requests.session_ended()
         self._watches.clear()
         self._enter(SessionState.EXPIRED)
-        if keeper_state == KeeperState.CLOSED and self._client is not None:
+        if keeper_state == KeeperState.AUTH_FAILED and self._client is not None:
+            logger.error("ZooKeeper at %s refused who this client is, or is not who it says", self._servers)
+            self._refused = True
+            self._connected.set()
+            asyncio.get_running_loop().call_later(_REFUSED_DELAY_S, self._client.handler.spawn, self._restart_client)
+        elif keeper_state == KeeperState.CLOSED and self._client is not None:
             # kazoo's thread died of something unforeseen, which it has logged; it does not come back by itself.
             self._client.handler.spawn(self._restart_client)
 
     def _restart_client(self) -> None:
         """In a thread of its own."""
         client = cast(KazooClient, self._client)
+        if self._closing:
+            return
         client.stop()
         if not self._closing:
             client.start_async()

@@ -99,6 +99,14 @@ class RolledBackError(StoreError):
     """In the results of a multi: this operation was not tried because another one failed."""
 
 
+class NoAuthError(StoreError):
+    """The znode's ACL does not let this client do it."""
+
+
+class AuthFailedError(StoreError):
+    """The server refused who this client says it is, or did not prove who it is itself."""
+
+
 class SessionExpiredError(StoreError):
     """The session ended before the request was answered; the request may or may not have been carried out."""
 
@@ -153,7 +161,7 @@ class Store(Protocol):
         """Call `listener(state)` on the event loop at every change of state, in order."""
 
     async def start(self, timeout_s: float) -> None:
-        """Connect; TimeoutError with the servers' names when there is no session in time."""
+        """Connect; TimeoutError with the servers' names when there is no session in time, AuthFailedError for refused credentials."""
 
     async def close(self) -> None:
         """End the session at once; its ephemeral znodes vanish."""

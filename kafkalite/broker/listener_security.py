@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import ssl
 from collections import Counter
@@ -23,7 +24,7 @@ from kafkalite.config.keys import ConfigError
 from kafkalite.config.security_keys import SecuritySettings, security_of
 from kafkalite.net.connection import Connection
 from kafkalite.security.bearer_tokens import BearerTokens, TokenRules
-from kafkalite.security.jaas import LoginModule, parse_jaas_file, parse_jaas_line
+from kafkalite.security.jaas import LoginModule, jaas_file, parse_jaas_file, parse_jaas_line
 from kafkalite.security.principal import ANONYMOUS, USER, KafkaPrincipal
 from kafkalite.security.principal_mapping import PrincipalMapping
 from kafkalite.security.sasl_client import SaslCredentials
@@ -36,6 +37,7 @@ from kafkalite.security.sasl_server import (
     UserLookup,
 )
 from kafkalite.security.scram import ScramMechanism
+from kafkalite.security.secret_files import read_secret
 from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context, peer_name, server_context
 from kafkalite.types import Endpoint
 
@@ -152,6 +154,7 @@ class ListenerSecurity:
                 key_password=config.ssl_key_password,
                 certificates=config.ssl_keystore_certificate_chain,
                 key=config.ssl_keystore_key,
+                must_be_private=not self._live.current.kafkalite_allow_world_readable_secrets,
             ),
             truststore=StoreSettings(
                 location=config.ssl_truststore_location,
@@ -261,11 +264,14 @@ class ListenerSecurity:
         )
 
     def _login_of_file(self, listener: str) -> tuple[LoginModule, ...]:
-        path = self._live.current.kafkalite_jaas_file
+        current = self._live.current
+        path = jaas_file(current.kafkalite_jaas_file, os.environ)
         if path is None:
             return ()
         try:
-            sections = parse_jaas_file(Path(path).read_text())
+            sections = parse_jaas_file(
+                read_secret(path, "passwords", is_allowed=current.kafkalite_allow_world_readable_secrets)
+            )
         except (OSError, ValueError) as problem:
             raise ConfigError(f"kafkalite.jaas.file {path}: {problem}") from None
         return sections.get(f"{listener.lower()}.KafkaServer") or sections.get("KafkaServer") or ()

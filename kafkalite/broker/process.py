@@ -30,11 +30,13 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.protocol.compiled_records import preload
 from kafkalite.storage.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
+from kafkalite.zookeeper_connection import store_security
 from zk.kazoo_store import KazooStore
 from zk.session import Session
 
 if TYPE_CHECKING:
     from kafkalite.broker.fault_control import FaultControl
+    from zk.store_security import StoreSecurity
 
 logger = logging.getLogger("kafkalite.broker.process")
 
@@ -44,12 +46,15 @@ _PROGRESS_S = 1.0
 def run(config: BrokerConfig, log_level: str = "INFO") -> int:
     """Run a broker until it is asked to stop; the exit code. ConfigError for faults in the environment that the settings do not allow."""
     fault_control = _fault_control(config)
+    security = store_security(config)
     log = BrokerLog(sys.stderr)
     logging.basicConfig(level=log_level, handlers=[log])
-    return uvloop.run(_serve(config, log, fault_control))
+    return uvloop.run(_serve(config, log, fault_control, security))
 
 
-async def _serve(config: BrokerConfig, log: BrokerLog, fault_control: FaultControl | None) -> int:
+async def _serve(
+    config: BrokerConfig, log: BrokerLog, fault_control: FaultControl | None, security: StoreSecurity
+) -> int:
     loop = asyncio.get_running_loop()
     _tell_left_out(loop, log)
     for warning in config.warnings():
@@ -63,7 +68,10 @@ async def _serve(config: BrokerConfig, log: BrokerLog, fault_control: FaultContr
 
     _handle_signals(loop, stopping.set)
     store = KazooStore(
-        config.zookeeper_connect, config.zookeeper_session_timeout_ms / 1000, config.zookeeper_max_in_flight_requests
+        config.zookeeper_connect,
+        config.zookeeper_session_timeout_ms / 1000,
+        config.zookeeper_max_in_flight_requests,
+        security,
     )
     session, rng = Session(store), random.Random()
     broker = Broker(config, session, OsDisk(), SystemClock(), rng, fatal, in_process, fault_control)

@@ -30,8 +30,8 @@ from kafkalite.config.keys import (
     rule,
 )
 from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, SECURITY_PROTOCOLS, are_connection_limits, is_host_port
-from kafkalite.config.security_keys import SecuritySettings
 from kafkalite.config.topic import TOPIC_KEYS
+from kafkalite.config.zookeeper_keys import ZookeeperSettings
 from kafkalite.security.principal import are_principals
 from kafkalite.types import Endpoint
 
@@ -84,7 +84,7 @@ def _default_of(topic_key: str, *, dynamic: bool = True) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
-class BrokerSettings(SecuritySettings):
+class BrokerSettings(ZookeeperSettings):
     """Every broker setting, typed. Durations in ms unless the name says otherwise, sizes in bytes."""
 
     # Identity
@@ -108,22 +108,6 @@ class BrokerSettings(SecuritySettings):
         None, "Wait for the first connection; the session timeout if unset."
     )
     zookeeper_max_in_flight_requests: int = _int(10, "Requests to ZooKeeper without an answer yet.", at_least(1))
-    zookeeper_set_acl: bool = _boolean(
-        False,
-        "Protect znodes with access control lists?",
-        rule(
-            "This broker writes no access control lists yet; set it to false and keep ZooKeeper inside", operator.not_
-        ),
-        effect=Effect.REFUSED,
-        reason="the znodes would be open to all",
-    )
-    zookeeper_ssl_client_enable: bool = _boolean(
-        False,
-        "Speak TLS with ZooKeeper?",
-        rule("This broker speaks no TLS with ZooKeeper yet; set it to false and keep ZooKeeper inside", operator.not_),
-        effect=Effect.REFUSED,
-        reason="the connection would be readable",
-    )
 
     # Listeners
     listeners: tuple[Endpoint, ...] = _text(
@@ -367,9 +351,6 @@ class BrokerSettings(SecuritySettings):
         rule("ACLs are in the cluster's own ZooKeeper here; leave it out", operator.not_),
         effect=Effect.REFUSED,
         reason="the ACLs there would not be obeyed",
-    )
-    kafkalite_jaas_file: str | None = _text(
-        None, "File of JAAS sections (<listener>.KafkaServer, KafkaServer), for listeners without sasl.jaas.config."
     )
     kafkalite_handshake_timeout_ms: int = _int(
         10_000, "Time in which a connection is encrypted and authenticated, or closed.", at_least(1)

@@ -321,7 +321,7 @@ def _with_acls(options: Options, work: Callable[[Acls], Awaitable[None]]) -> Non
         properties = admin_properties(options.value(COMMAND_CONFIG), options.value(BOOTSTRAP_SERVER))
         with_admin(properties, lambda session: _awaited(work(_OfBrokers(session))))
         return
-    from kafkalite.legacy.cluster.zookeeper_store import with_store
+    from kafkalite.legacy.cluster.zookeeper_store import tool_security, with_store
 
     given = dict(each.partition("=")[::2] for each in options.values(AUTHORIZER_PROPERTIES))
     connect = given.get("zookeeper.connect", "")
@@ -330,7 +330,8 @@ def _with_acls(options: Options, work: Callable[[Acls], Awaitable[None]]) -> Non
             "Missing required configuration `zookeeper.connect` which has no default value.",
             "org.apache.kafka.common.config.ConfigException",
         )
-    with_store(connect, lambda store: _awaited(work(_OfZooKeeper(store))))
+    security = tool_security(options.value(ZK_TLS_CONFIG_FILE))
+    with_store(connect, lambda store: _awaited(work(_OfZooKeeper(store))), security)
 
 
 async def _awaited(work: Awaitable[None]) -> None:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.legacy.cluster.zookeeper_store import tool_security
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import TerseError
+from zk.store_security import PLAINTEXT, StoreSecurity
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -33,10 +35,12 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"USAGE: {program} zookeeper_host:port[/path] [-zk-tls-config-file file] [args...]")
         return 1
     servers, *words = arguments
+    tls_config_file = None
     if words[:1] == ["-zk-tls-config-file"]:
-        raise TerseError("-zk-tls-config-file: TLS to ZooKeeper is not offered by this shell")
+        tls_config_file, words = next(iter(words[1:]), None), words[2:]
+    security = tool_security(tls_config_file)
     print(f"Connecting to {servers}", flush=True)
-    shell = Shell(servers)
+    shell = Shell(servers, security)
     try:
         if words:
             return shell.run(words)
@@ -94,16 +98,17 @@ class Arguments:
 class Shell:
     """One session; the connection is made by the first command that needs it."""
 
-    def __init__(self, servers: str) -> None:
-        self.servers = servers
+    def __init__(self, servers: str, security: StoreSecurity = PLAINTEXT) -> None:
+        self.servers, self._security = servers, security
         self._client: KazooClient | None = None
 
     def connect(self) -> KazooClient:
         if self._client is None:
-            from kazoo.client import KazooClient
             from kazoo.handlers.threading import KazooTimeoutError
 
-            client = KazooClient(hosts=self.servers, timeout=_SESSION_TIMEOUT_S)
+            from zk.kazoo_client import threaded_client
+
+            client = threaded_client(self.servers, _SESSION_TIMEOUT_S, self._security)
             try:
                 client.start(timeout=_SESSION_TIMEOUT_S)
             except KazooTimeoutError:

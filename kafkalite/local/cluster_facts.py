@@ -12,11 +12,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from kafkalite.types import NO_BROKER
 from zk import paths
+from zk.kazoo_client import threaded_client
+from zk.store_security import PLAINTEXT, StoreSecurity
 from zk.znodes.brokers import BrokerRegistration
 from zk.znodes.controller import ControllerSeat
 from zk.znodes.topics import PartitionState, TopicAssignment
@@ -32,8 +33,8 @@ _SUPER_SECRET: Final = 0xB3415C00
 class ClusterFacts:
     """A ZooKeeper session that reads; all methods wait for ZooKeeper, and raise kazoo's exceptions without it."""
 
-    def __init__(self, zookeeper_connect: str) -> None:
-        self.client = KazooClient(hosts=zookeeper_connect, timeout=_TIMEOUT_S)
+    def __init__(self, zookeeper_connect: str, security: StoreSecurity = PLAINTEXT) -> None:
+        self.client = threaded_client(zookeeper_connect, _TIMEOUT_S, security)
         self.client.logger.setLevel("CRITICAL")
         self.client.start(_TIMEOUT_S)
 

@@ -15,6 +15,7 @@ from typing import Final
 
 _TOKEN: Final = r"""(?:\s|//[^\n]*|/\*.*?\*/|\#[^\n]*)*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[{};=]|[^\s{};="']+)"""
 _BLANK: Final = r"(?:\s|//[^\n]*|/\*.*?\*/|\#[^\n]*)*"
+_OF_JAVA: Final = r"""-Djava\.security\.auth\.login\.config==?(\S+)"""
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 
 
@@ -24,6 +25,14 @@ class LoginModule:
 
     name: str
     options: Mapping[str, str]
+
+
+def jaas_file(setting: str | None, environment: Mapping[str, str]) -> str | None:
+    """The file that a setting names, else the one that Kafka's start scripts give to Java in KAFKA_OPTS; None without any."""
+    if setting:
+        return setting
+    found = re.search(_OF_JAVA, environment.get("KAFKA_OPTS", ""))
+    return found[1].strip("\"'") if found is not None else None
 
 
 def parse_jaas_line(text: str) -> LoginModule:

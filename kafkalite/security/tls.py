@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.security.java_keystore import MAGIC, read_java_keystore, unprotected_key
+from kafkalite.security.secret_files import exposure
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates, PKCS12PrivateKeyTypes
@@ -41,6 +42,8 @@ class StoreSettings:
     certificates: str | None = None
     """PEM text: the chain of a key store, the authorities of a trust store."""
     key: str | None = field(default=None, repr=False)
+    must_be_private: bool = False
+    """Is a file with a private key refused that everybody on the machine can read?"""
 
     @property
     def is_set(self) -> bool:
@@ -161,14 +164,22 @@ def _content(store: StoreSettings, setting: str) -> _Content:
     try:
         with open(store.location, "rb") as file:
             data = file.read(_FILE_MAX_BYTES)
+        exposed = exposure(store.location, "a private key") if store.must_be_private else None
     except OSError as problem:
         raise TlsError(f"{_named(store, setting)}: {problem.strerror}") from None
     try:
-        if _PEM in data[:65536] and not data.startswith(MAGIC):
-            return _from_pem(data, store)
-        return _from_java(data, store) if data.startswith(MAGIC) else _from_pkcs12(data, store)
+        content = _parsed(data, store)
     except ValueError as problem:
         raise TlsError(f"{_named(store, setting)}: {problem}") from None
+    if content.key and exposed is not None:
+        raise TlsError(f"{setting}.location {exposed}")
+    return content
+
+
+def _parsed(data: bytes, store: StoreSettings) -> _Content:
+    if _PEM in data[:65536] and not data.startswith(MAGIC):
+        return _from_pem(data, store)
+    return _from_java(data, store) if data.startswith(MAGIC) else _from_pkcs12(data, store)
 
 
 def _from_pem(data: bytes, store: StoreSettings) -> _Content:

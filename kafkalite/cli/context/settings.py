@@ -135,7 +135,9 @@ def is_secret(key: str) -> bool:
 
 def variable_of(key: str) -> str:
     """The environment variable of a setting."""
-    return _ZOOKEEPER_VARIABLE if key == ZOOKEEPER_CONNECT else f"KAFKALITE_{key.replace('.', '_').upper()}"
+    if key == ZOOKEEPER_CONNECT:
+        return _ZOOKEEPER_VARIABLE
+    return f"KAFKALITE_{key.removeprefix('kafkalite.').replace('.', '_').upper()}"
 
 
 def environment_settings(environment: Mapping[str, str], keys: Iterable[str] | None = None) -> dict[str, Setting]:
@@ -192,7 +194,22 @@ def _some_client_has(keyword: str) -> bool:
 
 def _all_keys() -> list[str]:
     """Every setting that a context may have, by its dotted name."""
-    return [ZOOKEEPER_CONNECT, *sorted({key for client in CLIENTS for key in setting_names(client)})]
+    of_clients = sorted({key for client in CLIENTS for key in setting_names(client)})
+    return [ZOOKEEPER_CONNECT, *zookeeper_setting_names(), *of_clients]
+
+
+@cache
+def zookeeper_setting_names() -> tuple[str, ...]:
+    """How ZooKeeper is reached, beside where it is: TLS and who one is."""
+    from kafkalite.config.zookeeper_keys import ZOOKEEPER_KEYS
+
+    return tuple(ZOOKEEPER_KEYS)
+
+
+def _is_of_zookeeper(key: str) -> bool:
+    return key == ZOOKEEPER_CONNECT or (
+        key.startswith(("zookeeper.", "kafkalite.")) and key in zookeeper_setting_names()
+    )
 
 
 def setting_names(client: str) -> list[str]:
@@ -202,7 +219,7 @@ def setting_names(client: str) -> list[str]:
 
 def check_key(key: str) -> None:
     """ContextError for the name of a setting that no client has."""
-    if key != ZOOKEEPER_CONNECT and not _some_client_has(key.replace(".", "_")):
+    if not _is_of_zookeeper(key) and not _some_client_has(key.replace(".", "_")):
         raise ContextError(f"{key}: no client has a setting of this name")
 
 
@@ -219,7 +236,7 @@ def keyword_options(
     options: dict[str, Any] = {}
     for key, (value, source) in settings.items():
         keyword = key.replace(".", "_")
-        if key == ZOOKEEPER_CONNECT:
+        if _is_of_zookeeper(key):
             continue
         if keyword in _keywords(client):
             try:

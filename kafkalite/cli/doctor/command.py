@@ -18,6 +18,7 @@ from kafkalite.cli.zookeeper.session import zookeeper_option
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
+    from zk.store_security import StoreSecurity
 
 _COLUMNS = ("status", "check", "found", "remedy")
 _PARTS = ("machine", "zookeeper", "znodes", "cluster", "disks")
@@ -73,13 +74,14 @@ def doctor(
         if context.get_parameter_source("zookeeper") is not ParameterSource.COMMANDLINE:
             zookeeper = settings.zookeeper_connect
         bootstrap_server = bootstrap_server or _own_address(settings)
+    security = _zookeeper_security(settings)
     if fix:
-        asyncio.run(_fix(zookeeper, bootstrap_server, timeout, dry_run=dry_run, yes=yes))
+        asyncio.run(_fix(zookeeper, bootstrap_server, timeout, security, dry_run=dry_run, yes=yes))
         return
     parts: dict[str, Callable[[], Iterator[Finding]]] = {
         "machine": lambda: _machine(settings, timeout),
-        "zookeeper": lambda: iter(asyncio.run(_zookeeper(zookeeper, timeout))),
-        "znodes": lambda: iter(asyncio.run(_znodes(zookeeper, timeout))),
+        "zookeeper": lambda: iter(asyncio.run(_zookeeper(zookeeper, timeout, security))),
+        "znodes": lambda: iter(asyncio.run(_znodes(zookeeper, timeout, security))),
         "cluster": lambda: iter(asyncio.run(_cluster(bootstrap_server, timeout))),
         "disks": lambda: iter(asyncio.run(_disks(bootstrap_server, timeout))),
     }
@@ -109,6 +111,20 @@ def _settings(config: Path | None, properties: tuple[str, ...]) -> tuple[BrokerC
     return settings, [ok("settings", f"{named}: a broker would take them")]
 
 
+def _zookeeper_security(settings: BrokerConfig | None) -> StoreSecurity:
+    """How the broker reaches ZooKeeper; without one, what context and environment say. Settings that cannot be used end the command."""
+    from kafkalite.cli.zookeeper.session import zookeeper_security
+    from kafkalite.config.keys import ConfigError
+    from kafkalite.zookeeper_connection import store_security
+
+    if settings is None:
+        return zookeeper_security()
+    try:
+        return store_security(settings)
+    except ConfigError as failed:
+        fail(str(failed))
+
+
 def _own_address(settings: BrokerConfig) -> str:
     """Where clients on its own machine reach the broker; empty when it tells nobody."""
     for each in settings.advertised_listeners:
@@ -128,34 +144,34 @@ def _machine(settings: BrokerConfig | None, timeout_s: float) -> Iterator[Findin
     yield from doctor_broker.look(settings, timeout_s)
 
 
-async def _zookeeper(connect: str, timeout_s: float) -> list[Finding]:
+async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity) -> list[Finding]:
     from kafkalite.cli.doctor import zookeeper as doctor_zookeeper
     from zk.store import StoreError
     from zk.znodes import MalformedZnodeError
 
     check = "brokers' clocks"
     try:
-        answers = await doctor_zookeeper.ask_servers(connect, timeout_s)
+        answers = await doctor_zookeeper.ask_servers(connect, timeout_s, security)
     except ValueError as failed:
         return [problem("zookeeper server", str(failed), "write it as HOST:PORT,HOST:PORT/CHROOT")]
     findings = list(doctor_zookeeper.judge_servers(answers))
     if not any(each.serving for each in answers):
         return [*findings, skipped(check, "ZooKeeper does not serve")]
     try:
-        clocks = await doctor_zookeeper.read_broker_clocks(connect, timeout_s)
+        clocks = await doctor_zookeeper.read_broker_clocks(connect, timeout_s, security)
     except (OSError, StoreError, MalformedZnodeError) as failed:
         return [*findings, skipped(check, f"no registration can be read: {failed}")]
     return [*findings, *doctor_zookeeper.judge_broker_clocks(clocks)]
 
 
-async def _znodes(connect: str, timeout_s: float) -> list[Finding]:
+async def _znodes(connect: str, timeout_s: float, security: StoreSecurity) -> list[Finding]:
     from kafkalite.cli.doctor import znodes
     from zk.kazoo_store import KazooStore, split_connect
     from zk.store import StoreError
 
     try:
         servers, chroot = split_connect(connect)
-        store = KazooStore(servers)  # a store makes its chroot, so this one has none
+        store = KazooStore(servers, security=security)  # a store makes its chroot, so this one has none
         try:
             await store.start(timeout_s)
             _, repairs = await znodes.look(store, chroot)
@@ -166,7 +182,9 @@ async def _znodes(connect: str, timeout_s: float) -> list[Finding]:
     return znodes.findings(repairs)
 
 
-async def _fix(connect: str, bootstrap_server: str, timeout_s: float, *, dry_run: bool, yes: bool) -> None:
+async def _fix(
+    connect: str, bootstrap_server: str, timeout_s: float, security: StoreSecurity, *, dry_run: bool, yes: bool
+) -> None:
     """Repair what disagrees: say what would be done, ask, look once more, do what is still to be done."""
     from kafkalite.cli.doctor import znodes
     from kafkalite.client import Admin
@@ -177,7 +195,7 @@ async def _fix(connect: str, bootstrap_server: str, timeout_s: float, *, dry_run
 
     try:
         servers, chroot = split_connect(connect)
-        store = KazooStore(servers)
+        store = KazooStore(servers, security=security)
         try:
             await store.start(timeout_s)
             _, planned = await znodes.look(store, chroot)

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from kafkalite.cli.doctor.findings import Finding, ok, problem, skipped, warning
 from kafkalite.cli.doctor.zookeeper_versions import WITHOUT_KNOWN, open_to
+from zk.store_security import PLAINTEXT, StoreSecurity
 
 _LONGEST_ANSWER_BYTES: Final = 64 * 1024
 _SLOW_MS: Final = 100
@@ -46,19 +47,19 @@ class BrokerClock(NamedTuple):
     zookeeper_ms: int
 
 
-async def ask_servers(connect: str, timeout_s: float) -> list[ServerAnswer]:
+async def ask_servers(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[ServerAnswer]:
     """Ask every server of a connect string at once. ValueError when it names none."""
     from zk.kazoo_store import split_connect
 
     addresses = split_connect(connect)[0].split(",")
-    return await asyncio.gather(*[_ask_server(each, timeout_s) for each in addresses])
+    return await asyncio.gather(*[_ask_server(each, timeout_s, security) for each in addresses])
 
 
-async def _ask_server(address: str, timeout_s: float) -> ServerAnswer:
+async def _ask_server(address: str, timeout_s: float, security: StoreSecurity) -> ServerAnswer:
     try:
-        text = await four_letter_word(address, "srvr", timeout_s)
+        text = await four_letter_word(address, "srvr", timeout_s, security)
         if "not in the whitelist" in text:
-            healthy = await four_letter_word(address, "ruok", timeout_s)
+            healthy = await four_letter_word(address, "ruok", timeout_s, security)
             return ServerAnswer(address, serving=healthy == "imok" or "not in the whitelist" in healthy)
     except (OSError, ValueError) as failed:
         refused = os.strerror(failed.errno) if isinstance(failed, OSError) and failed.errno else str(failed)
@@ -67,13 +68,14 @@ async def _ask_server(address: str, timeout_s: float) -> ServerAnswer:
     return parse_srvr(address, text)
 
 
-async def four_letter_word(address: str, word: str, timeout_s: float) -> str:
+async def four_letter_word(address: str, word: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> str:
     """A server's answer to a four-letter word. OSError (also TimeoutError), ValueError for an address without a port number."""
     host, colon, port = address.rpartition(":")
     if not colon:
         host, port = address, "2181"
     async with asyncio.timeout(timeout_s):
-        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        context = security.context() if security.context is not None else None
+        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
         try:
             writer.write(word.encode())
             answer = b""
@@ -147,7 +149,7 @@ def _judge_quorum(answers: Sequence[ServerAnswer]) -> Finding:
     return ok(check, found)
 
 
-async def read_broker_clocks(connect: str, timeout_s: float) -> list[BrokerClock]:
+async def read_broker_clocks(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[BrokerClock]:
     """The registrations of all brokers, read without making anything. OSError, TimeoutError, StoreError."""
     from zk import paths
     from zk.kazoo_store import KazooStore, split_connect
@@ -155,7 +157,7 @@ async def read_broker_clocks(connect: str, timeout_s: float) -> list[BrokerClock
     from zk.znodes import BrokerRegistration
 
     servers, chroot = split_connect(connect)
-    store = KazooStore(servers)  # a store makes its chroot, so this one has none
+    store = KazooStore(servers, security=security)  # a store makes its chroot, so this one has none
     found = []
     try:
         await store.start(timeout_s)

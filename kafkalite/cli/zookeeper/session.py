@@ -13,6 +13,7 @@ from kafkalite.cli.output import Exit, fail
 
 if TYPE_CHECKING:
     from zk.session import Session
+    from zk.store_security import StoreSecurity
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -50,6 +51,20 @@ def _resolved(ctx: click.Context, parameter: click.Parameter, value: str) -> str
     return found.value if found is not None else _DEFAULT_CONNECT
 
 
+def zookeeper_security() -> StoreSecurity:
+    """How to reach ZooKeeper, as context and environment say; settings that cannot be used end the command."""
+    from kafkalite.cli.context.file import ContextError
+    from kafkalite.cli.context.settings import gather, working_directory, zookeeper_setting_names
+    from kafkalite.config.keys import ConfigError
+    from kafkalite.zookeeper_connection import security_of_texts
+
+    try:
+        found = gather(given_on_command_line(), os.environ, working_directory(), zookeeper_setting_names())
+        return security_of_texts({key: setting.value for key, setting in found.items()})
+    except (ConfigError, ContextError) as problem:
+        fail(str(problem), Exit.USAGE)
+
+
 def with_session(connect: str, use: Callable[[Session], Awaitable[None]]) -> None:
     """Run `use` with a connected session; errors end the command."""
     import asyncio
@@ -58,8 +73,10 @@ def with_session(connect: str, use: Callable[[Session], Awaitable[None]]) -> Non
     from zk.session import Session
     from zk.store import NoNodeError, StoreError
 
+    security = zookeeper_security()
+
     async def call() -> None:
-        store = KazooStore(connect)
+        store = KazooStore(connect, security=security)
         session = Session(store)
         try:
             await store.start(_CONNECT_TIMEOUT_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,20 +12,26 @@ from kafkalite.legacy.command_line.failures import ToolError
 if TYPE_CHECKING:
     from zk.kazoo_store import KazooStore
     from zk.store import Store
+    from zk.store_security import StoreSecurity
 
 Result = TypeVar("Result")
 
 CONNECT_TIMEOUT_S: Final = 30.0
 
 
-def with_store(connect: str, work: Callable[[KazooStore], Coroutine[Any, Any, Result]]) -> Result:
-    """Run a tool's coroutine with a connected store. ToolError when there is no ensemble."""
+def with_store(
+    connect: str, work: Callable[[KazooStore], Coroutine[Any, Any, Result]], security: StoreSecurity | None = None
+) -> Result:
+    """Run a tool's coroutine with a connected store, by default as `tool_security` says. ToolError when there is no ensemble."""
     from zk.kazoo_store import KazooStore
-    from zk.store import StoreError
+    from zk.store import NoAuthError, StoreError
     from zk.znodes import MalformedZnodeError
 
+    if security is None:
+        security = tool_security(None)
+
     async def run() -> Result:
-        store = KazooStore(connect)
+        store = KazooStore(connect, security=security)
         try:
             await store.start(CONNECT_TIMEOUT_S)
             return await work(store)
@@ -33,6 +40,9 @@ def with_store(connect: str, work: Callable[[KazooStore], Coroutine[Any, Any, Re
                 "Timed out waiting for connection while in state: CONNECTING",
                 "kafka.zookeeper.ZooKeeperClientTimeoutException",
             ) from None
+        except NoAuthError as problem:
+            text = f"KeeperErrorCode = NoAuth for {problem.path}"
+            raise ToolError(text, "org.apache.zookeeper.KeeperException$NoAuthException") from None
         except StoreError as problem:
             raise ToolError(str(problem), "org.apache.zookeeper.KeeperException") from None
         except MalformedZnodeError as problem:
@@ -41,6 +51,24 @@ def with_store(connect: str, work: Callable[[KazooStore], Coroutine[Any, Any, Re
             await store.close()
 
     return asyncio.run(run())
+
+
+def tool_security(tls_config_file: str | None) -> StoreSecurity:
+    """By `--zk-tls-config-file`, and the JAAS file that KAFKA_OPTS or KAFKALITE_JAAS_FILE names. ToolError.
+
+    As in Kafka, a tool that is somebody for ZooKeeper protects the znodes that it makes.
+    """
+    from dataclasses import replace
+
+    from kafkalite.config.keys import ConfigError
+    from kafkalite.legacy.cluster.client_settings import properties_of
+    from kafkalite.zookeeper_connection import environment_texts, security_of_texts
+
+    try:
+        found = security_of_texts(environment_texts(os.environ) | properties_of(tls_config_file))
+    except ConfigError as problem:
+        raise ToolError(str(problem), "org.apache.kafka.common.config.ConfigException") from None
+    return replace(found, sets_acls=found.has_identity)
 
 
 async def live_brokers(store: Store) -> dict[int, str | None]:

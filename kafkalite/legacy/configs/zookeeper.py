@@ -7,7 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
-from kafkalite.legacy.cluster.zookeeper_store import live_brokers, read_config, with_store, write_config
+from kafkalite.legacy.cluster.zookeeper_store import live_brokers, read_config, tool_security, with_store, write_config
 from kafkalite.legacy.command_line.failures import InvalidConfiguration, ToolError
 from kafkalite.legacy.configs import options as tool
 from kafkalite.legacy.configs.actions import added_configs, deleted_configs, password_and_iterations
@@ -25,7 +25,8 @@ _SHOWN_TYPES: Final = {"users": "user-principal"}
 
 
 def run(options: Options) -> int:
-    with_store(options.value(tool.ZOOKEEPER), lambda store: _serve(options, store))
+    security = tool_security(options.value(tool.ZK_TLS_CONFIG_FILE))
+    with_store(options.value(tool.ZOOKEEPER), lambda store: _serve(options, store), security)
     return 0
 
 

@@ -15,7 +15,7 @@ from kafkalite.controller.settings import ControllerSettings
 from kafkalite.coordinators.group.settings import GroupSettings
 
 SOURCES = Path(kafkalite.__file__).parent
-PARTS = ("broker", "controller", "coordinators", "storage", "protocol/produce_validation.py")
+PARTS = ("broker", "controller", "coordinators", "storage", "protocol/produce_validation.py", "zookeeper_connection.py")
 HOLDERS = {"config", "_config", "current", "topic_defaults"}
 """What a `BrokerConfig`, a `TopicConfig` or a `Live` of them is called wherever a setting is read."""
 RESOLVING = {"_resolve", "_identity_problems"}
@@ -108,7 +108,9 @@ def test_a_setting_says_why_it_has_no_effect_and_what_is_dynamic_acts_at_once() 
 def test_what_is_refused_takes_nothing_but_its_default() -> None:
     others = {True: False, False: True, None: "other:2181"}
     refused = [key for key in (*TOPIC_KEYS.values(), *BROKER_KEYS.values()) if key.effect is Effect.REFUSED]
-    assert {"zookeeper.set.acl", "authorizer.zookeeper.url", "remote.storage.enable"} <= {key.name for key in refused}
+    assert {"zookeeper.ssl.crl.enable", "authorizer.zookeeper.url", "remote.storage.enable"} <= {
+        key.name for key in refused
+    }
     for key in refused:
         assert key.check(key.default) == key.default
         try:

@@ -11,7 +11,7 @@ from zk.kazoo_bridge import Answer, LoopHandler, Mailbox
 from zk.kazoo_requests import MAX_REQUEST_BYTES, RequestQueue, store_error
 from zk.kazoo_store import split_connect
 from zk.kazoo_watches import WatchKind, WatchTable
-from zk.store import EventType, SessionExpiredError, StoreClosedError, StoreError, WatchEvent
+from zk.store import EventType, NoAuthError, SessionExpiredError, StoreClosedError, StoreError, WatchEvent
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,8 @@ def test_a_request_above_the_limit_is_not_sent():
 def test_closed_is_not_expired():
     assert isinstance(store_error("/a", kazoo.exceptions.ConnectionClosedError()), StoreClosedError)
     assert isinstance(store_error("/a", kazoo.exceptions.SessionExpiredError()), SessionExpiredError)
-    assert type(store_error("/a", kazoo.exceptions.NoAuthError())) is StoreError
+    assert type(store_error("/a", kazoo.exceptions.NoAuthError())) is NoAuthError
+    assert type(store_error("/a", kazoo.exceptions.InvalidACLError())) is StoreError
 
 
 def test_the_first_session_is_awaited_with_growing_patience(monkeypatch):

@@ -1,0 +1,37 @@
+"""Files with secrets that everybody on the machine can read are refused, as ssh refuses them; Kafka takes them."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+ALLOWED_BY: Final = "kafkalite.allow.world.readable.secrets"
+
+
+def exposure(path: str | Path, content: str) -> str | None:
+    """Why a file with `content` (as in "a private key") must not be used as it is, with the remedy; None when others cannot read it.
+
+    A file in a folder that others cannot enter is not theirs to read, whatever its own mode. OSError.
+    """
+    found = Path(path).resolve()
+    mode = found.stat().st_mode
+    if not mode & stat.S_IROTH or any(not each.stat().st_mode & stat.S_IXOTH for each in _folders(found)):
+        return None
+    return (
+        f"{path} has {content} and everybody on this machine can read it (mode {stat.S_IMODE(mode):o}); "
+        f"chmod 600 {path}, or set {ALLOWED_BY}=true"
+    )
+
+
+def _folders(path: Path) -> Sequence[Path]:
+    """Those that must be entered to reach it."""
+    return path.parents
+
+
+def read_secret(path: str, content: str, *, is_allowed: bool) -> str:
+    """The text of a file with a secret. ValueError when everybody can read it and that is not allowed; OSError."""
+    if not is_allowed and (why := exposure(path, content)) is not None:
+        raise ValueError(why)
+    return Path(path).read_text()

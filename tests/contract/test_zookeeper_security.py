@@ -1,0 +1,188 @@
+"""Real ZooKeeper servers with TLS among each other and to clients, and with users: who is let in, whose znodes are whose. Needs Java."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkalite.zookeeper_connection import security_of_texts
+from tests.certificates import PASSWORD, Authority, write
+from zk import paths
+from zk.digest_md5 import DigestCredentials
+from zk.ensemble import Ensemble
+from zk.kazoo_store import KazooStore
+from zk.server_settings import EnsembleTls
+from zk.store import AuthFailedError, NoAuthError, SessionState
+from zk.store_security import PLAINTEXT, StoreSecurity
+from zk.znode_acls import ALL, OPEN, READ, ZnodeAcl
+
+pytestmark = pytest.mark.usefixtures("java")
+
+BROKER = DigestCredentials("kafka", 'a "quoted" secret')
+WORLD_READS = ZnodeAcl(READ, "world", "anyone")
+
+
+class Secured:
+    """Three servers with TLS among each other, ports with TLS and without, and users."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.authority = folder, Authority()
+        self.truststore = write(folder / "ca.pem", self.authority.pem)
+        identity = write(folder / "server.pem", self.authority.issue("zookeeper").pem)
+        tls = EnsembleTls(
+            identity=Path(identity),
+            authorities=Path(self.truststore),
+            client=ssl.create_default_context,  # not asked: there is a port without TLS
+            keeps_plaintext=True,
+        )
+        users = {BROKER.username: BROKER.password}
+        self.ensemble = Ensemble(folder / "zookeeper", 3, force_sync=False, tls=tls, users=users)
+
+    def certificate(self, name: str, authority: Authority | None = None) -> StoreSecurity:
+        """A client that shows a certificate, and trusts the servers'."""
+        signer = authority or self.authority
+        store = write(self.folder / f"{name}.p12", signer.pkcs12(signer.issue(name)))
+        return security_of_texts(
+            {
+                "zookeeper.ssl.client.enable": "true",
+                "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+                "zookeeper.ssl.keystore.location": store,
+                "zookeeper.ssl.keystore.password": PASSWORD,
+                "zookeeper.ssl.truststore.location": self.truststore,
+                "zookeeper.set.acl": "true",
+            },
+            {},
+        )
+
+
+@pytest.fixture(scope="module")
+def secured(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    made = Secured(tmp_path_factory.mktemp("secured"))
+    asyncio.run(made.ensemble.start(60))
+    yield made
+    asyncio.run(made.ensemble.stop())
+
+
+def with_store(connect: str, security: StoreSecurity, work: Callable[[KazooStore], Awaitable[None]]) -> None:
+    async def run() -> None:
+        store = KazooStore(connect, 4.0, security=security)
+        await store.start(20)
+        try:
+            await work(store)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_certificate_is_an_identity(secured: Secured) -> None:
+    """`zookeeper.set.acl`: what a broker makes is its own; the world reads it, but where secrets are."""
+    connect = f"{secured.ensemble.secure_connect}/tls"
+    owner = ZnodeAcl(ALL, "x509", "CN=broker,O=kafkalite")
+
+    async def make(store: KazooStore) -> None:
+        for path in (
+            paths.TOPICS,
+            paths.CONSUMERS,
+            paths.CONFIG_USERS,
+            paths.user_config("alice"),
+            paths.DELEGATION_TOKENS,
+        ):
+            await store.create(path, b"x" * 40_000, parents=True)
+        assert await store.read_acl("/") == [owner, WORLD_READS], "the chroot"
+        assert await store.read_acl(paths.TOPICS) == [owner, WORLD_READS]
+        assert await store.read_acl(paths.CONFIG) == [owner, WORLD_READS]
+        assert await store.read_acl(paths.CONSUMERS) == list(OPEN)
+        assert await store.read_acl(paths.user_config("alice")) == [owner]
+        assert await store.read_acl(paths.DELEGATION_TOKENS) == [owner]
+        assert len((await store.read(paths.TOPICS))[0]) == 40_000, "longer than a record of TLS"
+
+    async def look(store: KazooStore) -> None:
+        await store.read(paths.TOPICS)
+        for refused in (
+            store.write(paths.TOPICS, b""),
+            store.create(paths.topic("t")),
+            store.delete(paths.TOPICS),
+            store.read(paths.user_config("alice")),
+            store.children(paths.CONFIG_USERS),
+            store.children(paths.DELEGATION_TOKENS),
+        ):
+            with pytest.raises(NoAuthError):
+                await refused
+
+    with_store(connect, secured.certificate("broker"), make)
+    with_store(connect, secured.certificate("stranger"), look)
+    with_store(f"{secured.ensemble.connect}/tls", PLAINTEXT, look)
+
+
+def test_nobody_connects_with_tls_who_shows_no_certificate_of_the_authority(secured: Secured) -> None:
+    with_own = secured.certificate("broker")
+    foreign = secured.certificate("foreign", Authority("another"))
+    nobody = security_of_texts(
+        {"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": secured.truststore}, {}
+    )
+    distrusting = security_of_texts({"zookeeper.ssl.client.enable": "true"}, {})
+
+    async def refused(security: StoreSecurity, connect: str) -> None:
+        store = KazooStore(connect, 4.0, security=security)
+        with pytest.raises(TimeoutError):
+            await store.start(1)
+
+    async def named() -> None:
+        """The reason for which TLS fails is known to whoever reports that there is no session."""
+        store = KazooStore(secured.ensemble.secure_connect, 4.0, security=distrusting)
+        starting = asyncio.create_task(store.start(60))
+        async with asyncio.timeout(30):
+            while store._client is None or "certificate verify failed" not in store._client.handler.tls_problem:
+                await asyncio.sleep(0.01)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await store.close()
+
+    async def run() -> None:
+        secure = secured.ensemble.secure_connect
+        await asyncio.gather(
+            *(refused(each, secure) for each in (PLAINTEXT, nobody, foreign)),
+            refused(with_own, secured.ensemble.connect),
+            named(),
+        )
+
+    asyncio.run(run())
+
+
+def test_a_user_authenticates_again_after_each_loss_of_the_connection(
+    secured: Secured, drop_connection: Callable[[KazooStore], None]
+) -> None:
+    connect = f"{secured.ensemble.connect}/sasl"
+    owner = ZnodeAcl(ALL, "sasl", "kafka")
+
+    async def make(store: KazooStore) -> None:
+        await store.create(paths.CONFIG_USERS, parents=True)
+        lost = asyncio.Event()
+        store.add_session_listener(lambda state: lost.set() if state is SessionState.SUSPENDED else None)
+        drop_connection(store)
+        await asyncio.wait_for(lost.wait(), 20)
+        await store.create(paths.user_config("alice"))  # a child of what only its owner may change
+        assert await store.read_acl(paths.user_config("alice")) == [owner]
+
+    async def stranger(store: KazooStore) -> None:
+        with pytest.raises(NoAuthError):
+            await store.read(paths.user_config("alice"))
+
+    with_store(connect, StoreSecurity(credentials=BROKER, sets_acls=True), make)
+    with_store(connect, PLAINTEXT, stranger)
+
+
+def test_a_wrong_password_ends_the_start_with_its_reason(secured: Secured) -> None:
+    async def run() -> None:
+        store = KazooStore(
+            secured.ensemble.connect, 4.0, security=StoreSecurity(credentials=DigestCredentials("kafka", "wrong"))
+        )
+        with pytest.raises(AuthFailedError, match="refused"):
+            await store.start(20)
+
+    asyncio.run(run())
