@@ -69,6 +69,14 @@ def environment_texts(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: environment[name] for key, name in named.items() if environment.get(name)}
 
 
+def security_of_environment() -> StoreSecurity:
+    """As the variables of this process say. ValueError for what cannot be used."""
+    try:
+        return security_of_texts(environment_texts(os.environ))
+    except ConfigError as problem:
+        raise ValueError(str(problem)) from None
+
+
 def _tls(config: ZookeeperSettings) -> TlsSettings | None:
     if not config.zookeeper_ssl_client_enable:
         return None

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafkalite.client.blocking.loop_thread import LoopThread
+from kafkalite.zookeeper_connection import security_of_environment
 from spark_jobs.batch.failures import LockLostError, RunActiveError, ZooKeeperUnreachableError
 from zk.kazoo_store import KazooStore
 from zk.run_lock import LockHeldError, RunLock, read_holder, spark_job_lock
@@ -76,10 +77,10 @@ def lock_holder(zookeeper: str, output: str) -> str | None:
 
 
 async def _opened(zookeeper: str) -> KazooStore:
-    store = KazooStore(zookeeper, session_timeout_s=_SESSION_TIMEOUT_S)
     try:
+        store = KazooStore(zookeeper, _SESSION_TIMEOUT_S, security=security_of_environment())
         await store.start(_CONNECT_TIMEOUT_S)
-    except (OSError, TimeoutError, StoreError) as problem:
+    except (OSError, TimeoutError, StoreError, ValueError) as problem:
         raise ZooKeeperUnreachableError(
             f"{problem}; it keeps runs apart: give --zookeeper, or --no-lock where nothing else can run"
         ) from problem

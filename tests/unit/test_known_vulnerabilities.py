@@ -39,8 +39,9 @@ from tests.unit.broker.test_replicas import Node, on_node
 from tests.unit.broker.test_sasl_authenticator import Client, act
 from tests.unit.broker.test_user_credentials import Scene, upsertion
 from tests.unit.security.test_sasl_mechanisms import converse, scram_server
-from zk.ensemble import Ensemble
+from zk.ensemble import HOST
 from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.server_settings import ServerPorts, ServerSettings
 from zk.top_level import create_top_level
 from zk.znodes import ConfigEntity, MalformedZnodeError
 
@@ -215,12 +216,13 @@ def test_doctor_says_what_a_server_is_open_to(version: str, names: list[str]) ->
 
 def test_servers_that_we_start_say_little_to_strangers(tmp_path: Path) -> None:
     """CVE-2024-51504, CVE-2025-58457, CVE-2026-84439, CVE-2026-84501 are about the admin server; words of four letters name sessions."""
-    local = Ensemble(tmp_path)._settings(Ensemble(tmp_path).member(1))
+    settings, ports = ServerSettings(host=HOST, tick_time_ms=1, min_session_timeout_ms=1), ServerPorts(1, 2, 3)
+    local = settings.text(tmp_path, ports, {1: ports})
     assert "clientPortAddress=127.0.0.1\n" in local
     deploy = Path(__file__).parents[2] / "deploy"
-    for settings in (local, (deploy / "systemd" / "zoo.cfg").read_text()):
-        assert "\nadmin.enableServer=false\n" in settings
-        (words,) = re.findall(r"^4lw\.commands\.whitelist=(.*)$", settings, re.MULTILINE)
+    for text in (local, (deploy / "systemd" / "zoo.cfg").read_text()):
+        assert "\nadmin.enableServer=false\n" in text
+        (words,) = re.findall(r"^4lw\.commands\.whitelist=(.*)$", text, re.MULTILINE)
         assert set(words.split(",")) <= {"conf", "mntr", "ruok", "srvr"}
     image = deploy / "images" / "rootfs" / "usr" / "local" / "bin" / "zookeeper-server-start"
     assert "-Dzookeeper.admin.enableServer=false" in image.read_text()
