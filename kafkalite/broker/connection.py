@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
+from kafkalite.broker.plain_produce import FRAME_BYTES, PlainShape, PlainTurn
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND, SlowSenders
 from kafkalite.broker.unread_responses import UnreadResponses
@@ -33,6 +34,8 @@ _WAITING_BYTES_MAX = 4 * 1024 * 1024
 _PIPELINED_MAX = 128
 _FETCH = b"\x00\x01"
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
+_SHAPES_MAX = 64
+"""So often a connection is looked at whether its requests repeat each other."""
 
 
 Answer: TypeAlias = "list[Buffer] | None"
@@ -146,6 +149,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._corked_bytes = 0
         self._muted: asyncio.TimerHandle | None = None
         self.closed = False
+        self._plain: tuple[PlainShape, PlainTurn] | None = None
+        self._shapes_left = _SHAPES_MAX
+        self.plain_waits = False
+        """Are requests of this connection to be served at the end of the turn? Then nothing else may begin before they are."""
 
     # asyncio.BufferedProtocol
 
@@ -192,6 +199,16 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_used_s = self._loop.time()
+        if self._plain is not None:
+            if nbytes <= FRAME_BYTES and not self._slots and not self._waiting and self._may_start_any:
+                whole = self._frames.whole(nbytes)
+                if whole is not None:
+                    shape, turn = self._plain
+                    if begin := shape.begin_in(whole):
+                        turn.take(self, shape, whole, begin)
+                        return
+            if self.plain_waits:
+                self._plain[1].end()
         frames = self._frames.received(nbytes)
         if self._frames.is_cut:
             if frames or self._cut_since_s is None:
@@ -231,8 +248,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._start(frame)
 
+    @property
+    def _may_start_any(self) -> bool:
+        return self._writable and self._muted is None
+
     def _may_start(self, frame: memoryview) -> bool:
-        if not self._writable or self._muted is not None:
+        if not self._may_start_any:
             return False
         if not self._slots:
             return True
@@ -261,6 +282,35 @@ class ServerConnection(asyncio.BufferedProtocol):
             reply.add_done_callback(lambda future: self._finish_later(slot, future))
         else:
             self._finish(slot, reply)
+
+    # Produce requests that are served with others: see `plain_produce`
+
+    @property
+    def wants_shape(self) -> bool:
+        """Is it worth the time to say what the requests of this connection look like?"""
+        return self._shapes_left > 0 and self._gate is None
+
+    def repeats(self, shape: PlainShape, turn: PlainTurn) -> None:
+        """Requests of this shape are served by `turn` from now on."""
+        self._shapes_left -= 1
+        self._plain = shape, turn
+
+    def answered(self, answer: bytes) -> None:
+        """To the oldest request that is not answered yet, of those that were given to a turn."""
+        if self.closed:
+            return
+        if self._slots:
+            slot = Slot()
+            self._slots.append(slot)
+            self._finish(slot, [answer])
+        else:
+            self._write([answer])
+
+    def take_as_any(self, request: bytes) -> None:
+        """Serve a request that was given to a turn as any other, behind those before it; it begins with its length."""
+        if not self.closed:
+            self._take(memoryview(bytearray(request))[4:], owned=True)
+            self._limit_reading()
 
     def _finish_later(self, slot: Slot, future: asyncio.Future[Answer]) -> None:
         if future.cancelled():
@@ -424,7 +474,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def is_idle(self) -> bool:
-        return not self._slots and not self._waiting and self._muted is None
+        return not self._slots and not self._waiting and not self.plain_waits and self._muted is None
 
     def _violation(self, problem: str | ProtocolViolation) -> None:
         """Answers to the requests before the bad one still leave, as far as the socket takes them."""

@@ -23,6 +23,7 @@ from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer, Permission
 from kafkalite.broker.connection import Answer
 from kafkalite.broker.fetching import replica_id_of
 from kafkalite.broker.guards import Handle
+from kafkalite.broker.plain_produce import FRAME_BYTES
 from kafkalite.broker.request_context import ClientConnection, RequestContext
 from kafkalite.broker.served_api import PartsT_contra, Reply, ServedApi
 from kafkalite.errors import BoundExceeded, ErrorCode, KafkaError, ProtocolViolation
@@ -36,6 +37,7 @@ from kafkalite.protocol.bounds import PLAIN_BYTES, REQUEST_MEMORY_BYTES
 from zk.store import SessionExpiredError
 
 if TYPE_CHECKING:
+    from kafkalite.broker.plain_produce import PlainTurn
     from kafkalite.net.frames import RequestHeader
     from kafkalite.protocol.compiler import Reading
     from kafkalite.protocol.messages import Message
@@ -67,6 +69,8 @@ class _Route(NamedTuple, Generic[PartsT_contra]):
     latency: Histogram
     plain_bytes: int
     """A longer request is decoded against a budget."""
+    turn: PlainTurn | None
+    """By which requests that repeat each other are served together."""
 
 
 class _Decoded(NamedTuple):
@@ -103,8 +107,9 @@ class Dispatcher(Generic[PartsT_contra]):
         self.now_s = now_s
         self.portions = Portions()
         is_guarded = authorizer is not ALLOW_ALL
-        self._plain_routes = {int(each.api.key): _route(each, is_guarded) for each in served}
+        self._plain_routes = {int(each.api.key): _route(each, is_guarded, parts) for each in served}
         self._routes = self._plain_routes
+        self._turns = [route.turn for route in self._routes.values() if route.turn is not None]
         self._tasks: dict[asyncio.Task[Answer], None] = {}
         self._decoding = asyncio.Lock()
         self._decoded_bytes = 0
@@ -117,6 +122,8 @@ class Dispatcher(Generic[PartsT_contra]):
     def run_within(self, around: Callable[[ServedApi[PartsT_contra], Handle], Handle] | None) -> None:
         """From now on call handlers through what `around` makes of them, or (None) as they are, which costs nothing."""
         self._routes = self._plain_routes
+        for turn in self._turns:
+            turn.is_off = around is not None
         if around is not None:
             self._routes = {
                 key: route._replace(handle=around(route.served, route.handle), is_async=False)
@@ -131,7 +138,9 @@ class Dispatcher(Generic[PartsT_contra]):
         route = self._routes.get(api_key)
         if route is None:
             raise ProtocolViolation(f"unknown api key {api_key}")
-        served, api, first_version, last_version, handle, is_async, cluster_permission, latency, plain_bytes = route
+        served, api, first_version, last_version, handle, is_async, cluster_permission, latency, plain_bytes, turn = (
+            route
+        )
         if not first_version <= version <= last_version:
             if api_key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(served, correlation_id)
@@ -181,6 +190,8 @@ class Dispatcher(Generic[PartsT_contra]):
                 refusing = self._refused(served, request, version, correlation_id, problem)
                 return self._later(self._observed(refusing, latency, began_s))
             answer = _frame(api, version, correlation_id, self._failure(served, request, version, problem)())
+        if turn is not None and len(frame) <= FRAME_BYTES:
+            turn.learn(connection, frame, version, header.body_position, request)
         latency.observe(self.now_s() - began_s)
         return answer
 
@@ -287,7 +298,9 @@ class Dispatcher(Generic[PartsT_contra]):
         return response_frame(api, 0, correlation_id, codec.encode_response(reply, 0))
 
     def cancel_all(self) -> None:
-        """Give up requests in progress, at shutdown."""
+        """Serve what waits for the end of the turn and give up requests in progress, at shutdown."""
+        for turn in self._turns:
+            turn.end()
         for task in tuple(self._tasks):
             task.cancel()
 
@@ -312,8 +325,9 @@ async def _all_of(portions: Reading, connection: ClientConnection) -> Any:
     return None
 
 
-def _route(served: ServedApi[PartsT_contra], is_guarded: bool) -> _Route[PartsT_contra]:
+def _route(served: ServedApi[PartsT_contra], is_guarded: bool, parts: PartsT_contra) -> _Route[PartsT_contra]:
     is_behind_guard = is_guarded and served.guard is not None
+    latency = Histogram()
     return _Route(
         served,
         served.api,
@@ -322,8 +336,9 @@ def _route(served: ServedApi[PartsT_contra], is_guarded: bool) -> _Route[PartsT_
         served.guarded_handle if is_behind_guard else served.handle,
         served.is_async and not is_behind_guard,
         served.cluster_permission if is_guarded else None,
-        Histogram(),
+        latency,
         PLAIN_BYTES if served.api.key in _AS_LONG_AS_ASKED else _SELDOM_PLAIN_BYTES,
+        served.turn(parts, latency) if served.turn is not None and not is_behind_guard else None,
     )
 
 

@@ -30,6 +30,7 @@ from kafkalite.storage.verification import UNGUARDED, VerificationGuard
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.protocol.records import BatchHeader
     from kafkalite.storage.append_checks import AppendResult, ClientCheck
     from kafkalite.storage.partition_log import PartitionLog
 
@@ -258,6 +259,13 @@ class Partition:
         )
         self.after_append(end_before, now_ms)
         return result
+
+    def append_plain(self, records: bytearray, headers: list[BatchHeader], now_ms: float, wall_ms: int) -> int:
+        """Batches of several producers that were found plain (`broker/plain_produce`); the offset of the first one's record."""
+        end_before = self.log.log_end_offset
+        first_offset = self.log.append_plain(records, headers, leader_epoch=self.leader_epoch, now_ms=wall_ms)
+        self.after_append(end_before, now_ms)
+        return first_offset
 
     def append_own(
         self, batch: bytearray, acks: int, now_ms: float, wall_ms: int, guard: VerificationGuard = UNGUARDED

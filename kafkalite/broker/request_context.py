@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from kafkalite.broker.authorizer import ALLOW_ALL, CLUSTER_NAME, Authorizer, Permission, authorized_operations
+from kafkalite.broker.plain_produce import Sender
 from kafkalite.errors import KafkaError
 from kafkalite.portions import Portions
 from kafkalite.security.acl import ResourceType, pascal_case
@@ -16,7 +17,7 @@ audit: Final = logging.getLogger("kafkalite.authorizer")
 """What was denied, at INFO; what was denied while looking for what is allowed, at DEBUG (Kafka's `kafka.authorizer.logger`)."""
 
 
-class ClientConnection(Protocol):
+class ClientConnection(Sender, Protocol):
     """The connection that a request came by."""
 
     @property

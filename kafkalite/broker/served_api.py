@@ -18,6 +18,8 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import APIS, Api, ApiKey
 
 if TYPE_CHECKING:
+    from kafkalite.broker.plain_produce import PlainTurn
+    from kafkalite.histogram import Histogram
     from kafkalite.protocol.messages import Message
 
 PartsT_contra = TypeVar("PartsT_contra", contravariant=True)
@@ -40,6 +42,8 @@ class ServedApi(Generic[PartsT_contra]):
     permissions: tuple[Permission, ...]
     guard: Guard | None = None
     """What authorises the names in a request."""
+    turn: Callable[[PartsT_contra, Histogram], PlainTurn] | None = None
+    """Makes what serves requests that repeat each other without the handler; latencies go into the histogram."""
     is_async: bool = field(init=False)
     cluster_permission: Permission | None = field(init=False)
     """What the caller must be allowed on the cluster, where nothing else decides."""
@@ -75,6 +79,7 @@ def served(
     *permissions: Permission,
     failure: Callable[[RequestT, ErrorCode, str | None], ResponseT | Message] = whole_request_failed,
     guard: Guard | None = None,
+    turn: Callable[[PartsT_contra, Histogram], PlainTurn] | None = None,
 ) -> ServedApi[PartsT_contra]:
     """An API in these versions, which the codec must know. `failure(request, code, message)` is the reply when all of it failed."""
     api = APIS[key]
@@ -82,7 +87,7 @@ def served(
         api.min_version <= first_version <= last_version <= api.max_version,
         f"{key.name} {first_version} to {last_version}: the codec knows {api.min_version} to {api.max_version}",
     )
-    return ServedApi(api, first_version, last_version, handle, failure, permissions, guard)
+    return ServedApi(api, first_version, last_version, handle, failure, permissions, guard, turn)
 
 
 def spoken_of(served: Iterable[ServedApi[Never]]) -> messages.api_versions_response.ApiVersionsResponse:

@@ -336,7 +336,7 @@ class LogStore:
 
     def expire_producers(self, now_ms: int) -> None:
         for log in self._logs.values():
-            log.expire_producers(now_ms, self.producer_id_expiration_ms)
+            log.producers.expire(now_ms, self.producer_id_expiration_ms)
 
     async def flush_sealed(self) -> None:
         """Bring what lies in sealed segments to the medium, in the executor; call it about every second."""

@@ -20,6 +20,7 @@ from random import Random
 
 from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError, ensure
+from kafkalite.protocol.plain_batch import put_plain
 from kafkalite.protocol.records import MAGIC, BatchHeader, iter_batches, read_marker
 from kafkalite.storage import append_checks, log_search, old_form
 from kafkalite.storage.append_checks import AppendOrigin, AppendResult, ClientCheck
@@ -161,9 +162,7 @@ class PartitionLog:
             )
             if known is not None:
                 append_time = known.timestamp if log_append_time >= 0 else -1
-                return AppendResult(
-                    known.first_offset, known.last_offset, append_time, self.log_start_offset, duplicate=True
-                )
+                return AppendResult(known.first_offset, known.last_offset, append_time, self.log_start_offset, True)
             positions: Sequence[int] = (0,)
         else:
             positions = append_checks.own_batches(records, self.producers, log_append_time, guard)
@@ -177,6 +176,13 @@ class PartitionLog:
         placed = put_in_place(records, positions, self.log_end_offset, leader_epoch)
         self._append(records, placed, now_ms)
         return AppendResult(placed[0].base_offset, placed[-1].last_offset, log_append_time, self.log_start_offset)
+
+    @uses_disk
+    def append_plain(self, records: bytearray, headers: list[BatchHeader], *, leader_epoch: int, now_ms: int) -> int:
+        """Append clients' batches that are plain, all or none; the offset of the first. KafkaError KAFKA_STORAGE_ERROR."""
+        first_offset = self.log_end_offset
+        self._append(records, put_plain(records, headers, first_offset, leader_epoch), now_ms)
+        return first_offset
 
     @uses_disk
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendResult:
@@ -253,18 +259,14 @@ class PartitionLog:
         The last batch may be cut by `max_bytes`; a first batch larger than that is left out, or with `min_one_batch` read
         whole. Raises KafkaError OFFSET_OUT_OF_RANGE outside log start and log end, KAFKA_STORAGE_ERROR.
         """
-        if not self.log_start_offset <= offset <= self.log_end_offset:
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition} has offsets {self.log_start_offset} to {self.log_end_offset}, not {offset}",
+                f"{self.topic_partition} has offsets {self.log_start_offset} to {end}, not {offset}",
             )
         return read_from(
-            self._segments,
-            offset,
-            max_bytes,
-            upper_bound=upper_bound,
-            log_end_offset=self.log_end_offset,
-            min_one_batch=min_one_batch,
+            self._segments, offset, max_bytes, upper_bound=upper_bound, log_end_offset=end, min_one_batch=min_one_batch
         )
 
     @uses_disk
@@ -491,10 +493,6 @@ class PartitionLog:
         self.epochs, self.producers = other.epochs, other.producers
         self._epoch_file.save(self.epochs)
         self.set_high_watermark(other.high_watermark)
-
-    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers that were silent for longer than `expiration_ms` (producer.id.expiration.ms)."""
-        self.producers.expire(now_ms, expiration_ms)
 
     def _file(self, name: str) -> str:
         return os.path.join(self.directory, name)

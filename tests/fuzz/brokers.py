@@ -32,6 +32,7 @@ class _Connection:
     listener = "PLAINTEXT"
     principal = ANONYMOUS
     response_bytes_max = 1 << 31
+    wants_shape = False
 
     def mute(self, duration_s: float) -> None:
         pass

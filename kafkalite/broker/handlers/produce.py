@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply
 from kafkalite.broker.guards import Failure, Judged, narrowed
+from kafkalite.broker.plain_produce import PlainTurn
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.broker.transaction_verification import Producer, Refusals, produce_refusal
@@ -481,5 +482,6 @@ APIS: Final = (
         _WRITE_ID,
         failure=_failed,
         guard=_guard,
+        turn=PlainTurn,
     ),
 )

@@ -151,6 +151,7 @@ LOGS: Final = (
                 "placed = put_in_place(records, positions, self.log_end_offset, leader_epoch)",
                 "placed = put_in_place(records, positions, max(self.log_end_offset - 1, 0), leader_epoch)",
             ),
+            Edit(_LOG, "headers, first_offset, leader_epoch)", "headers, max(first_offset - 1, 0), leader_epoch)"),
         ),
     ),
 )

@@ -11,6 +11,7 @@ from kafkalite.broker.partition import Partition
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.errors import KafkaError
+from kafkalite.protocol.records import BatchHeader
 from kafkalite.storage.append_checks import AppendOrigin, AppendResult, ClientCheck
 from kafkalite.storage.log_read import LogRead
 from kafkalite.storage.transaction_index import AbortedTransaction
@@ -76,6 +77,11 @@ class FakeLog:
         first = self.log_end_offset
         self.log_end_offset += len(records)
         return AppendResult(first, self.log_end_offset - 1, -1, self.log_start_offset)
+
+    def append_plain(self, records: bytearray, headers: list[BatchHeader], *, leader_epoch: int, now_ms: int) -> int:
+        first = self.log_end_offset
+        self.log_end_offset += len(headers)
+        return first
 
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> None:
         if self.failures:

@@ -51,7 +51,7 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.listener, self.peer_host, self.closed = "PLAINTEXT", "host", False
-        self.principal = ANONYMOUS
+        self.principal, self.wants_shape = ANONYMOUS, False
         self.muted_s: list[float] = []
         self.alone = 0
         """Requests behind which none may begin before they end."""

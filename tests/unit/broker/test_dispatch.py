@@ -29,6 +29,7 @@ class FakeConnection:
     """Where requests come from."""
 
     listener, peer_host, principal = "PLAINTEXT", "host", ANONYMOUS
+    wants_shape = False
 
     def begin_alone(self) -> None: ...
 

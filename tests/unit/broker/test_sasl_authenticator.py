@@ -55,6 +55,7 @@ class Client:
         self.listener = FakeListener(max_session_ms)
         self.dispatcher: Any = SaslAuthenticator(self.listener, FakeDispatcher())
         self.principal, self.peer_host, self.closed = ANONYMOUS, "host", False
+        self.wants_shape = False
 
     def begin_alone(self) -> None: ...
 

@@ -1,0 +1,370 @@
+"""Produce requests of one small batch each, which a connection sends again and again: not decoded one by one, and appended together.
+
+A producer that sends single records repeats itself: all bytes before the records are those of its request before, but for the correlation
+id and the lengths. `shape_of` notes them once a request was served as any other; `PlainShape.begin_in` knows the next one by
+them. Those of all connections that arrive in one turn of the loop are served together at its end (`PlainTurn`): each partition looks
+once whether it may be appended to, their batches are one write, and followers and waiting fetches are notified once.
+
+Whatever is not plain (several partitions, transactions, compression, an answer that waits for replicas, a batch that might be refused, a
+quota) is served as if there were no such thing, in the order of its connection: nothing is refused here. So what is appended
+here is what `handlers.produce` would append. A write that fails has failed for all requests in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
+from kafkalite.lifecycle import report
+from kafkalite.net.frames import response_frame
+from kafkalite.protocol import codec, messages
+from kafkalite.protocol.apis import APIS, ApiKey
+from kafkalite.protocol.plain_batch import plain_header
+from kafkalite.protocol.reader_source import read_uvarint
+from kafkalite.protocol.records import MAGIC, BatchHeader, header_at
+from kafkalite.storage.old_form import stored_magic
+from kafkalite.storage.verification import NO_TRANSACTION
+from kafkalite.types import INTERNAL_TOPICS, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.partition import Partition
+    from kafkalite.broker.quotas import ClientQuotas
+    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.traffic import Traffic
+    from kafkalite.clock import Clock
+    from kafkalite.histogram import Histogram
+
+FRAME_BYTES: Final = 16 * 1024
+"""A longer request gains nothing by being served with others."""
+_TURN_MAX: Final = 512
+"""Requests that are appended together at most."""
+_FIRST_VERSION: Final = 5
+"""Since when an answer says where the log starts."""
+_FLEXIBLE_FROM: Final = 9
+_NO_TAGS: Final = b"\0\0\0"
+"""Behind the records: those of partition, topic and request."""
+_STORED_AS_SENT: Final = frozenset({"producer", "uncompressed"})
+_PLACE: Final = struct.Struct(">qqq")
+_ANY_PLACE: Final = _PLACE.pack(-0x0102030405060708, -1, -0x0807060504030201)
+_API: Final = APIS[ApiKey.PRODUCE]
+
+
+class Sender(Protocol):
+    """The connection that such requests come by."""
+
+    plain_waits: bool
+
+    @property
+    def wants_shape(self) -> bool:
+        """Is it worth the time to say what its requests look like?"""
+
+    def repeats(self, shape: PlainShape, turn: PlainTurn) -> None:
+        """Requests of this shape are to be given to the turn."""
+
+    def answered(self, answer: bytes) -> None:
+        """To the oldest request that is not answered yet."""
+
+    def take_as_any(self, request: bytes) -> None:
+        """Serve this one as any other, behind those before it."""
+
+
+class Parts(Protocol):
+    """What this uses of the broker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def quotas(self) -> ClientQuotas: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+
+class PlainShape:
+    """What the requests of a connection have in common: see the module. Positions count from the length of the frame on."""
+
+    __slots__ = (
+        "_api",
+        "_before",
+        "_behind",
+        "_fields",
+        "_fields_end",
+        "_is_flexible",
+        "acks",
+        "topic_partition",
+        "version",
+    )
+
+    def __init__(self, version: int, acks: int, topic_partition: TopicPartition, frame: bytes, fields_end: int) -> None:
+        self.version, self.acks, self.topic_partition = version, acks, topic_partition
+        self._api, self._fields, self._fields_end = frame[4:8], frame[12:fields_end], fields_end
+        self._is_flexible = version >= _FLEXIBLE_FROM
+        before, _, self._behind = self._answer(ErrorCode.NONE, None).partition(_ANY_PLACE)
+        self._before = before[:4], before[8:]
+
+    def begin_in(self, frame: bytes) -> int:
+        """Where the records begin in a request of this shape; 0 when it has another one."""
+        if not (frame.startswith(self._api, 4) and frame.startswith(self._fields, 12)):
+            return 0
+        position = self._fields_end
+        if not self._is_flexible:
+            begin = position + 4
+            return begin if int.from_bytes(frame[position:begin], "big") == len(frame) - begin else 0
+        try:
+            length, begin = read_uvarint(frame, position)
+        except (IndexError, ProtocolViolation):
+            return 0
+        return begin if begin + length + 2 == len(frame) and frame.endswith(_NO_TAGS) else 0
+
+    def end_in(self, frame: bytes) -> int:
+        """Where the records end."""
+        return len(frame) - 3 if self._is_flexible else len(frame)
+
+    def answer(self, frame: bytes, offset: int, log_start_offset: int) -> bytes:
+        """The answer's frame: the record has this offset."""
+        length, fields = self._before
+        return length + frame[8:12] + fields + _PLACE.pack(offset, -1, log_start_offset) + self._behind
+
+    def refusal(self, frame: bytes, code: ErrorCode, message: str | None) -> bytes:
+        """The answer's frame where the record was not appended."""
+        answer = self._answer(code, message)
+        return answer[:4] + frame[8:12] + answer[8:].replace(_ANY_PLACE, _PLACE.pack(-1, -1, -1))
+
+    def _answer(self, code: ErrorCode, message: str | None) -> bytes:
+        m = messages.produce_response
+        offset, time_ms, start = _PLACE.unpack(_ANY_PLACE)
+        partition = m.PartitionProduceResponse(
+            index=self.topic_partition.partition,
+            error_code=code,
+            base_offset=offset,
+            log_append_time_ms=time_ms,
+            log_start_offset=start,
+            error_message=message,
+        )
+        topic = m.TopicProduceResponse(name=self.topic_partition.topic, partition_responses=[partition])
+        body = codec.encode_response(m.ProduceResponse(responses=[topic]), self.version)
+        return b"".join(response_frame(_API, self.version, 0, body))
+
+
+def shape_of(
+    frame: memoryview, version: int, body_position: int, request: messages.produce_request.ProduceRequest
+) -> PlainShape | None:
+    """What requests like this one look like, if the next one may be plain; `frame` is without its length."""
+    topics = request.topic_data
+    if (
+        version < _FIRST_VERSION
+        or request.acks not in (1, -1)
+        or request.transactional_id is not None
+        or len(topics) != 1
+        or len(topics[0].partition_data) != 1
+        or topics[0].name in INTERNAL_TOPICS
+    ):
+        return None
+    asked = topics[0].partition_data[0]
+    header = header_at(asked.records) if asked.records else None
+    if header is None or header.magic != MAGIC or header.attributes or header.records_count != 1:
+        return None
+    name_bytes = len(topics[0].name.encode())
+    if version < _FLEXIBLE_FROM:
+        fields_bytes = 2 + 2 + 4 + 4 + 2 + name_bytes + 4 + 4
+    else:
+        fields_bytes = 1 + 2 + 4 + 1 + (1 if name_bytes < 127 else 2) + name_bytes + 1 + 4
+    whole = len(frame).to_bytes(4, "big") + frame
+    topic_partition = TopicPartition(topics[0].name, asked.index)
+    shape = PlainShape(version, request.acks, topic_partition, whole, 4 + body_position + fields_bytes)
+    begin = shape.begin_in(whole)
+    # Where fields have another length than the shortest, or tags, the records do not lie where they are expected.
+    return shape if begin and whole[begin : shape.end_in(whole)] == asked.records else None
+
+
+class _Batches:
+    """Those of one turn for one partition that can be appended to."""
+
+    __slots__ = (
+        "earliest",
+        "headers",
+        "latest",
+        "max_bytes",
+        "numbers",
+        "partition",
+        "producers",
+        "records",
+        "segment_bytes",
+    )
+
+    def __init__(self, partition: Partition, wall_ms: int) -> None:
+        config = partition.log.config
+        before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+        self.partition = partition
+        self.earliest, self.latest = wall_ms - before, wall_ms + after
+        self.max_bytes, self.segment_bytes = config.max_message_bytes, config.segment_bytes
+        self.records = bytearray()
+        self.headers: list[BatchHeader] = []
+        self.numbers: list[int] = []
+        self.producers: set[int] = set()
+
+    def add(self, number: int, shape: PlainShape, frame: bytes, begin: int) -> bool:
+        """Take the batch of request `number`; False when it is to be looked at by others."""
+        end = shape.end_in(frame)
+        header = plain_header(frame, begin, end, len(self.records))
+        if (
+            header is None
+            or end - begin > self.max_bytes
+            or len(self.records) + end - begin > self.segment_bytes
+            or not self.earliest <= header.max_timestamp <= self.latest
+            or (shape.acks == -1 and len(self.partition.replicas) != 1)
+            or (header.producer_id >= 0 and not self._is_next(header))
+        ):
+            return False
+        self.headers.append(header)
+        self.numbers.append(number)
+        self.records += memoryview(frame)[begin:end]
+        return True
+
+    def _is_next(self, header: BatchHeader) -> bool:
+        """Is it new, and what its producer should send now? One batch of a producer at a time: the next one follows from it."""
+        if header.producer_id in self.producers:
+            return False
+        self.producers.add(header.producer_id)
+        try:
+            return self.partition.log.producers.check(header, NO_TRANSACTION) is None
+        except KafkaError:
+            return False
+
+
+class _Taken(NamedTuple):
+    sender: Sender
+    shape: PlainShape
+    frame: bytes
+    begin: int
+
+
+def _next_turn(run: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(run)
+
+
+class PlainTurn:
+    """See the module. `schedule(run)` has `run` called at the end of this turn of the loop."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        latency: Histogram,
+        now_s: Callable[[], float] = perf_counter,
+        schedule: Callable[[Callable[[], None]], None] = _next_turn,
+    ) -> None:
+        self._parts, self._latency, self._now_s, self._schedule = parts, latency, now_s, schedule
+        self._taken: list[_Taken] = []
+        self._is_scheduled = False
+        self._began_s = 0.0
+        self.is_off = False
+        """Is each request to be served as any other?"""
+
+    def take(self, sender: Sender, shape: PlainShape, frame: bytes, begin: int) -> None:
+        """Serve a request at the end of the turn; whatever its connection begins before that must call `end` first."""
+        taken = self._taken
+        if not taken:
+            self._began_s = self._now_s()
+            if not self._is_scheduled:
+                self._is_scheduled = True
+                self._schedule(self._scheduled)
+        sender.plain_waits = True
+        taken.append(_Taken(sender, shape, frame, begin))
+        if len(taken) >= _TURN_MAX:
+            self.end()
+
+    def learn(
+        self,
+        sender: Sender,
+        frame: memoryview,
+        version: int,
+        body_position: int,
+        request: messages.produce_request.ProduceRequest,
+    ) -> None:
+        """A request was served as any other: the next ones like it are to come here, if they may be plain."""
+        if sender.wants_shape and (shape := shape_of(frame, version, body_position, request)) is not None:
+            sender.repeats(shape, self)
+
+    def _scheduled(self) -> None:
+        self._is_scheduled = False
+        self.end()
+
+    def end(self) -> None:
+        """Serve what was taken."""
+        taken, self._taken = self._taken, []
+        if not taken:
+            return
+        answers: list[bytes | None] = [None] * len(taken)
+        now_ms, wall_ms = self._parts.clock.monotonic_ms(), self._parts.clock.now_ms()
+        for batches in self._sorted(taken, wall_ms):
+            self._append(batches, taken, answers, now_ms, wall_ms)
+        duration_s = self._now_s() - self._began_s
+        for each, answer in zip(taken, answers, strict=True):
+            if answer is None:
+                each.sender.take_as_any(each.frame)
+            else:
+                self._latency.observe(duration_s)
+                each.sender.answered(answer)
+
+    def _sorted(self, taken: list[_Taken], wall_ms: int) -> list[_Batches]:
+        """What is plain by partition. Behind what is not, nothing of the same connection is."""
+        found: dict[TopicPartition, _Batches | None] = {}
+        others: set[Sender] = set()
+        is_off = self.is_off or self._parts.quotas.produced.is_set
+        for number, (sender, shape, frame, begin) in enumerate(taken):
+            sender.plain_waits = False
+            if is_off or sender in others:
+                continue
+            topic_partition = shape.topic_partition
+            try:
+                batches = found[topic_partition]
+            except KeyError:
+                batches = found[topic_partition] = self._begin(topic_partition, wall_ms)
+            if batches is None or not batches.add(number, shape, frame, begin):
+                others.add(sender)
+        return [each for each in found.values() if each is not None and each.numbers]
+
+    def _begin(self, topic_partition: TopicPartition, wall_ms: int) -> _Batches | None:
+        """Room for the batches of a partition that may be appended to as they are."""
+        partition = self._parts.replicas.partitions.get(topic_partition)
+        if partition is None or not partition.is_leader:
+            return None
+        config = partition.log.config
+        is_as_sent = (
+            config.compression_type in _STORED_AS_SENT
+            and config.message_timestamp_type == "CreateTime"
+            and not config.compacts
+            and not (config.message_format_acts and stored_magic(config) != MAGIC)
+        )
+        return _Batches(partition, wall_ms) if is_as_sent else None
+
+    def _append(
+        self, batches: _Batches, taken: list[_Taken], answers: list[bytes | None], now_ms: float, wall_ms: int
+    ) -> None:
+        partition, numbers = batches.partition, batches.numbers
+        try:
+            offset = partition.append_plain(batches.records, batches.headers, now_ms, wall_ms)
+        except Exception as problem:
+            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
+            if isinstance(problem, KafkaError):
+                problem.as_outcome()
+                code, message = problem.code, problem.message
+            else:
+                report("appending produced records failed", problem)
+            for number in numbers:
+                answers[number] = taken[number].shape.refusal(taken[number].frame, code, message)
+            return
+        self._parts.traffic.produced(partition.topic_partition.topic, len(batches.records), len(numbers))
+        log_start_offset = partition.log.log_start_offset
+        for number in numbers:
+            each = taken[number]
+            answers[number] = each.shape.answer(each.frame, offset, log_start_offset)
+            offset += 1
