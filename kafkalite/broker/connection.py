@@ -14,9 +14,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from kafkalite.broker.plain_produce import FRAME_BYTES, PlainShape, PlainTurn
+from kafkalite.broker.request_handler import Answer, AuthenticationFailed, RequestHandler
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND, SlowSenders
 from kafkalite.broker.unread_responses import UnreadResponses
@@ -36,25 +37,6 @@ _FETCH = b"\x00\x01"
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 _SHAPES_MAX = 64
 """So often a connection is looked at whether its requests repeat each other."""
-
-
-Answer: TypeAlias = "list[Buffer] | None"
-"""The frame of an answer in a few buffers; None where there is no answer."""
-
-
-class RequestHandler(Protocol):
-    """What requests are handed to: see `Dispatcher.handle`."""
-
-    def handle(self, frame: memoryview, connection: Any) -> Answer | asyncio.Future[Answer]:
-        """`connection` is a `ServerConnection`; most need no more of it than `ClientConnection` names."""
-
-
-class AuthenticationFailed(ProtocolViolation):
-    """The connection is to be closed, after this answer if there is one."""
-
-    def __init__(self, reason: str, answer: Answer = None) -> None:
-        super().__init__(reason)
-        self.answer = answer
 
 
 class Gate(RequestHandler, Protocol):

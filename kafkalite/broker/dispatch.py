@@ -20,11 +20,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer, Permission
-from kafkalite.broker.connection import Answer
 from kafkalite.broker.fetching import replica_id_of
 from kafkalite.broker.guards import Handle
 from kafkalite.broker.plain_produce import FRAME_BYTES
 from kafkalite.broker.request_context import ClientConnection, RequestContext
+from kafkalite.broker.request_handler import Answer
 from kafkalite.broker.served_api import PartsT_contra, Reply, ServedApi
 from kafkalite.errors import BoundExceeded, ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.histogram import Histogram

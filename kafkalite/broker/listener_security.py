@@ -42,7 +42,7 @@ from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_
 from kafkalite.types import Endpoint
 
 if TYPE_CHECKING:
-    from kafkalite.broker.connection import RequestHandler
+    from kafkalite.broker.request_handler import RequestHandler
     from kafkalite.config.broker import LiveConfig
 
 logger = logging.getLogger("kafkalite.broker.listener_security")

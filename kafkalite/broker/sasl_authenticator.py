@@ -16,7 +16,8 @@ from collections import Counter
 from enum import Enum, auto
 from typing import Any, Final, Protocol
 
-from kafkalite.broker.connection import Answer, AuthenticationFailed, RequestHandler, ServerConnection
+from kafkalite.broker.connection import ServerConnection
+from kafkalite.broker.request_handler import Answer, AuthenticationFailed, RequestHandler
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.net.frames import LENGTH, read_head, read_request_header, response_frame
 from kafkalite.protocol import codec, messages

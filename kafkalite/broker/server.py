@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.broker.connection import RequestHandler, ServerConnection
+from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.connection_quotas import ConnectionQuotas
 from kafkalite.broker.quotas import ConnectionRateQuota
+from kafkalite.broker.request_handler import RequestHandler
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import SlowSenders
 from kafkalite.broker.tls_listener import TlsListener, listening_sockets

@@ -390,6 +390,19 @@ def test_a_quota_silences_who_repeats_itself(tmp_path: Path) -> None:
     run(tmp_path, act)
 
 
+def test_where_request_time_is_measured_each_request_is_served_alone(tmp_path: Path) -> None:
+    async def act(broker: Broker) -> None:
+        peer = await broker.peer()
+        for around, served in ((lambda api, handle: handle, [5]), (None, [])):
+            broker.dispatcher.run_within(around)
+            peer.send(produce())
+            await virtual_time.settle()
+            assert broker.served == served and len(peer.answers()) == 1
+            broker.served.clear()
+
+    run(tmp_path, act)
+
+
 def test_a_connection_that_is_gone_has_its_records_appended(tmp_path: Path) -> None:
     async def act(broker: Broker) -> None:
         peer = await broker.peer()

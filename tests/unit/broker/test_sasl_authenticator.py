@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.connection import AuthenticationFailed
+from kafkalite.broker.request_handler import AuthenticationFailed
 from kafkalite.broker.sasl_authenticator import SaslAuthenticator, Session
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.net.frames import request_frame, response_body_position
