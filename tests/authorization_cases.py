@@ -1,153 +1,47 @@
-"""One request of each API that needs permissions, and callers that have one permission each: the matrix of
+"""One request of each API that needs permissions, for callers that have one permission each: the matrix of
 `unit/broker/test_authorization`, and of `peers/test_authorization` with a live Apache Kafka.
-
-Everybody is User:ANONYMOUS; callers are told apart by the address that they come from. A caller has its permission for what begins
-with `m-`, but not for `m-denied`, and none for `other`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.messages import Message
-from kafkalite.security.acl import (
-    CLUSTER_NAME,
-    SUPPORTED_OPERATIONS,
-    AclEntry,
-    Operation,
-    PatternType,
-    PermissionType,
-    ResourcePattern,
-    ResourceType,
-    pascal_case,
-)
+from tests.authorization_callers import NAMES, OPEN, Case
+from tests.authorization_group_cases import of_names, topics
 
-OPEN, DENIED, OTHER, PREFIX = "m-open", "m-denied", "other", "m-"
-NAMES: Final = (OPEN, DENIED, OTHER)
-NOBODY: Final = "127.0.2.1"
-ANONYMOUS: Final = "User:ANONYMOUS"
-REFUSALS: Final = frozenset(
-    {
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
-_NO_UUID: Final = bytes(16)
+_NO_SUCH_TOPIC: Final = bytes(range(16))
 _BATCH: Final = bytes.fromhex(
     "00000000000000000000003b0000000002f3d2d1a60000000000000000019a000000000000019a00000000ffffffffffffffffffffffffffff"
     "00000001120000000100000c76616c756500"
 )
 
 
-class Case(NamedTuple):
-    """A request, and in which versions it is asked."""
-
-    key: ApiKey
-    request: Message
-    first: int = 0
-    name: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.key.name}{' ' if self.name else ''}{self.name}"
-
-
-def callers() -> dict[str, tuple[ResourceType, Operation]]:
-    """The one permission of each caller, by its address; `NOBODY` has none."""
-    permissions = [
-        (resource, operation)
-        for resource, operations in SUPPORTED_OPERATIONS.items()
-        if resource < ResourceType.DELEGATION_TOKEN
-        for operation in operations
-    ]
-    return {f"127.0.1.{number}": each for number, each in enumerate(permissions, 1)}
-
-
-def rules() -> Iterator[tuple[ResourcePattern, AclEntry]]:
-    """What gives callers their permissions."""
-    for host, (type_, operation) in callers().items():
-        allowed = AclEntry(ANONYMOUS, host, operation, PermissionType.ALLOW)
-        if type_ is ResourceType.CLUSTER:
-            yield ResourcePattern(type_, CLUSTER_NAME), allowed
-        else:
-            yield ResourcePattern(type_, PREFIX, PatternType.PREFIXED), allowed
-            yield ResourcePattern(type_, DENIED), allowed._replace(permission=PermissionType.DENY)
-
-
-def told(permission: tuple[ResourceType, Operation] | None) -> str:
-    return "nothing" if permission is None else " ".join(pascal_case(each) for each in permission)
-
-
-def refused(answer: Any) -> list[str]:
-    """The refusals in an answer, each with the names beside it: `m-denied TOPIC_AUTHORIZATION_FAILED`."""
-    return sorted(_refused(answer, ""))
-
-
-def _refused(part: Any, name: str) -> Iterator[str]:
-    for field in part.FIELDS:
-        value = getattr(part, field.name)
-        if isinstance(value, str) and value in NAMES:
-            name = value
-    for field in part.FIELDS:
-        value = getattr(part, field.name)
-        if field.name.endswith("error_code") and field.name != "topic_config_error_code" and value in REFUSALS:
-            yield f"{name} {ErrorCode(value).name}".strip()
-        elif isinstance(value, list):
-            for each in value:
-                if hasattr(each, "FIELDS"):
-                    yield from _refused(each, name)
-
-
-def names_in(part: Any) -> set[str]:
-    """The names of the matrix that an answer has."""
-    found: set[str] = set()
-    for field in part.FIELDS:
-        value = getattr(part, field.name)
-        for each in value if isinstance(value, list) else [value]:
-            if hasattr(each, "FIELDS"):
-                found |= names_in(each)
-            elif isinstance(each, str) and each in NAMES:
-                found.add(each)
-    return found
-
-
-def _topics(kind: Any, items: str, *partitions: Any, name: str = "name") -> list[Any]:
-    return [kind(**{name: each, items: list(partitions)}) for each in NAMES]
-
-
-def cases() -> list[Case]:
+def cases(topic_ids: Mapping[str, bytes] | None = None) -> list[Case]:
     """One request of each API; where its names are few, one for each name."""
     m = messages
-    produce, fetch, offsets, commit = (
+    produce, fetch, offsets = (
         m.produce_request,
         m.fetch_request,
         m.list_offsets_request,
-        m.offset_commit_request,
     )
-    fetched, deleted, records = m.offset_fetch_request, m.offset_delete_request, m.delete_records_request
-    epochs, adding, txn_commit = (
-        m.offset_for_leader_epoch_request,
-        m.add_partitions_to_txn_request,
-        m.txn_offset_commit_request,
-    )
+    deleted, records = m.offset_delete_request, m.delete_records_request
+    epochs = m.offset_for_leader_epoch_request
     found = [
         Case(
             ApiKey.PRODUCE,
             produce.ProduceRequest(
                 acks=1,
                 timeout_ms=1000,
-                topic_data=_topics(
+                topic_data=topics(
                     produce.TopicProduceData,
                     "partition_data",
                     produce.PartitionProduceData(index=0, records=bytearray(_BATCH)),
                 ),
             ),
-            3,
+            0,
         ),
         Case(
             ApiKey.FETCH,
@@ -156,14 +50,14 @@ def cases() -> list[Case]:
                 max_bytes=1000,
                 replica_id=-1,
                 session_epoch=-1,
-                topics=_topics(
+                topics=topics(
                     fetch.FetchTopic,
                     "partitions",
                     fetch.FetchPartition(partition=0, partition_max_bytes=1000),
                     name="topic",
                 ),
             ),
-            4,
+            last=12,
         ),
         Case(
             ApiKey.FETCH,
@@ -172,27 +66,28 @@ def cases() -> list[Case]:
                 max_bytes=1000,
                 replica_id=7,
                 session_epoch=-1,
-                topics=_topics(
+                topics=topics(
                     fetch.FetchTopic,
                     "partitions",
                     fetch.FetchPartition(partition=0, partition_max_bytes=1000),
                     name="topic",
                 ),
             ),
-            4,
+            0,
             "by a follower",
+            12,
         ),
         Case(
             ApiKey.LIST_OFFSETS,
             offsets.ListOffsetsRequest(
                 replica_id=-1,
-                topics=_topics(
+                topics=topics(
                     offsets.ListOffsetsTopic,
                     "partitions",
                     offsets.ListOffsetsPartition(partition_index=0, timestamp=-1),
                 ),
             ),
-            1,
+            0,
         ),
         Case(
             ApiKey.METADATA,
@@ -200,14 +95,14 @@ def cases() -> list[Case]:
                 topics=[m.metadata_request.MetadataRequestTopic(name=each) for each in NAMES],
                 allow_auto_topic_creation=False,
             ),
-            4,
+            0,
         ),
-        Case(ApiKey.METADATA, m.metadata_request.MetadataRequest(topics=None), 1, "of all"),
+        Case(ApiKey.METADATA, m.metadata_request.MetadataRequest(topics=None), 0, "of all"),
         Case(
             ApiKey.OFFSET_DELETE,
             deleted.OffsetDeleteRequest(
                 group_id=OPEN,
-                topics=_topics(
+                topics=topics(
                     deleted.OffsetDeleteRequestTopic,
                     "partitions",
                     deleted.OffsetDeleteRequestPartition(partition_index=0),
@@ -227,7 +122,7 @@ def cases() -> list[Case]:
                 timeout_ms=1000,
                 validate_only=True,
             ),
-            1,
+            0,
         ),
         Case(
             ApiKey.CREATE_PARTITIONS,
@@ -244,7 +139,7 @@ def cases() -> list[Case]:
             ApiKey.DELETE_RECORDS,
             records.DeleteRecordsRequest(
                 timeout_ms=1000,
-                topics=_topics(
+                topics=topics(
                     records.DeleteRecordsTopic,
                     "partitions",
                     records.DeleteRecordsPartition(partition_index=9, offset=0),
@@ -256,14 +151,14 @@ def cases() -> list[Case]:
             ApiKey.OFFSET_FOR_LEADER_EPOCH,
             epochs.OffsetForLeaderEpochRequest(
                 replica_id=-1,
-                topics=_topics(
+                topics=topics(
                     epochs.OffsetForLeaderTopic,
                     "partitions",
                     epochs.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0),
                     name="topic",
                 ),
             ),
-            2,
+            0,
         ),
         Case(
             ApiKey.DESCRIBE_ACLS,
@@ -274,10 +169,10 @@ def cases() -> list[Case]:
                 operation=1,
                 permission_type=1,
             ),
-            1,
+            0,
         ),
-        Case(ApiKey.CREATE_ACLS, m.create_acls_request.CreateAclsRequest(creations=[_creation()]), 1),
-        Case(ApiKey.DELETE_ACLS, m.delete_acls_request.DeleteAclsRequest(filters=[_deletion()]), 1),
+        Case(ApiKey.CREATE_ACLS, m.create_acls_request.CreateAclsRequest(creations=[_creation()])),
+        Case(ApiKey.DELETE_ACLS, m.delete_acls_request.DeleteAclsRequest(filters=[_deletion()])),
         *_config_cases(),
         Case(
             ApiKey.ALTER_REPLICA_LOG_DIRS,
@@ -289,7 +184,7 @@ def cases() -> list[Case]:
                     )
                 ]
             ),
-            1,
+            0,
         ),
         Case(
             ApiKey.ELECT_LEADERS,
@@ -341,7 +236,7 @@ def cases() -> list[Case]:
         Case(
             ApiKey.DESCRIBE_PRODUCERS,
             m.describe_producers_request.DescribeProducersRequest(
-                topics=_topics(m.describe_producers_request.TopicRequest, "partition_indexes", 0)
+                topics=topics(m.describe_producers_request.TopicRequest, "partition_indexes", 0)
             ),
         ),
         Case(
@@ -372,145 +267,82 @@ def cases() -> list[Case]:
             ApiKey.CONTROLLED_SHUTDOWN,
             m.controlled_shutdown_request.ControlledShutdownRequest(broker_id=99, broker_epoch=1),
         ),
-        Case(ApiKey.STOP_REPLICA, m.stop_replica_request.StopReplicaRequest(controller_id=9, controller_epoch=0), 3),
-        Case(
-            ApiKey.LEADER_AND_ISR, m.leader_and_isr_request.LeaderAndIsrRequest(controller_id=9, controller_epoch=0), 2
-        ),
+        Case(ApiKey.STOP_REPLICA, m.stop_replica_request.StopReplicaRequest(controller_id=9, controller_epoch=0)),
+        Case(ApiKey.LEADER_AND_ISR, m.leader_and_isr_request.LeaderAndIsrRequest(controller_id=9, controller_epoch=0)),
         Case(
             ApiKey.UPDATE_METADATA,
             m.update_metadata_request.UpdateMetadataRequest(controller_id=9, controller_epoch=0),
-            5,
+            0,
         ),
     ]
-    for key_type, name in enumerate(("of groups", "of ids")):
-        found.append(
-            Case(
-                ApiKey.FIND_COORDINATOR,
-                m.find_coordinator_request.FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(NAMES)),
-                4,
-                name,
-            )
-        )
-    for name in NAMES:
-        found += [
-            Case(
-                ApiKey.OFFSET_COMMIT,
-                commit.OffsetCommitRequest(
-                    group_id=name,
-                    generation_id_or_member_epoch=5,
-                    member_id="x",
-                    topics=_topics(
-                        commit.OffsetCommitRequestTopic,
-                        "partitions",
-                        commit.OffsetCommitRequestPartition(partition_index=0),
-                    ),
-                ),
-                2,
-                name,
-            ),
-            Case(
-                ApiKey.OFFSET_FETCH,
-                fetched.OffsetFetchRequest(
-                    groups=[
-                        fetched.OffsetFetchRequestGroup(
-                            group_id=name, topics=_topics(fetched.OffsetFetchRequestTopics, "partition_indexes", 0)
-                        )
-                    ]
-                ),
-                2,
-                name,
-            ),
-            Case(
-                ApiKey.JOIN_GROUP,
-                m.join_group_request.JoinGroupRequest(
-                    group_id=name,
-                    session_timeout_ms=10_000,
-                    rebalance_timeout_ms=10_000,
-                    protocol_type="consumer",
-                    protocols=[m.join_group_request.JoinGroupRequestProtocol(name="p", metadata=b"")],
-                ),
-                4,
-                name,
-            ),
-            Case(ApiKey.HEARTBEAT, m.heartbeat_request.HeartbeatRequest(group_id=name, member_id="x"), 0, name),
-            Case(
-                ApiKey.LEAVE_GROUP,
-                m.leave_group_request.LeaveGroupRequest(
-                    group_id=name, members=[m.leave_group_request.MemberIdentity(member_id="x")]
-                ),
-                0,
-                name,
-            ),
-            Case(
-                ApiKey.SYNC_GROUP,
-                m.sync_group_request.SyncGroupRequest(
-                    group_id=name, member_id="x", protocol_type="consumer", protocol_name="p"
-                ),
-                0,
-                name,
-            ),
-            Case(
-                ApiKey.INIT_PRODUCER_ID,
-                m.init_producer_id_request.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000),
-                0,
-                name,
-            ),
-            Case(
-                ApiKey.ADD_OFFSETS_TO_TXN,
-                m.add_offsets_to_txn_request.AddOffsetsToTxnRequest(
-                    transactional_id=name, producer_id=77, producer_epoch=0, group_id=OPEN
-                ),
-                0,
-                name,
-            ),
-            Case(
-                ApiKey.END_TXN,
-                m.end_txn_request.EndTxnRequest(transactional_id=name, producer_id=77, producer_epoch=0),
-                0,
-                name,
-            ),
-            Case(
-                ApiKey.TXN_OFFSET_COMMIT,
-                txn_commit.TxnOffsetCommitRequest(
-                    transactional_id=name,
-                    group_id=OPEN,
-                    producer_id=77,
-                    producer_epoch=0,
-                    topics=_topics(
-                        txn_commit.TxnOffsetCommitRequestTopic,
-                        "partitions",
-                        txn_commit.TxnOffsetCommitRequestPartition(partition_index=0),
-                    ),
-                ),
-                0,
-                name,
-            ),
-            Case(
-                ApiKey.DELETE_TOPICS,
-                m.delete_topics_request.DeleteTopicsRequest(
-                    topics=[m.delete_topics_request.DeleteTopicState(name=f"{name}-absent")], timeout_ms=1000
-                ),
-                1,
-                name,
-            ),
-        ]
-    found.append(
-        Case(
-            ApiKey.ADD_PARTITIONS_TO_TXN,
-            adding.AddPartitionsToTxnRequest(
-                transactions=[
-                    adding.AddPartitionsToTxnTransaction(
-                        transactional_id=OPEN,
-                        producer_id=77,
-                        verify_only=True,
-                        topics=_topics(adding.AddPartitionsToTxnTopic, "partitions", 0),
-                    )
-                ]
-            ),
-            4,
-        )
+    return [*found, *_of_nobody(), *_by_ids(topic_ids or {}), *of_names()]
+
+
+def _of_nobody() -> Iterator[Case]:
+    """What names nothing that ACLs of these callers are about."""
+    m = messages
+    yield Case(ApiKey.API_VERSIONS, m.api_versions_request.ApiVersionsRequest())
+    yield Case(ApiKey.SASL_HANDSHAKE, m.sasl_handshake_request.SaslHandshakeRequest(mechanism="PLAIN"))
+    yield Case(ApiKey.SASL_AUTHENTICATE, m.sasl_authenticate_request.SaslAuthenticateRequest(auth_bytes=b"x"))
+    yield Case(ApiKey.DESCRIBE_LOG_DIRS, m.describe_log_dirs_request.DescribeLogDirsRequest(topics=None))
+    yield Case(
+        ApiKey.DESCRIBE_CLUSTER,
+        m.describe_cluster_request.DescribeClusterRequest(include_cluster_authorized_operations=True, endpoint_type=1),
     )
-    return found
+    yield Case(
+        ApiKey.METADATA,
+        m.metadata_request.MetadataRequest(
+            topics=[m.metadata_request.MetadataRequestTopic(name=each) for each in NAMES],
+            include_topic_authorized_operations=True,
+            include_cluster_authorized_operations=True,
+        ),
+        8,
+        "and what may be done",
+        10,
+    )
+    yield Case(ApiKey.CREATE_DELEGATION_TOKEN, m.create_delegation_token_request.CreateDelegationTokenRequest())
+    yield Case(ApiKey.RENEW_DELEGATION_TOKEN, m.renew_delegation_token_request.RenewDelegationTokenRequest())
+    yield Case(ApiKey.EXPIRE_DELEGATION_TOKEN, m.expire_delegation_token_request.ExpireDelegationTokenRequest())
+    yield Case(ApiKey.DESCRIBE_DELEGATION_TOKEN, m.describe_delegation_token_request.DescribeDelegationTokenRequest())
+    yield Case(ApiKey.ENVELOPE, m.envelope_request.EnvelopeRequest())
+    yield Case(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        m.consumer_group_describe_request.ConsumerGroupDescribeRequest(group_ids=list(NAMES)),
+    )
+
+
+def _by_ids(topic_ids: Mapping[str, bytes]) -> Iterator[Case]:
+    """Topics by their ids, of which those who may not see them learn no name."""
+    fetch, metadata, deleted = messages.fetch_request, messages.metadata_request, messages.delete_topics_request
+    ids = list(topic_ids.values())
+    if not ids:
+        return
+    partition = fetch.FetchPartition(partition=0, partition_max_bytes=1000)
+    yield Case(
+        ApiKey.FETCH,
+        fetch.FetchRequest(
+            max_wait_ms=0,
+            max_bytes=1000,
+            session_epoch=-1,
+            topics=[fetch.FetchTopic(topic_id=each, partitions=[partition]) for each in ids],
+        ),
+        13,
+        "by ids",
+    )
+    yield Case(
+        ApiKey.METADATA,
+        metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=None, topic_id=each) for each in ids]),
+        12,
+        "by ids",
+    )
+    yield Case(
+        ApiKey.DELETE_TOPICS,
+        deleted.DeleteTopicsRequest(
+            topics=[deleted.DeleteTopicState(name=None, topic_id=_NO_SUCH_TOPIC)], timeout_ms=1
+        ),
+        6,
+        "by an id that there is not",
+    )
 
 
 def _creation() -> Any:

@@ -1,14 +1,16 @@
-"""Callers with one permission each put a request of each API to our broker and to Apache Kafka's with its AclAuthorizer:
-both refuse the same and tell the same names. And the tools of both with the ACLs of one cluster.
+"""Callers put each API in each version to our broker and to Apache Kafka's with its AclAuthorizer: one that may nothing, one that may
+everything of some names (literal, prefixed, denied in both ways), and some with one permission each in the newest versions. Both answer
+with the same errors, and tell the same names. And the tools of both with the ACLs of one cluster.
 
-Some of the callers, and the newest version of each API; with KAFKALITE_ALL_VERSIONS=1 all of them, and every version.
+With KAFKALITE_ALL_VERSIONS=1 there is a caller for each permission, and each asks in every version.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Final
 
@@ -22,19 +24,19 @@ from kafkalite.local.cluster import LocalCluster
 from kafkalite.net.connection import MAX_RESPONSE_BYTES, Connection
 from kafkalite.protocol import messages
 from kafkalite.security.acl import CLUSTER_NAME, AclEntry, Operation, PermissionType, ResourcePattern, ResourceType
-from tests.authorization_cases import (
+from tests.authorization_callers import (
+    ALL_OF_IT,
     ANONYMOUS,
     NAMES,
     NOBODY,
     OPEN,
     Case,
     callers,
-    cases,
-    names_in,
-    refused,
+    outcome,
     rules,
     told,
 )
+from tests.authorization_cases import cases
 from tests.peers import apache_kafka
 from tests.peers.tool_comparison import Comparison
 from tests.peers.tool_server import shared_tools
@@ -64,6 +66,11 @@ CALLERS: Final = (
     (ResourceType.CLUSTER, Operation.CLUSTER_ACTION),
     (ResourceType.TRANSACTIONAL_ID, Operation.WRITE),
 )
+BETTER: Final = {
+    r"OFFSET_FETCH .* 1 .*": "a group that may not be seen is refused (Kafka: no partitions, as if there were no offsets)",
+    r"CONTROLLED_SHUTDOWN [23] .*": "there is no such broker (Kafka: UNKNOWN_SERVER_ERROR)",
+}
+"""What is answered differently on purpose to those who may ask at all, and to nobody's harm."""
 EVERY_VERSION: Final = os.environ.get("KAFKALITE_ALL_VERSIONS") == "1"
 
 
@@ -113,6 +120,10 @@ async def _prepare(servers: str) -> None:
 
 
 async def _until_coordinated(connection: Connection) -> None:
+    allocated = messages.init_producer_id_request.InitProducerIdRequest()
+    async with asyncio.timeout(START_TIMEOUT_S):
+        while (await connection.request(allocated, 4, ANSWER_TIMEOUT_S)).error_code:
+            await asyncio.sleep(0.1)
     for key_type in (0, 1):
         request = messages.find_coordinator_request.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[OPEN])
         async with asyncio.timeout(START_TIMEOUT_S):
@@ -120,33 +131,51 @@ async def _until_coordinated(connection: Connection) -> None:
                 await asyncio.sleep(0.1)
 
 
-def _versions(case: Case) -> list[int]:
+def _versions(case: Case, host: str) -> list[int]:
     (served,) = [each for each in SERVED if each.api.key == case.key]
-    newest = min(served.last_version, 12) if case.key.name == "FETCH" else served.last_version  # later ones ask by id
-    return list(range(case.first, newest + 1)) if EVERY_VERSION else [newest]
+    newest = min(served.last_version, case.last)
+    return list(range(case.first, newest + 1)) if host in (NOBODY, ALL_OF_IT) or EVERY_VERSION else [newest]
 
 
 async def _answers(servers: str) -> dict[str, str]:
+    """What each caller is answered, side by side."""
+    operator = await _connected(servers, OPERATOR)
+    m = messages.metadata_request
+    asked = m.MetadataRequest(topics=[m.MetadataRequestTopic(name=each) for each in NAMES])
+    topic_ids = {each.name: bytes(each.topic_id) for each in (await operator.request(asked, 12)).topics}
+    operator.close()
+    some = {host: told(each) for host, each in callers().items() if EVERY_VERSION or each in CALLERS}
+    asking = (
+        _answered(servers, host, who, topic_ids)
+        for host, who in {NOBODY: "nothing", ALL_OF_IT: "everything", **some}.items()
+    )
+    return {what: shown for each in await asyncio.gather(*asking) for what, shown in each.items()}
+
+
+async def _answered(servers: str, host: str, who: str, topic_ids: Mapping[str, bytes]) -> dict[str, str]:
     found: dict[str, str] = {}
-    some = {host: each for host, each in callers().items() if EVERY_VERSION or each in CALLERS}
-    for host, permission in {NOBODY: None, **some}.items():
-        connection = await _connected(servers, host)
-        for case in cases():
-            for version in _versions(case):
-                try:
-                    answer = await connection.request(case.request, version, ANSWER_TIMEOUT_S)
-                    shown = f"{refused(answer)} of {sorted(names_in(answer))}"
-                except ConnectionError:
-                    shown = "closed"
-                    connection = await _connected(servers, host)
-                found[f"{case} {version} with {told(permission)}"] = shown
-        connection.close()
+    connection = await _connected(servers, host)
+    for case in cases(topic_ids):
+        for version in _versions(case, host):
+            try:
+                answer = await connection.request(case.request, version, ANSWER_TIMEOUT_S)
+                shown = outcome(answer, topic_ids)
+            except (ConnectionError, TimeoutError) as problem:
+                shown = "closed" if isinstance(problem, ConnectionError) else "no answer"
+                connection.close()
+                connection = await _connected(servers, host)
+            found[f"{case} {version} with {who}"] = shown
+    connection.close()
     return found
 
 
 def test_both_refuse_the_same(clusters: tuple[LocalCluster, LocalCluster]) -> None:
     ours, theirs = (asyncio.run(_answers(each.bootstrap_servers)) for each in clusters)
-    differing = {what: (ours[what], theirs[what]) for what in theirs if ours[what] != theirs[what]}
+    differing = {
+        what: (ours[what], theirs[what])
+        for what in theirs
+        if ours[what] != theirs[what] and not any(re.fullmatch(each, what) for each in BETTER)
+    }
     assert not differing, "\n".join(f"{what}: ours {a}, theirs {b}" for what, (a, b) in differing.items())
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ProtocolViolation
@@ -23,4 +22,4 @@ def envelope(
     raise ProtocolViolation("an envelope, and no broker forwards requests to this one")
 
 
-APIS: Final = (served(ApiKey.ENVELOPE, 0, 0, envelope, Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)),)
+APIS: Final = (served(ApiKey.ENVELOPE, 0, 0, envelope),)

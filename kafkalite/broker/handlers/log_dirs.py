@@ -157,9 +157,8 @@ def _move_failed(
 def _description_failed(
     request: messages.describe_log_dirs_request.DescribeLogDirsRequest, code: ErrorCode, message: str | None
 ) -> messages.describe_log_dirs_response.DescribeLogDirsResponse:
-    """Before version 3 there is no error of the whole request."""
-    m = messages.describe_log_dirs_response
-    return m.DescribeLogDirsResponse(error_code=code, results=[m.DescribeLogDirsResult(error_code=code)])
+    """No directory, by which clients of versions before 3, which have no error of the whole request, know a refusal."""
+    return messages.describe_log_dirs_response.DescribeLogDirsResponse(error_code=code)
 
 
 APIS: Final = (

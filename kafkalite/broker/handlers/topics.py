@@ -345,6 +345,8 @@ def _guard_creation(
             reply = yield from judged.complete(reply)
         for topic in reply.topics:
             yield
+            if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+                continue
             if not context.may(_DESCRIBE_CONFIGS, topic.name, is_asked=False):
                 topic.configs, topic.num_partitions, topic.replication_factor = [], -1, -1
                 topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
