@@ -14,11 +14,14 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from prometheus_client.parser import text_string_to_metric_families
 
+from kafkalite.cli.main import main
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
 from kafkalite.local.cluster import LocalCluster
+from tests.museum.stage import Stage
 from tests.wire.conftest import TopicMaker
 
 pytestmark = pytest.mark.wire
@@ -148,6 +151,45 @@ def test_groups_lag(cluster: LocalCluster, read_topic: str) -> None:
     assert total(pages, "kafkalite_group_lag_records", group=read_topic, topic=read_topic) == RECORDS - READ
     assert total(pages, "kafkalite_group_members", group=read_topic) == 1
     assert total(pages, "kafkalite_groups", state="Stable") >= 1
+
+
+def _rows(*arguments: str) -> list[dict[str, Any]]:
+    """Of `kafkalite group`."""
+    result = CliRunner().invoke(main, ["group", *arguments, "-o", "json"])
+    assert result.exit_code == 0, result.output
+    rows: list[dict[str, Any]] = json.loads(result.stdout)
+    return rows
+
+
+def test_offsets_in_zookeeper_are_seen_beside_those_of_the_coordinator(
+    cluster: LocalCluster, make_topic: TopicMaker
+) -> None:
+    """A group whose old consumers have moved half of the way from ZooKeeper to the brokers: both are told, by commands and metrics."""
+    topic = make_topic(2)
+    first, where = cluster.bootstrap_servers.split(",")[0], ("--in-zookeeper", "-z", cluster.zookeeper_connect)
+    stage = Stage(first, cluster.zookeeper_connect)
+    stage.write(topic, range(20))
+    stage.commit(topic, topic, {0: 4, 1: 5})
+    stage.commit_to_zookeeper(topic, topic, {0: 2, 1: 1})
+    listed = _rows("list", *where, "-b", first)
+    assert {each["kept_in"] for each in listed if each["group"] == topic} == {"kafka", "zookeeper"}
+    described = _rows("describe", topic, *where, "-b", first)
+    assert sorted(
+        (each["kept_in"], each["partition"], each["committed_offset"], each["lag"]) for each in described
+    ) == [
+        ("kafka", 0, 4, 6),
+        ("kafka", 1, 5, 5),
+        ("zookeeper", 0, 2, 8),
+        ("zookeeper", 1, 1, 9),
+    ]
+
+    def lags() -> tuple[float, float]:
+        pages = scrape_all(cluster)
+        kinds = ("kafkalite_group_lag_records", "kafkalite_zookeeper_group_lag_records")
+        coordinators, zookeepers = (total(pages, name, group=topic, topic=topic) for name in kinds)
+        return coordinators, zookeepers
+
+    wait_until(lambda: lags() == (11, 17), "both lags: ZooKeeper is asked every ten seconds", 40)
 
 
 def test_lag_is_known_of_partitions_that_have_no_replica_here(cluster: LocalCluster, make_topic: TopicMaker) -> None:
