@@ -22,6 +22,8 @@ GROUP: Final = "old-group"
 CLOSED: Final = b"closed"
 FLEXIBLE: Final = (ApiKey.ENVELOPE, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
 """What has no version without tagged fields."""
+FETCHES: Final = range(4)
+"""The versions of Fetch that are compared on one log directory (`test_old_messages`), and so not here."""
 _ANSWER_TIMEOUT_S: Final = 60
 _DAY_MS: Final = 86_400_000
 _MEMBER_ID: Final = re.compile(rb"old-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -29,6 +29,7 @@ from kafkalite.protocol.legacy_messages import to_record_batch
 from kafkalite.protocol.messages import Message
 from kafkalite.protocol.records import BatchHeader, NewRecord, build_batch, decode_records, iter_batches
 from tests.peers import apache_kafka
+from tests.peers.old_requests import FETCHES
 from tests.unit.protocol.test_down_conversion import entries
 from tests.wire.conftest import wait_until_led
 
@@ -141,7 +142,7 @@ class Peer:
             for topic in (*BATCHES, "transactions", "unknown")
             for offset in OFFSETS
             for max_bytes in (20, 1500)
-            for version in range(4)
+            for version in FETCHES
         }
 
 
