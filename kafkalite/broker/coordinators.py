@@ -132,8 +132,11 @@ class Coordinators:
 
     def forget_partitions(self, removed: list[TopicPartition]) -> None:
         """These partitions were deleted from the cluster."""
-        if removed:
-            self.groups.broadcast(ForgetPartitions(removed))
+        by_topic: dict[str, list[TopicPartition]] = {}
+        for each in removed:
+            by_topic.setdefault(each.topic, []).append(each)
+        if by_topic:
+            self.groups.broadcast(ForgetPartitions(by_topic))
 
     def markers_written(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
         """All markers of the transaction are there; a coordinator that is none any more need not hear of it."""

@@ -27,7 +27,7 @@ from kafkalite.controller.control_requests import (
 )
 from kafkalite.controller.topic_rules import is_legal
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.portions import Pace, Portions, Work
+from kafkalite.portions import PORTION_UNITS, Pace, Portions, Work
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.replicas")
 state_change = logging.getLogger("kafkalite.state_change")
 
-_CREATION_UNITS = 16
-"""What making or deleting the log of a partition takes, as much as other work on so many partitions."""
+_CREATION_UNITS = PORTION_UNITS
+"""Making or deleting the log of a partition, which is a directory with some files, may take milliseconds: a portion of its own."""
+_EPOCH_UNITS = PORTION_UNITS // 4
+"""To lead in a new epoch is to write a file."""
+_ROLE_UNITS = 2
 
 
 class Followers(Protocol):
@@ -142,13 +145,11 @@ class Replicas:
             pace = self._portions.pace()
             outcome = {}
             configs = await self._configs_for(request, pace)
-            leading: list[Partition] = []
-            following: list[Partition] = []
             for topic in request.topics:
                 config = configs.get(topic.name)
                 for state in topic.partitions:
                     topic_partition = state.topic_partition
-                    await pace.unit(1 if topic_partition in self.partitions else _CREATION_UNITS)
+                    await pace.unit(self._units_of(state))
                     if config is None or topic_partition.partition < 0:
                         # No controller asks for it: its directory would lie elsewhere, or be read as another one's at the next start.
                         outcome[topic_partition] = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -161,12 +162,18 @@ class Replicas:
                         partition = self._take_role(topic.topic_id, state, config)
                         outcome[topic_partition] = ErrorCode.NONE
                         if partition is not None:
-                            (leading if partition.is_leader else following).append(partition)
+                            self._tell_role(partition)
                     except KafkaError as problem:
                         outcome[topic_partition] = problem.code
             self.has_roles = True
-            self.on_roles(leading, following)
             return outcome
+
+    def _tell_role(self, partition: Partition) -> None:
+        """In the turn in which it was taken: its directory may fail in the next."""
+        if partition.is_leader:
+            self.on_roles([partition], [])
+        else:
+            self.on_roles([], [partition])
 
     async def _configs_for(self, request: LeaderAndIsr, pace: Pace) -> dict[str, TopicConfig]:
         """Of the topics that have a legal name."""
@@ -185,6 +192,15 @@ class Replicas:
             )
             configs[topic.name] = known or await self._topic_config(topic.name)
         return configs
+
+    def _units_of(self, state: LeaderAndIsrPartition) -> int:
+        """What it takes to do as told."""
+        known = self.partitions.get(state.topic_partition)
+        if known is None:
+            return _CREATION_UNITS
+        if state.leader_epoch <= known.leader_epoch:
+            return 1
+        return _EPOCH_UNITS if state.leader == self.broker_id else _ROLE_UNITS
 
     def _is_repeated(self, partition: Partition, topic_id: bytes, state: LeaderAndIsrPartition) -> bool:
         """Says for most stale states what `_take_role` would, without the price of an exception: whole requests are sent again."""
@@ -287,11 +303,12 @@ class Replicas:
                     partition = self._stop(topic_partition, wanted.leader_epoch, wanted.delete)
                     outcome[topic_partition] = ErrorCode.NONE
                     if partition is not None and wanted.delete:
+                        self.on_roles([], [partition])
                         deleted.append(partition)
                 except KafkaError as problem:
                     outcome[topic_partition] = problem.code
             self._forget_topic_ids(deleted)
-            self.on_roles([], deleted)
+            self.logs.checkpoint_deletions()
             return outcome
 
     async def update_metadata(self, update: UpdateMetadata) -> list[TopicPartition]:
@@ -300,22 +317,21 @@ class Replicas:
             self.check_controller(update)
             removed = await self._portions.finish(self.metadata.applied(update))
             if self._awaited_leaders:
-                self._follow_awaited()
+                await self._follow_awaited()
             return removed
 
-    def _follow_awaited(self) -> None:
+    async def _follow_awaited(self) -> None:
         """Follow leaders that a LeaderAndIsr named before metadata knew them: no controller says it again."""
-        following = []
+        pace = self._portions.pace()
         for topic_partition, (state, topic_id) in list(self._awaited_leaders.items()):
+            await pace.unit(_ROLE_UNITS)
             partition = self.partitions.get(topic_partition)
             if partition is None or state.leader_epoch <= partition.leader_epoch:
                 del self._awaited_leaders[topic_partition]
             elif self.metadata.is_alive(state.leader):
                 del self._awaited_leaders[topic_partition]
                 if self._change_role(partition, state, topic_id):
-                    following.append(partition)
-        if following:
-            self.on_roles([], following)
+                    self._tell_role(partition)
 
     def _stop(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Partition | None:
         if self.logs.is_offline(topic_partition):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PIECE = 500
+_PIECE = 300
 """Partitions, replicas, topics, znodes."""
 
 Znode: TypeAlias = tuple[bytes, Stat]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
@@ -87,6 +88,8 @@ class LogStore:
         self._offline: set[TopicPartition] = set()
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._doomed: list[tuple[int, LogDirectory, str]] = []
+        self._deleted_from: dict[str, LogDirectory] = {}
+        """Directories with recovery points of logs that were deleted."""
 
     # Facts
 
@@ -171,7 +174,7 @@ class LogStore:
         for future in list(self.future.logs.values()):
             self.future.take(future)  # the current log may have been opened later
         self.future.finish_interrupted()
-        self.purge_deleted(now_ms)
+        await self.purge_deleted(now_ms)
 
     def _take_over(self, logs: Iterable[PartitionLog]) -> None:
         for log in logs:
@@ -255,11 +258,7 @@ class LogStore:
             return known
         if topic_partition in self._offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} lies on a directory that failed")
-        load = dict.fromkeys((each.path for each in self.online_directories), 0)
-        for log in self._logs.values():
-            load[log.log_directory.path] += 1
-        preferred = self.preferred_directories.pop(topic_partition, None)
-        for directory in sorted(self.online_directories, key=lambda each: (each is not preferred, load[each.path])):
+        for directory in self._directories_for(topic_partition):
             try:
                 log = create_log(
                     topic_partition,
@@ -277,8 +276,20 @@ class LogStore:
             return log
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no directory takes a log for {topic_partition}")
 
+    def _directories_for(self, topic_partition: TopicPartition) -> list[LogDirectory]:
+        """Those that work, the one that was asked for and those with the fewest logs first."""
+        preferred = self.preferred_directories.pop(topic_partition, None)
+        directories = self.online_directories
+        if len(directories) > 1:
+            load = Counter(log.log_directory.path for log in self._logs.values())
+            directories.sort(key=lambda each: (each is not preferred, load[each.path]))
+        return directories
+
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Give up a log: its directory is renamed now and removed by `purge_deleted`. KafkaError KAFKA_STORAGE_ERROR."""
+        """Give up a log: its directory is renamed now and removed by `purge_deleted`. KafkaError KAFKA_STORAGE_ERROR.
+
+        `checkpoint_deletions` is to follow, before a log of that name may be made again.
+        """
         log = self._logs.get(topic_partition)
         if log is None:
             return
@@ -286,7 +297,13 @@ class LogStore:
         self.give_up(log)
         del self._logs[topic_partition]
         self._high_watermarks.pop(topic_partition, None)
-        self.checkpoint_recovery_points([log.log_directory])
+        self._deleted_from[log.log_directory.path] = log.log_directory
+
+    def checkpoint_deletions(self) -> None:
+        """Write the recovery points without the logs that were deleted, which would be taken for those of their successors."""
+        if self._deleted_from:
+            self.checkpoint_recovery_points(self._deleted_from.values())
+            self._deleted_from.clear()
 
     def give_up(self, log: PartitionLog) -> None:
         """Have the directory of a log removed, which is not told any more. KafkaError KAFKA_STORAGE_ERROR."""
@@ -311,14 +328,17 @@ class LogStore:
                 return directory
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
 
-    def purge_deleted(self, now_ms: int) -> None:
-        """Remove the directories of deleted logs and the files of old segments whose file.delete.delay.ms is over."""
+    async def purge_deleted(self, now_ms: int) -> None:
+        """Remove the directories of deleted logs and the files of old segments whose file.delete.delay.ms is over.
+
+        The directories in the executor, one after the other: there may be thousands, of some files each.
+        """
         due = [each for each in self._doomed if each[0] <= now_ms]
         self._doomed = [each for each in self._doomed if each[0] > now_ms]
         for _, directory, path in due:
             if directory.offline_reason is None:
                 try:
-                    self._disk.remove_tree(path)
+                    await asyncio.get_running_loop().run_in_executor(None, self._disk.remove_tree, path)
                 except OSError as problem:
                     directory.failure(problem)
         for log in self.all_logs():

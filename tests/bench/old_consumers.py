@@ -102,9 +102,8 @@ class OldConsumer:
         _, code, _, size = struct.unpack_from(">ihqi", answer, position)
         if code or not size:
             raise RuntimeError(f"an old consumer got {size} bytes and the error {code}")
-        behind = self._known.get(self._offset) or _behind(answer, position + 18)
-        self._known[self._offset] = behind
-        self._offset = behind
+        self._known[self._offset] = self._known.get(self._offset) or next_offset(answer, position + 18)
+        self._offset = self._known[self._offset]
         if self._offset >= self._end:
             self.socket.close()
             return False
@@ -112,16 +111,16 @@ class OldConsumer:
         return True
 
 
-def _behind(answer: bytes | bytearray, position: int) -> int:
-    """The offset behind the last whole message."""
-    behind = 0
+def next_offset(answer: bytes | bytearray, position: int) -> int:
+    """The one behind the last whole message; 0 when there is none."""
+    found = 0
     while position + 12 <= len(answer):
         offset, size = _ENTRY.unpack_from(answer, position)
         position += 12 + size
         if position > len(answer) or offset < 0:
             break
-        behind = offset + 1
-    return behind
+        found = offset + 1
+    return found
 
 
 def consume(target: Target, topic: str, count: int, consumers: int) -> float:

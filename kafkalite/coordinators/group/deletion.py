@@ -15,7 +15,7 @@ or when their own expiry says so, which old clients could set. An empty group th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafkalite.coordinators.contract import Decision, DraftRecord, Ticket
 from kafkalite.coordinators.group import group_record, offset_record
@@ -141,14 +141,11 @@ def expire(groups: Iterable[Group], decision: Decision, forget: Callable[[Group]
 
 def forget_partitions(
     groups: Iterable[Group],
-    partitions: Collection[TopicPartition],
+    by_topic: Mapping[str, Sequence[TopicPartition]],
     decision: Decision,
     forget: Callable[[Group], None],
 ) -> None:
     """Delete the offsets of partitions that are no more, in all groups."""
-    by_topic: dict[str, list[TopicPartition]] = {}
-    for each in partitions:
-        by_topic.setdefault(each.topic, []).append(each)
     found = ((group, group.offsets.held_of(by_topic)) for group in groups)
     _sweep(((group, gone) for group, gone in found if gone), decision, forget)
 

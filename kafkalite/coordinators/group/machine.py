@@ -138,7 +138,7 @@ class GroupMachine:
             delete_group(group, ticket, decision, self._forget_if_unused)
 
     def _forget_partitions(self, request: ForgetPartitions, ticket: Ticket, decision: Decision) -> None:
-        forget_partitions(tuple(self.groups.values()), request.partitions, decision, self._forget_if_unused)
+        forget_partitions(tuple(self.groups.values()), request.by_topic, decision, self._forget_if_unused)
         decision.answer(ticket, None)
 
     # Timers

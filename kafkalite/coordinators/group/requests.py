@@ -150,9 +150,9 @@ class DeleteGroup(NamedTuple):
 
 
 class ForgetPartitions(NamedTuple):
-    """These partitions were deleted; their offsets go in all groups. Answered with None."""
+    """These partitions, by topic, were deleted; their offsets go in all groups. Answered with None."""
 
-    partitions: Sequence[TopicPartition]
+    by_topic: Mapping[str, Sequence[TopicPartition]]
 
 
 Request: TypeAlias = Join | Sync | Heartbeat | Leave | CommitOffsets | DeleteOffsets | DeleteGroup | ForgetPartitions

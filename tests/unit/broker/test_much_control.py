@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
 from tests.case import case
-from tests.unit.broker.loop_turns import measured_turns
+from tests.unit.broker.loop_turns import Turns, measured_turns
 from tests.unit.broker.memory_parts import context_of
 from tests.unit.broker.test_replicas import Node
 
@@ -48,17 +49,17 @@ def id_of(number: int) -> bytes:
     return number.to_bytes(16, "big")
 
 
-def roles(controller_epoch: int = 1) -> Any:
+def roles(controller_epoch: int = 1, topics: int = TOPICS) -> Any:
     m = messages.leader_and_isr_request
     states = [
         m.PartitionState(partition_index=index, leader=1, isr=[1], replicas=[1], is_new=True)
         for index in range(PARTITIONS)
     ]
-    topics = [
+    told = [
         m.TopicState(topic_name=name_of(number), topic_id=id_of(number + 1), partition_states=states)
-        for number in range(TOPICS)
+        for number in range(topics)
     ]
-    return m.LeaderAndIsrRequest(controller_id=1, controller_epoch=controller_epoch, topic_states=topics)
+    return m.LeaderAndIsrRequest(controller_id=1, controller_epoch=controller_epoch, topic_states=told)
 
 
 def metadata(leader: int = 1, controller_epoch: int = 1, topics: int = TOPICS) -> Any:
@@ -76,13 +77,13 @@ def metadata(leader: int = 1, controller_epoch: int = 1, topics: int = TOPICS) -
     )
 
 
-def stops() -> Any:
+def stops(topics: int = TOPICS) -> Any:
     m = messages.stop_replica_request
     states = [
         m.PartitionState(partition_index=index, leader_epoch=-2, delete_partition=True) for index in range(PARTITIONS)
     ]
-    topics = [m.TopicState(topic_name=name_of(number), partition_states=states) for number in range(TOPICS)]
-    return m.StopReplicaRequest(controller_id=1, controller_epoch=1, topic_states=topics)
+    told = [m.TopicState(topic_name=name_of(number), partition_states=states) for number in range(topics)]
+    return m.StopReplicaRequest(controller_id=1, controller_epoch=1, topic_states=told)
 
 
 def changes() -> Any:
@@ -117,6 +118,50 @@ def test_no_turn_of_the_loop_does_much_of_a_large_request() -> None:
         assert not broker.replicas.partitions and not broker.metadata.topics
         assert not broker.replicas.topic_ids
         assert len(broker.forgotten) == len(broker.node.logs.deleted) == TOPICS * PARTITIONS
+
+    play(scenario)
+
+
+class _Noted:
+    """Says of the calls of a method in which turns of the loop they were."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.turns: Counter[int] = Counter()
+        self.running: Turns | None = None
+        self._inner = getattr(owner, name)
+        setattr(owner, name, self._call)
+
+    def _call(self, *arguments: Any) -> Any:
+        if self.running is not None:
+            self.turns[self.running.count] += 1
+        return self._inner(*arguments)
+
+    async def during(self, work: Awaitable[Any]) -> list[int]:
+        """How many calls there were in each turn that had any."""
+        self.turns.clear()
+        with measured_turns() as self.running:
+            await work
+        self.running = None
+        return list(self.turns.values())
+
+
+def test_files_are_made_and_removed_in_turns_of_their_own() -> None:
+    """The disk may take a millisecond and more for each; the fifty partitions of `__consumer_offsets` took 47 in one turn."""
+    count = TOPICS * PARTITIONS // 40
+
+    async def scenario(broker: Broker) -> None:
+        replicas, logs = broker.replicas, broker.node.logs
+        made, removed, led = _Noted(logs, "create"), _Noted(logs, "delete"), _Noted(replicas, "_change_role")
+        request = roles(topics=TOPICS // 40)
+        assert await made.during(control.leader_and_isr(broker, request, context_of(7))) == [1] * count  # type: ignore[arg-type]
+        for state in request.topic_states[0].partition_states:
+            state.leader_epoch = 1
+        turns = await led.during(control.leader_and_isr(broker, request, context_of(7)))  # type: ignore[arg-type]
+        assert sum(turns) == count and max(turns) <= 4, turns
+        assert len(replicas.leading()) == count
+        stopping = stops(topics=TOPICS // 40)
+        assert await removed.during(control.stop_replica(broker, stopping, context_of(4))) == [1] * count  # type: ignore[arg-type]
+        assert len(logs.checkpointed) == count, "once, when all are deleted"
 
     play(scenario)
 

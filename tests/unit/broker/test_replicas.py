@@ -38,6 +38,7 @@ class FakeLogs:
         self.offline: set[TopicPartition] = set()
         self.offline_directories: list[str] = []
         self.deleted: list[TopicPartition] = []
+        self.checkpointed: list[TopicPartition] = []
         self.high_watermarks: dict[TopicPartition, int] = {}
 
     def get(self, topic_partition: TopicPartition) -> FakeLog | None:
@@ -50,6 +51,9 @@ class FakeLogs:
     def delete(self, topic_partition: TopicPartition) -> None:
         self.deleted.append(topic_partition)
         self.logs.pop(topic_partition, None)
+
+    def checkpoint_deletions(self) -> None:
+        self.checkpointed = list(self.deleted)
 
     def is_offline(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self.offline
@@ -278,6 +282,27 @@ def test_an_existing_log_keeps_its_checkpointed_high_watermark() -> None:
         node.logs.high_watermarks[TP] = 6
         await node.order(leader=2)
         assert node.replicas.require(TP).high_watermark == 6
+
+    on_node(act)
+
+
+def test_a_directory_that_fails_while_roles_are_taken_leaves_none_of_its_own() -> None:
+    """Coordinators were told of all roles at the end, also of those that were gone by then."""
+
+    async def act(node: Node) -> None:
+        first, second = TP, TopicPartition("t", 1)
+        create = node.logs.create
+
+        def fail(topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> FakeLog:
+            if topic_partition == second:
+                node.logs.offline.add(first)
+                node.replicas.directory_failed()
+            return create(topic_partition, topic_id, config)
+
+        node.logs.create = fail  # type: ignore[method-assign]
+        states = [LeaderAndIsrPartition(each, 0, 1, 0, 0, (1, 2), (1, 2), is_new=True) for each in (first, second)]
+        await node.replicas.apply_leader_and_isr(LeaderAndIsr(3, 1, -1, [LeaderAndIsrTopic("t", ID, states)]))
+        assert node.roles == [([first], []), ([], [first]), ([second], [])]
 
     on_node(act)
 

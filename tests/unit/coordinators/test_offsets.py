@@ -196,7 +196,7 @@ def test_offsets_of_deleted_partitions_go_in_all_groups() -> None:
     scene = Scene()
     scene.commit_offsets(("t", 0, 1), ("u", 0, 1), group_id="a")
     scene.commit_offsets(("t", 0, 1), group_id="b")
-    scene.ask(ForgetPartitions([TopicPartition("t", 0), TopicPartition("t", 1)]))
+    scene.ask(ForgetPartitions({"t": [TopicPartition("t", 0), TopicPartition("t", 1)]}))
     assert (scene.offset("t", 0, "a"), scene.offset("u", 0, "a")) == (None, 1)
     assert "b" not in scene.machine.groups, "nothing of it is left"
 

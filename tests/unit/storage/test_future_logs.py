@@ -130,7 +130,7 @@ def test_deleting_a_topic_ends_its_move(tmp_path):
     store, _, _ = moving(tmp_path)
     store.delete(A0)
     assert not store.future.logs and store.get(A0) is None
-    store.purge_deleted(1 << 60)
+    asyncio.run(store.purge_deleted(1 << 60))
     assert not [path for part in ("1", "2") for path in (tmp_path / part).iterdir() if path.is_dir()]
     close(store)
 

@@ -123,9 +123,9 @@ def test_deletion_takes_two_steps(tmp_path):
     (doomed,) = tmp_path.glob("a-0.*-delete")
     assert len(doomed.name) == len("a-0.") + 32 + len("-delete")
     assert append(store.create(A0, bytes(15) + b"\x07")).first_offset == 0
-    store.purge_deleted(NOW_MS + 59_999)
+    asyncio.run(store.purge_deleted(NOW_MS + 59_999))
     assert doomed.exists()
-    store.purge_deleted(NOW_MS + 60_000)
+    asyncio.run(store.purge_deleted(NOW_MS + 60_000))
     assert not doomed.exists() and (tmp_path / "a-0").exists()
     store.delete(B0)
 
@@ -137,7 +137,7 @@ def test_a_deletion_goes_on_after_a_restart(tmp_path):
     close(store)
     store = opened(tmp_path)
     assert store.get(A0) is None
-    store.purge_deleted(NOW_MS)
+    asyncio.run(store.purge_deleted(NOW_MS))
     assert not list(tmp_path.glob("*-delete"))
 
 
