@@ -48,6 +48,7 @@ TOOLS: Final = {
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "zookeeper-security-migration": "kafka.admin.ZkSecurityMigrator",
     "zookeeper-shell": "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka",
 }
 FETCH_TIMEOUT_S: Final = 600
