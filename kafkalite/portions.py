@@ -5,7 +5,9 @@ so that simulated runs repeat exactly. What other requests change between two po
 what may change, and looks again at what must still hold when it ends.
 
 There is one portion in each turn of the loop, however many requests are under way, and the work that began first is finished first: so
-the loop is held for one portion only, and of a hundred large answers one is in memory half made, not a hundred.
+the loop is held for one portion only, and of a hundred large answers one is in memory half made, not a hundred. What a work does before it
+has to wait is bounded for each turn, too: when several had to wait in this one, those that begin later do theirs in the next ones, before
+the works that are known to be long.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ AT_ONCE_UNITS: Final = 100
 """What is done before anybody has to wait: of a hundred clients that ask at the same time each may have as much."""
 PORTION_UNITS: Final = 500
 """A portion is a few milliseconds, for a unit is at most some 20 µs."""
+_LONG_AT_ONCE: Final = 8
+"""After so many works that have to wait in one turn the others of this turn do `_LITTLE_UNITS` before they wait."""
+_LITTLE_UNITS: Final = 8
 
 
 class Portions:
@@ -30,6 +35,11 @@ class Portions:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Work[Any], asyncio.Future[Any]]] = deque()
+        self._fresh: deque[tuple[Work[Any], asyncio.Future[Any]]] = deque()
+        """Works that may be short: less was done of them than `AT_ONCE_UNITS`."""
+        self._at_once = AT_ONCE_UNITS
+        self._begun = 0
+        """Works that had to wait in this turn."""
         self._turn_is_due = False
         self._thread = asyncio.Lock()
         self.turns = 0
@@ -38,17 +48,22 @@ class Portions:
     @property
     def is_busy(self) -> bool:
         """Is some work not done yet?"""
-        return bool(self._waiting)
+        return bool(self._waiting or self._fresh)
+
+    @property
+    def works(self) -> int:
+        """Long ones that are not done yet."""
+        return len(self._waiting)
 
     def run(self, work: Work[T]) -> T | asyncio.Future[T]:
         """The result of `work`, or a future of it when it is much. Raises what the work raises."""
         try:
-            for _ in range(AT_ONCE_UNITS):
+            for _ in range(self._at_once):
                 next(work)
         except StopIteration as end:
             result: T = end.value
             return result
-        return self._queue(work)
+        return self._queue(work, self._at_once < AT_ONCE_UNITS)
 
     async def finish(self, work: Work[T]) -> T:
         """The result of `work`. Raises what it raises."""
@@ -67,38 +82,41 @@ class Portions:
 
     def turn(self) -> asyncio.Future[None]:
         """Done when those that waited before have had their turn."""
-        return self._queue(_nothing())
+        return self._queue(_units(0))
 
-    def _queue(self, work: Work[T]) -> asyncio.Future[T]:
+    def short_turn(self, units: int) -> asyncio.Future[None]:
+        """Done when it is the turn of what takes about so many units, before works that are known to be long."""
+        return self._queue(_units(min(units, AT_ONCE_UNITS - 1)), True)
+
+    def _queue(self, work: Work[T], is_fresh: bool = False) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append((work, future))
+        (self._fresh if is_fresh else self._waiting).append((work, future))
+        self._begun += 1
+        if self._begun >= _LONG_AT_ONCE:
+            self._at_once = _LITTLE_UNITS
         self._have_a_turn()
         return future
 
     def _have_a_turn(self) -> None:
-        if self._waiting and not self._turn_is_due:
+        if self.is_busy and not self._turn_is_due:
             self._turn_is_due = True
             asyncio.get_running_loop().call_soon(self._portion)
 
     def _portion(self) -> None:
         self._turn_is_due = False
         self.turns += 1
-        work, future = self._waiting[0]
-        if future.done():  # nobody waits for it any more
-            work.close()
-            self._waiting.popleft()
-        else:
-            try:
-                for _ in range(PORTION_UNITS):
-                    next(work)
-            except StopIteration as end:
-                future.set_result(end.value)
-                self._waiting.popleft()
-            except Exception as problem:
-                future.set_exception(problem)
+        self._at_once, self._begun = AT_ONCE_UNITS, 0
+        left = PORTION_UNITS
+        while self._fresh and left > 0:
+            each = self._fresh.popleft()
+            left -= _advance(*each, AT_ONCE_UNITS)
+            if not each[1].done():
+                self._waiting.append(each)
+        if self._waiting:
+            _advance(*self._waiting[0], PORTION_UNITS)
+            if self._waiting[0][1].done():
                 self._waiting.popleft()
         self._have_a_turn()
-        del work, future  # a failure holds this frame in its traceback, and would hold itself
 
 
 class Pace:
@@ -127,6 +145,25 @@ def in_one_go(work: Work[T]) -> T:
         return result
 
 
-def _nothing() -> Work[None]:
-    """Only a turn."""
-    yield from ()
+def _units(count: int) -> Work[None]:
+    """Only a turn, or the time of so many units."""
+    for _ in range(count):
+        yield
+
+
+def _advance(work: Work[Any], future: asyncio.Future[Any], units: int) -> int:
+    """Do so many units, or as many as there are; how many were done."""
+    if future.done():  # nobody waits for it any more
+        work.close()
+        return 0
+    left = units
+    try:
+        while left:
+            left -= 1
+            next(work)
+    except StopIteration as end:
+        future.set_result(end.value)
+    except Exception as problem:
+        future.set_exception(problem)
+        del work, future  # a failure holds this frame in its traceback, and would hold itself
+    return units - left

@@ -16,10 +16,14 @@ from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.fetching import Answers, FetchLimits
+    from kafkalite.portions import Portions
     from kafkalite.protocol import messages
 
 _HIGH_WATERMARK_DELAY_S: Final = 0.005
 """How long news of the high watermark alone waits for records to travel with; under load there always are some."""
+_NARROW: Final = 64
+"""Partitions that are looked at whenever there is a reason: of more, a thousand fetches may have the same reason."""
+_PARTITIONS_IN_A_UNIT: Final = 8
 
 
 class DelayedFetch:
@@ -27,6 +31,7 @@ class DelayedFetch:
 
     `gather()` reads what is there now and gives (answers, bytes, urgent). The bytes gained meanwhile are estimated from the growth of
     the logs, so that waiting for many bytes does not read the same ones again and again. `release()` is called once, at the end.
+    `width()` is how many partitions a look would look at: very many are looked at when it is their turn.
     """
 
     def __init__(
@@ -36,10 +41,15 @@ class DelayedFetch:
         gather: Callable[[], tuple[Answers, int, bool]],
         reply: Callable[[Answers], messages.fetch_response.FetchResponse],
         release: Callable[[], None],
+        width: Callable[[], int],
+        portions: Portions,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[messages.fetch_response.FetchResponse] = self._loop.create_future()
         self._limits, self._gather, self._reply, self._release = limits, gather, reply, release
+        self._width, self._portions = width, portions
+        self._turn: asyncio.Future[None] | None = None
+        self._is_due = False
         self._have_bytes = have_bytes
         self._sizes: dict[TopicPartition, int] = {}
         self._gained = 0
@@ -80,10 +90,24 @@ class DelayedFetch:
 
     def _look(self) -> None:
         self._check = None
-        self._answer(only_if_enough=True)
+        self._answer_in_turn()
 
     def _expire(self) -> None:
-        self._answer(only_if_enough=False)
+        self._is_due = True
+        self._answer_in_turn()
+
+    def _answer_in_turn(self) -> None:
+        width = self._width()
+        if width <= _NARROW:
+            self._answer(only_if_enough=not self._is_due)
+        elif self._turn is None:
+            self._turn = self._portions.short_turn(width // _PARTITIONS_IN_A_UNIT)
+            self._turn.add_done_callback(self._have_turn)
+
+    def _have_turn(self, turn: asyncio.Future[None]) -> None:
+        self._turn = None
+        if not turn.cancelled():
+            self._answer(only_if_enough=not self._is_due)
 
     def _answer(self, only_if_enough: bool) -> None:
         if self._is_closed:
@@ -105,7 +129,7 @@ class DelayedFetch:
         """Wait no more; the future is left as it is."""
         if not self._is_closed:
             self._is_closed = True
-            for handle in (self._deadline, self._check, self._news):
+            for handle in (self._deadline, self._check, self._news, self._turn):
                 if handle is not None:
                     handle.cancel()
             self._release()

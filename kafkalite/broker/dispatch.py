@@ -8,7 +8,7 @@ with UNKNOWN_SERVER_ERROR.
 A request of more than 16 KiB, of Produce and Fetch more than `bounds.PLAIN_BYTES`, is decoded against a budget. Mostly the first portion
 is all there is; what is longer is decoded a portion at each turn of the loop, one request at a time, and nothing behind it on its
 connection begins before it is answered. While long requests in progress take more than 256 MiB, no other is decoded. A reply of many items
-is written in portions too.
+is written in portions too. Of more than a KiB not all requests begin in the turn of the loop in which they come: see `request_turns`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from kafkalite.broker.guards import Handle
 from kafkalite.broker.plain_produce import FRAME_BYTES
 from kafkalite.broker.request_context import ClientConnection, RequestContext
 from kafkalite.broker.request_handler import Answer
+from kafkalite.broker.request_turns import LONG_BYTES, TINY_BYTES, Line, RequestTurns
 from kafkalite.broker.served_api import PartsT_contra, Reply, ServedApi
 from kafkalite.errors import BoundExceeded, ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.histogram import Histogram
@@ -106,6 +107,7 @@ class Dispatcher(Generic[PartsT_contra]):
         self._parts, self._authorizer = parts, authorizer
         self.now_s = now_s
         self.portions = Portions()
+        self.request_turns = RequestTurns(self.portions)
         is_guarded = authorizer is not ALLOW_ALL
         self._plain_routes = {int(each.api.key): _route(each, is_guarded, parts) for each in served}
         self._routes = self._plain_routes
@@ -131,7 +133,11 @@ class Dispatcher(Generic[PartsT_contra]):
             }
 
     def handle(
-        self, frame: memoryview, connection: ClientConnection, decoded: _Decoded | None = None
+        self,
+        frame: memoryview,
+        connection: ClientConnection,
+        decoded: _Decoded | None = None,
+        has_waited: bool = False,
     ) -> Answer | asyncio.Future[Answer]:
         """The answer's frame, a future of it, or None for no answer. ProtocolViolation when it is no request we know."""
         api_key, version, correlation_id = read_head(frame)
@@ -145,6 +151,12 @@ class Dispatcher(Generic[PartsT_contra]):
             if api_key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(served, correlation_id)
             raise ProtocolViolation(f"{api.name} version {version}; spoken are {first_version} to {last_version}")
+        is_weighed = len(frame) > TINY_BYTES and not has_waited
+        if is_weighed and (its_turn := self._its_turn(api_key, len(frame), connection)) is not None:
+            connection.begin_alone()
+            if len(frame) <= RECEIVE_BYTES:  # it may lie in the buffer that all connections share
+                frame = owned_copy(frame)
+            return self._later(self._in_turn(its_turn, frame, connection))
         try:
             header = read_request_header(frame, request_header_version(api, version))
             if decoded is not None:
@@ -158,11 +170,14 @@ class Dispatcher(Generic[PartsT_contra]):
                     request = _at_once(portions)
                     if request is None:
                         connection.begin_alone()
-                        if len(frame) <= RECEIVE_BYTES:  # it may lie in the buffer that all connections share
+                        if len(frame) <= RECEIVE_BYTES:
                             frame = owned_copy(frame)
                         return self._later(self._in_portions(frame, header, connection, began_s))
         except BoundExceeded as problem:
             raise BoundExceeded(problem.bound, f"{api.name} version {version}: {problem}") from None
+        if is_weighed and api_key == ApiKey.PRODUCE:
+            topics = request.topic_data
+            self.request_turns.charge(sum([len(each.partition_data) for each in topics]) + len(topics))
         if api_key == ApiKey.FETCH and replica_id_of(request) >= 0:
             latency = self.follower_fetches
         context = RequestContext(
@@ -195,6 +210,25 @@ class Dispatcher(Generic[PartsT_contra]):
         latency.observe(self.now_s() - began_s)
         return answer
 
+    def _its_turn(self, api_key: int, size: int, connection: ClientConnection) -> asyncio.Future[None] | None:
+        """What a request has to wait for before it begins."""
+        turns = self.request_turns
+        if api_key == ApiKey.PRODUCE:  # mostly records; what it names is charged when it is known
+            return turns.begin(Line.PRODUCE, size >> 4, connection)
+        its_turn = turns.begin(Line.LONG if size > LONG_BYTES else Line.SHORT, size >> 2, connection)
+        if its_turn is None:
+            turns.charge(size >> 2)
+        return its_turn
+
+    async def _in_turn(self, its_turn: asyncio.Future[None], frame: memoryview, connection: ClientConnection) -> Answer:
+        """Serve a request when its turn has come."""
+        await its_turn
+        if connection.closed:
+            return None
+        answer = self.handle(frame, connection, has_waited=True)
+        del frame  # which may be of no more use while the answer is waited for
+        return await answer if isinstance(answer, asyncio.Future) else answer
+
     async def _in_portions(
         self, frame: memoryview, header: RequestHeader, connection: ClientConnection, began_s: float
     ) -> Answer:
@@ -215,7 +249,7 @@ class Dispatcher(Generic[PartsT_contra]):
             taken_bytes = budget.charged_bytes
             self._decoded_bytes += taken_bytes
         try:
-            answer = self.handle(frame, connection, _Decoded(request, began_s))
+            answer = self.handle(frame, connection, _Decoded(request, began_s), has_waited=True)
             return await answer if isinstance(answer, asyncio.Future) else answer
         finally:
             self._decoded_bytes -= taken_bytes

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 2000
 """Partitions that one fetch looks at in one go."""
+_INSTEAD_OF_WAITING_S: Final = 0.1
 
 
 class Parts(Protocol):
@@ -70,6 +71,10 @@ class _Fetch(ABC):
     @abstractmethod
     def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
         """The partitions to look at now, and who fetches."""
+
+    @abstractmethod
+    def width(self) -> int:
+        """How many partitions there are to look at now."""
 
     @abstractmethod
     def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
@@ -120,7 +125,9 @@ class _Fetch(ABC):
         if enough or not self.may_wait():
             return self.reply(answers)
         release: list[Callable[[], None]] = []
-        delayed = DelayedFetch(self.limits, total, self.gather, self.reply, lambda: release[0]())
+        delayed = DelayedFetch(
+            self.limits, total, self.gather, self.reply, lambda: release[0](), self.width, self.context.portions
+        )
         release.append(self.watch(delayed.notify))
         partitions = self.parts.replicas.partitions
         delayed.note_sizes(partitions[tp] for tp in answers if tp in partitions)
@@ -208,18 +215,27 @@ class FullFetch(_Fetch):
         return self.items, self.requester
 
     def may_wait(self) -> bool:
+        """Without a session it may not while others wait for very many partitions; its next one has to wait a little, then."""
+        if self.session is None and not self.parts.partition_reader.may_wait_for(len(self.items)):
+            self.context.connection.mute(_INSTEAD_OF_WAITING_S)
+            return False
         return bool(self.items)
+
+    def width(self) -> int:
+        return len(self.items)
 
     def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
         requester = self.requester
         requester.on_ready = on_ready
         if not isinstance(requester, SessionlessWatch):
             return lambda: setattr(requester, "on_ready", None)
-        replicas = self.parts.replicas
+        replicas, reader = self.parts.replicas, self.parts.partition_reader
+        reader.awaited_partitions += len(self.items)
         for item in self.items:
             replicas.watch(item.topic_partition, requester)
 
         def release() -> None:
+            reader.awaited_partitions -= len(self.items)
             for item in self.items:
                 replicas.unwatch(item.topic_partition, requester)
 
@@ -276,6 +292,9 @@ class IncrementalFetch(_Fetch):
 
     def may_wait(self) -> bool:
         return not self.leaves_out
+
+    def width(self) -> int:
+        return len(self.session.ready)
 
     def has_news(self, answers: Answers) -> bool:
         """Followers hear soon of the high watermark. Consumers wait for records: it moves while a transaction keeps them back."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.broker.cold_reads import ColdReads
 from kafkalite.broker.conversion_cache import ConversionCache
@@ -58,6 +58,9 @@ def replica_id_of(request: messages.fetch_request.FetchRequest) -> BrokerId:
     return request.replica_id if request.replica_state is None else request.replica_state.replica_id
 
 
+AWAITED_PARTITIONS_MAX: Final = 500_000
+
+
 @dataclass(slots=True)
 class PartitionReader:
     """Answers one partition of a fetch. `choose_replica` is KIP-392's selector, None when there is none."""
@@ -68,6 +71,12 @@ class PartitionReader:
     choose_replica: Callable[[Partition, str], BrokerId | None] | None = None
     cold_reads: ColdReads = field(default_factory=ColdReads)
     conversion_cache: ConversionCache = field(default_factory=ConversionCache)
+    awaited_partitions: int = 0
+    """Of fetches without a session that wait, each of which keeps half a KiB for each."""
+
+    def may_wait_for(self, partitions: int) -> bool:
+        """May a fetch without a session wait for so many partitions more?"""
+        return self.awaited_partitions + partitions <= AWAITED_PARTITIONS_MAX
 
     def read(
         self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, requester: FetchRequester

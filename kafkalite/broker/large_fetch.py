@@ -1,5 +1,7 @@
 """Fetches of very many partitions, looked at in portions of the loop's time, each partition as `fetching` does it.
 
+Whatever max.wait says such a fetch is answered after a second.
+
 Consumers and followers fetch by sessions, so that what is looked at is what changed. What is left are the fetches that begin a session, and
 those of clients without one. Such a fetch is answered as soon as there is anything, whatever min.bytes says: to count what each of its
 partitions gains would cost more than to answer.
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from kafkalite.clock import Clock
 
 _PIECE: Final = 500
+_LONGEST_WAIT_MS: Final = 1000
+"""What such a fetch keeps counts against the memory of long requests, for which others wait."""
 
 
 class Parts(Protocol):
@@ -111,7 +115,7 @@ class ManyPartitions:
         fetch, changed = self._fetch, asyncio.Event()
         fetch.requester.on_ready = lambda partition, appended: changed.set()
         await self._read()
-        if not self._is_enough:
+        if not self._is_enough and fetch.may_wait():
             await self._wait(changed)
         fetch.requester.on_ready = None
         if throttle_ms := fetch.throttle_ms(self._answers):
@@ -126,9 +130,10 @@ class ManyPartitions:
     async def _wait(self, changed: asyncio.Event) -> None:
         """Until a partition changed or max.wait has passed."""
         fetch, watched = self._fetch, self._fetch.items
-        requester, replicas = fetch.requester, fetch.parts.replicas
+        requester, replicas, reader = fetch.requester, fetch.parts.replicas, self._reader
         if not isinstance(requester, SessionlessWatch):
             watched = []  # a session watches its partitions always
+        reader.awaited_partitions += len(watched)
         try:
             for item in watched:
                 await self._pace.unit()
@@ -137,12 +142,13 @@ class ManyPartitions:
                 await self._read()  # what came in before they were watched
             if not self._is_enough:
                 try:
-                    async with asyncio.timeout(self._limits.max_wait_ms / 1000):
+                    async with asyncio.timeout(min(self._limits.max_wait_ms, _LONGEST_WAIT_MS) / 1000):
                         await changed.wait()
                 except TimeoutError:
                     pass
                 await self._read()
         finally:
+            reader.awaited_partitions -= len(watched)
             if isinstance(requester, SessionlessWatch):
                 fetch.context.portions.run(_unwatched(replicas, watched, requester))
 

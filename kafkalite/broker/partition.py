@@ -16,7 +16,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -58,7 +58,7 @@ class IsrChange:
     reason: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class AckWait:
     """An acks=all append that waits for the high watermark to reach `required_offset`."""
 
@@ -102,7 +102,8 @@ class Partition:
         self.pending_change: IsrChange | None = None
         self.followers: dict[BrokerId, FollowerState] = {}
         self.watchers: dict[Watcher, None] = {}
-        self._ack_waits: deque[AckWait] = deque()
+        self._ack_waits: OrderedDict[AckWait, None] = OrderedDict()
+        """In the order of the log; any of them may time out."""
         self._tells_watchers = False
 
     # What it is
@@ -308,7 +309,7 @@ class Partition:
                 self._actions.add(done, self._ack_outcome())
             return None
         wait = AckWait(required_offset, done)
-        self._ack_waits.append(wait)
+        self._ack_waits[wait] = None
         return wait
 
     def _ack_outcome(self) -> ErrorCode:
@@ -317,13 +318,10 @@ class Partition:
 
     def forget_wait(self, wait: AckWait) -> None:
         """The wait timed out."""
-        try:
-            self._ack_waits.remove(wait)
-        except ValueError:
-            pass
+        self._ack_waits.pop(wait, None)
 
     def _fail_ack_waits(self, code: ErrorCode) -> None:
-        waits, self._ack_waits = self._ack_waits, deque()
+        waits, self._ack_waits = self._ack_waits, OrderedDict()
         for wait in waits:
             self._actions.add(wait.done, code)
 
@@ -400,8 +398,8 @@ class Partition:
         ensure(not self._tells_watchers, "a watcher came back into the partition that told it")
         high_watermark = self.log.high_watermark
         waits = self._ack_waits
-        while waits and waits[0].required_offset <= high_watermark:
-            self._actions.add(waits.popleft().done, self._ack_outcome())
+        while waits and next(iter(waits)).required_offset <= high_watermark:
+            self._actions.add(waits.popitem(last=False)[0].done, self._ack_outcome())
         self.tell_watchers(appended=False)
 
     @property

@@ -151,10 +151,10 @@ class _CountedPortions(Portions):
 
     def __init__(self, shared: Portions, spent: _Spent) -> None:
         super().__init__()
-        self._shared, self._spent = shared, spent
+        self._shared, self._spent, self._at_once = shared, spent, shared._at_once
 
-    def _queue(self, work: Work[T]) -> asyncio.Future[T]:
-        return self._shared._queue(self._counted(work))
+    def _queue(self, work: Work[T], is_fresh: bool = False) -> asyncio.Future[T]:
+        return self._shared._queue(self._counted(work), is_fresh)
 
     async def in_thread(self, function: Callable[[], T]) -> T:
         return await self._shared.in_thread(function)

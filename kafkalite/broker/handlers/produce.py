@@ -317,7 +317,13 @@ def _answered(
             raise course.failures[-1]  # `_failed` closes the connection
         return None
     reply = messages.produce_response.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
-    return DelayedProduce(reply, course.waits, request.timeout_ms).future if course.waits else reply
+    if not course.waits:
+        return reply
+    if context.request_bytes > RECEIVE_BYTES:
+        for topic in request.topic_data:
+            for each in topic.partition_data:
+                each.records = None  # they are in the logs; dispatch keeps the rest for as long as replication takes
+    return DelayedProduce(reply, course.waits, request.timeout_ms).future
 
 
 def _throttle(parts: Parts, context: RequestContext, now_ms: float) -> int:

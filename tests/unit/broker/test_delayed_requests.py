@@ -19,6 +19,7 @@ from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.partition import Partition
 from kafkalite.errors import ErrorCode, InvariantBroken
 from kafkalite.net.frames import request_frame, response_body_position
+from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.testing.simulation import virtual_time
@@ -78,7 +79,7 @@ def test_a_delayed_fetch_whose_look_failed_was_never_answered(problem: Exception
         def reply(answers: Any) -> Any:
             raise problem
 
-        fetch = DelayedFetch(LIMITS, 0, gather, reply, lambda: released.append(True))
+        fetch = DelayedFetch(LIMITS, 0, gather, reply, lambda: released.append(True), lambda: 1, Portions())
         if when == "at news":
             fetch.notify(make_partition(), True)
         return fetch.future
@@ -216,7 +217,9 @@ def test_news_came_between_the_end_of_a_connection_and_its_tasks() -> None:
 
     async def scenario() -> None:
         released: list[bool] = []
-        fetch = DelayedFetch(LIMITS, 0, lambda: ({}, 0, True), lambda answers: None, lambda: released.append(True))  # type: ignore[arg-type, return-value]
+        fetch = DelayedFetch(
+            LIMITS, 0, lambda: ({}, 0, True), lambda answers: None, lambda: released.append(True), lambda: 1, Portions()
+        )  # type: ignore[arg-type, return-value]
         fetch.notify(make_partition(), True)
         fetch.future.cancel()
         await virtual_time.settle()

@@ -22,6 +22,7 @@ from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Portions
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.broker.fake_log import TP, FakeLog, assignment, make_partition
@@ -258,7 +259,7 @@ class Waiting:
 
     def __post_init__(self) -> None:
         self.reading = reader(self.partition)
-        self.delayed = DelayedFetch(self.bounds, 0, self._gather, self._reply, self._release)
+        self.delayed = DelayedFetch(self.bounds, 0, self._gather, self._reply, self._release, lambda: 1, Portions())
 
     def _gather(self) -> Any:
         self.looks += 1
