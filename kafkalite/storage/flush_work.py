@@ -6,10 +6,12 @@ of truncated ones meanwhile, nor for a file that was written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.storage.disk import Disk
+
+if TYPE_CHECKING:
+    from kafkalite.storage.segment_list import SegmentList
 
 
 class FlushWork(NamedTuple):
@@ -60,9 +62,10 @@ class FlushState:
         """Is everything on the medium already?"""
         return self.recovery_point >= log_end_offset and not self._unsynced
 
-    def work(self, segment_paths: Iterable[str], log_end_offset: int) -> FlushWork:
-        """What makes a log safe up to its end; `segment_paths` are the files of the segments from the recovery point on."""
-        paths = (*segment_paths, *self._unsynced, self._directory)
+    def work(self, segments: SegmentList, log_end_offset: int) -> FlushWork:
+        """What makes a log safe up to its end: the segments from the recovery point on, unless that is the end, and what was noted."""
+        unflushed = segments.from_offset(self.recovery_point) if self.recovery_point < log_end_offset else ()
+        paths = (*(path for each in unflushed for path in each.paths()), *self._unsynced, self._directory)
         return FlushWork(self._disk, paths, log_end_offset, self._truncations, self._notes)
 
     def done(self, work: FlushWork) -> None:

@@ -23,6 +23,7 @@ from kafkalite.storage import checkpoints
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.flush_work import FlushWork
 from kafkalite.storage.future_logs import FutureLogs
+from kafkalite.storage.log_closing import DirectoryClosing
 from kafkalite.storage.log_directory import LogDirectory
 from kafkalite.storage.log_files import DELETE_DIRECTORY, FUTURE_DIRECTORY, suffixed_directory
 from kafkalite.storage.log_opening import DirectoryOpening, open_all
@@ -81,8 +82,8 @@ class LogStore:
         self._disk = disk
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.future = FutureLogs(self)
-        self._closed: list[TopicPartition] = []
-        """By `close`; appended to by its threads."""
+        self._closings: list[DirectoryClosing] | None = None
+        """What `close` has begun."""
         self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
         """Where logs are to be made that do not exist yet (AlterReplicaLogDirs)."""
         self._offline: set[TopicPartition] = set()
@@ -432,37 +433,29 @@ class LogStore:
 
     async def close(self) -> None:
         """Flush and close every log, write the checkpoints, and mark each directory that worked as left in good order."""
-        loop = asyncio.get_running_loop()
-        directories = self.online_directories
-        closed = await asyncio.gather(*(loop.run_in_executor(None, self._close_logs, each) for each in directories))
+        logs = (*self.all_logs(), *self.future.logs.values())
+        self._closings = [
+            DirectoryClosing(directory, [log for log in logs if log.log_directory is directory])
+            for directory in self.online_directories
+        ]
+        await asyncio.gather(*(closing.run() for closing in self._closings))
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()
-        for directory, in_good_order in zip(directories, closed, strict=True):
-            if in_good_order and directory.offline_reason is None:
+        for closing in self._closings:
+            if closing.in_good_order and closing.directory.offline_reason is None:
                 try:
-                    directory.leave_clean_marker()
+                    closing.directory.leave_clean_marker()
                 except OSError as problem:
-                    directory.failure(problem)
+                    closing.directory.failure(problem)
         self._release()
 
     @property
     def left_to_close(self) -> int:
         """How many logs `close` has not closed yet."""
-        return len(self._logs) + len(self.future.logs) - len(self._closed)
-
-    def _close_logs(self, directory: LogDirectory) -> bool:
-        """Close the logs of one directory; False when one of them could not be."""
-        in_good_order = True
-        for log in (*self.all_logs(), *self.future.logs.values()):
-            if log.log_directory is directory:
-                try:
-                    log.close()
-                except KafkaError as problem:
-                    logger.warning("%s was not closed in good order: %s", log.topic_partition, problem)
-                    in_good_order = False
-                self._closed.append(log.topic_partition)
-        return in_good_order
+        if self._closings is None:
+            return len(self._logs) + len(self.future.logs)
+        return sum(closing.left for closing in self._closings)
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         gone = [tp for tp, log in self._logs.items() if log.log_directory is directory]

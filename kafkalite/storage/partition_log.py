@@ -131,10 +131,6 @@ class PartitionLog:
         """(largest known epoch up to `epoch`, offset behind its last record), (-1, -1) when nothing is known (KIP-279)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
-    def epoch_for_offset(self, offset: int) -> int | None:
-        """The leader epoch in which the record at `offset` was written."""
-        return self.epochs.epoch_for_offset(offset)
-
     # Appending
 
     @uses_disk
@@ -447,8 +443,7 @@ class PartitionLog:
             self._epoch_file.save(self.epochs)
         if self._flush_state.is_flushed(self.log_end_offset):
             return None
-        unflushed = self._segments.from_offset(self.recovery_point)
-        return self._flush_state.work((path for each in unflushed for path in each.paths()), self.log_end_offset)
+        return self._flush_state.work(self._segments, self.log_end_offset)
 
     def sync_with_records(self, name: str) -> None:
         """The file of this name in the log's directory was written: the next flush brings it to the medium too."""
@@ -471,12 +466,18 @@ class PartitionLog:
             self.flushed(work)
 
     @uses_disk
-    def close(self) -> None:
-        """Flush, and leave indexes and producers so that the next start reads nothing twice."""
+    def prepare_close(self) -> FlushWork | None:
+        """Leave indexes and producers so that the next start reads nothing twice; what must be synced then, as `flush_work`."""
         self._segments.active.seal()
         self._snapshots.take(self.producers)
         if self._snapshots.latest_path is not None and self.recovery_point < self.log_end_offset:
             self._flush_state.note(self._snapshots.latest_path)
+        return self.flush_work()
+
+    @uses_disk
+    def close(self) -> None:
+        """Flush, and close the files, so that the next start finds the log in good order."""
+        self.prepare_close()
         self.flush()
         self.release_files()
 

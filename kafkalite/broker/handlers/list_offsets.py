@@ -144,7 +144,7 @@ def _segment_offsets(partition: Partition, replica_id: int, timestamp: int, most
 
 
 def _epoch_at(partition: Partition, offset: int) -> int:
-    epoch = partition.log.epoch_for_offset(offset)
+    epoch = partition.log.epochs.epoch_for_offset(offset)
     return epoch if epoch is not None else -1
 
 

@@ -22,6 +22,13 @@ TP = TopicPartition("t", 0)
 LAG_MAX_MS = 30_000.0
 
 
+class FakeEpochs(list[tuple[int, int]]):
+    """(leader epoch, first offset) of each."""
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        return max((epoch for epoch, start in self if start <= offset), default=None)
+
+
 @dataclass
 class FakeLog:
     """The part of `PartitionLog` that the broker's rules use."""
@@ -32,7 +39,7 @@ class FakeLog:
     log_end_offset: int = 0
     high_watermark: int = 0
     last_stable_offset: int = 0
-    epochs: list[tuple[int, int]] = field(default_factory=list)
+    epochs: FakeEpochs = field(default_factory=FakeEpochs)
     reads: list[tuple[int, int]] = field(default_factory=list)
 
     future: FakeLog | None = None

@@ -162,7 +162,6 @@ def test_metadata() -> None:
 def test_list_offsets(timestamp: int, offset: int) -> None:
     async def scenario() -> None:
         partition = leader(end=5)
-        partition.log.epoch_for_offset = lambda offset: 4  # type: ignore[method-assign]
         parts = MemoryParts(partition)
         m = messages.list_offsets_request
         asked = [m.ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in (0, 7)]

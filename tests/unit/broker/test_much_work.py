@@ -46,7 +46,6 @@ class Site:
 
     def __init__(self) -> None:
         self.parts: Any = MemoryParts(leader(end=5))
-        self.parts.replicas.partitions[TopicPartition("t", 0)].log.epoch_for_offset = lambda offset: 4
         for index in INDEXES[1:]:
             know(self.parts.metadata, TopicPartition("t", index), leader=2)
         zookeeper = MemoryZooKeeper()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import threading
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -236,6 +239,54 @@ def test_one_log_that_cannot_be_closed_keeps_the_marker_away(tmp_path):
     close(store)
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "replication-offset-checkpoint").exists()
+
+
+class SyncingDisk(OsDisk):
+    """Notes the files that are synced; with `met` a sync ends when another one has begun meanwhile."""
+
+    def __init__(self):
+        self.synced, self.under_way, self.met = [], 0, None
+
+    def sync(self, path):
+        self.synced.append(path)
+        if self.met is not None:
+            self.under_way += 1
+            if self.under_way > 1:
+                self.met.set()
+            assert self.met.wait(30)
+
+
+def test_logs_are_synced_together_at_a_stop_and_only_what_is_not_on_the_medium(tmp_path):
+    disk = SyncingDisk()
+    store = opened(tmp_path, disk=disk)
+    for index in range(4):
+        store.create(TopicPartition("a", index), TOPIC_ID)
+    close(store)
+    store = opened(tmp_path, disk=disk)
+    for log in store.all_logs():
+        log.assign_epoch(3)
+    append(store.get(A0), batch(2), epoch=3)
+    disk.synced.clear()
+    disk.met = threading.Event()
+    close(store)
+    assert store.left_to_close == 0
+    synced = [sorted(os.path.basename(path) for path in disk.synced if f"a-{index}" in path) for index in range(4)]
+    assert synced[1:] == [[f"a-{index}", "leader-epoch-checkpoint"] for index in (1, 2, 3)]
+    assert {"00000000000000000000.log", "00000000000000000002.snapshot", "leader-epoch-checkpoint"} < set(synced[0])
+
+
+def test_a_log_that_cannot_be_synced_keeps_the_marker_away(tmp_path):
+    class Broken(OsDisk):
+        def sync(self, path):
+            if path.endswith("a-1"):
+                raise OSError(errno.EIO, "broken", path)
+
+    store = opened(tmp_path, disk=Broken())
+    for each in (A0, A1, B0):
+        append(store.create(each, TOPIC_ID), batch(3))
+    close(store)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    assert store.left_to_close == 0
 
 
 def test_identity_is_known_before_any_log_is_opened(tmp_path):
