@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -185,6 +187,9 @@ def test_a_storm_of_changed_znodes(scenario: Scenario, writer: GarbageWriter) ->
             return admin.describe_configs("topic", topic)["retention.ms"].value == last
 
     wait_until(known, "the last change", 30)
-    assert len(writer.problems()) < STORM / 10
+    passing = re.compile(r" /brokers/topics/passing-\d+ ")  # which of them a controller sees depends on its speed
+    told = Counter(found[0] if (found := passing.search(line)) else "other" for line in writer.problems())
+    assert told.pop("other", 0) < STORM / 10
+    assert all(times == 1 for times in told.values()), told
     scenario.create_topic(1)
     scenario.verdict(workload)
