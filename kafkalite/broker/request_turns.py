@@ -20,9 +20,9 @@ TINY_BYTES: Final = 1024
 LONG_BYTES: Final = 4096
 """A longer request may name more than is looked at in one go."""
 TURN_UNITS: Final = 4096
-"""Things that may be named take 4 bytes at least, so that is 16 KiB of requests, and some 20 ms."""
+"""Things that may be named take 4 bytes at least, so that is 16 KiB of requests, and some 20 ms. What was named in the turns before counts
+until it is half of that, so that the loop is seldom asked to say when a turn ends."""
 LONG_WORKS: Final = 8
-_SAME_TURN_S: Final = 0.001
 
 
 class Line(IntEnum):
@@ -40,12 +40,11 @@ class _Waiting(NamedTuple):
 
 
 class RequestTurns:
-    """See the module. Costs next to nothing while less is asked: whether a turn has passed is asked of the loop's clock, and only then."""
+    """See the module."""
 
     def __init__(self, portions: Portions) -> None:
         self._portions = portions
         self._left = TURN_UNITS
-        self._since_s = -1.0
         self._lines: tuple[dict[str, deque[_Waiting]], ...] = ({}, {}, {})
         """By host."""
         self._turn_is_due = False
@@ -55,6 +54,8 @@ class RequestTurns:
     def charge(self, units: int) -> None:
         """A request that did not wait names so many things."""
         self._left -= units
+        if self._left <= TURN_UNITS // 2 and not self._turn_is_due:
+            self._have_a_turn()
 
     def begin(self, line: Line, units: int, connection: ClientConnection) -> asyncio.Future[None] | None:
         """None when the request may begin; else what ends when it may, and is charged with about so many units."""
@@ -63,34 +64,30 @@ class RequestTurns:
         self.waits += 1
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lines[line].setdefault(connection.peer_host, deque()).append(_Waiting(future, connection, units))
-        self._have_a_turn()
+        if not self._turn_is_due:
+            self._have_a_turn()
         return future
 
     def _has_room(self, line: Line) -> bool:
         if line is Line.LONG and self._portions.works >= LONG_WORKS:
             return False
-        if self._left <= 0:
-            now_s = asyncio.get_running_loop().time()
-            if now_s - self._since_s < _SAME_TURN_S:
-                return False
-            self._left, self._since_s = TURN_UNITS, now_s
-        return True
+        return self._left > 0
 
     def _have_a_turn(self) -> None:
-        if not self._turn_is_due and any(self._lines):
-            self._turn_is_due = True
-            asyncio.get_running_loop().call_soon(self._turn)
+        self._turn_is_due = True
+        asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         self._turn_is_due = False
-        self._left, self._since_s = TURN_UNITS, asyncio.get_running_loop().time()
+        self._left = TURN_UNITS
         lines = [line for line in Line if self._lines[line] and self._has_room(line)]
         while lines and self._left > 0:
             for line in tuple(lines):
                 self._begin_next(self._lines[line])
                 if line is Line.LONG or not self._lines[line]:
                     lines.remove(line)
-        self._have_a_turn()
+        if any(self._lines):
+            self._have_a_turn()
 
     def _begin_next(self, hosts: dict[str, deque[_Waiting]]) -> None:
         """Of the host whose turn it is; who has left costs nothing."""

@@ -59,7 +59,7 @@ def test_a_small_request_does_not_wait_for_all_the_long_ones() -> None:
         with measured_turns() as turns:
             await asyncio.sleep(0)
             answers = [dispatcher.handle(frame, FakeConnection()) for _ in range(CLIENTS)]
-            assert dispatcher.request_turns.waits >= CLIENTS - 7
+            assert dispatcher.request_turns.waits >= CLIENTS - 3
             assert isinstance(dispatcher.handle(versions(), FakeConnection()), list)
             while not all(each.done() for each in answers):  # type: ignore[union-attr]
                 assert dispatcher.portions.works <= LONG_WORKS + 1
@@ -81,7 +81,8 @@ def test_hosts_have_their_turn_however_many_connections_they_have() -> None:
 
         assert turns.begin(Line.SHORT, 1, FakeConnection()) is None
         turns.charge(2 * TURN_UNITS)
-        assert turns.begin(Line.SHORT, 1, FakeConnection()) is None, "the loop has turned since then, for all it knows"
+        await asyncio.sleep(0)
+        assert turns.begin(Line.SHORT, 1, FakeConnection()) is None, "the loop has turned"
         turns.charge(2 * TURN_UNITS)
         for host in ["many"] * 5 + ["other"]:
             ask(host)
@@ -126,8 +127,6 @@ def test_a_produce_that_waits_is_not_overtaken_and_keeps_its_bytes() -> None:
             request = p.ProduceRequest(acks=1, topic_data=[p.TopicProduceData(name=name, partition_data=data)])
             return bytearray(frame_of(request, 9))
 
-        dispatcher.request_turns.charge(2 * TURN_UNITS)
-        dispatcher.request_turns.begin(Line.SHORT, 1, FakeConnection())
         dispatcher.request_turns.charge(2 * TURN_UNITS)
         connection, shared = FakeConnection(), produce_of("first")
         answer = dispatcher.handle(memoryview(shared), connection)
