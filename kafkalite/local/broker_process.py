@@ -10,10 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from kafkalite.local.ports import ReservedPort
 from zk.ensemble import HOST, end_with_parent
+
+if TYPE_CHECKING:
+    from kafkalite.local.readiness import Inside
 
 BROKER_COMMAND: Final = (sys.executable, "-m", "kafkalite", "broker", "--config")
 """Runs a broker when the path of its properties file is appended."""
@@ -98,6 +101,8 @@ class BrokerProcess:
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "log.dirs": str(directory / f"broker-{broker_id}"),
         } | dict(properties)
+        self.inside: Inside | None = None
+        """Where it is asked how it is, when it lets nobody in at its own port without credentials."""
         self.http_port: Final = http_port
         if http_port is not None:
             self.properties["kafkalite.http.listener"] = f"{self.host}:{http_port}"
@@ -142,6 +147,7 @@ class BrokerProcess:
         """Start the process; `wait_started` tells when it serves. Does nothing while it runs."""
         if self.running:
             return
+        self.properties_path.touch(0o600)  # passwords are among them, sometimes
         self.properties_path.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()))
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()

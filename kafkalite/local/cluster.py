@@ -27,16 +27,20 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess
 from kafkalite.local.contract import LIVE_CLUSTERS, AskedThroughZooKeeper, Node, broker_settings, nodes, rack_of
 from kafkalite.local.faults import ADDRESS_VARIABLE, SETTINGS, Faults
 from kafkalite.local.ports import ReservedPort
-from kafkalite.local.readiness import find_controller, until_ready
+from kafkalite.local.readiness import Inside, find_controller, until_ready
 from kafkalite.local.switchboard import Switchboard
 from kafkalite.types import NO_BROKER
 from zk.ensemble import HOST, Ensemble, check_size
+
+if TYPE_CHECKING:
+    from kafkalite.local.secured import ClusterSecurity
+    from zk.store_security import StoreSecurity
 
 __all__ = ["LIVE_CLUSTERS", "LocalCluster"]
 
@@ -45,6 +49,10 @@ ZOOKEEPER_PORT_OFFSET: Final = 100
 
 HTTP_PORT_OFFSET: Final = 200
 """With a base port, the ports of the status pages begin this far behind it."""
+
+
+INSIDE_PORT_OFFSET: Final = 300
+"""With a base port, those at which the brokers of a secured cluster speak to each other begin this far behind it."""
 
 
 class LocalCluster(AskedThroughZooKeeper):
@@ -58,6 +66,8 @@ class LocalCluster(AskedThroughZooKeeper):
 
     `racks` are given out to the brokers in turn, or by broker id. `partitionable` puts proxies between the servers, so that
     `partition` can cut them from each other (on Linux). With `faults` the brokers fail on request: see `Faults`.
+
+    `secure` gives it TLS, users, ACLs and a ZooKeeper that only its own reach: see `security` and `kafkalite.local.secured`.
     """
 
     def __init__(
@@ -76,8 +86,11 @@ class LocalCluster(AskedThroughZooKeeper):
         racks: Mapping[int, str] | Sequence[str] | None = None,
         partitionable: bool = False,
         faults: bool = False,
+        secure: bool = False,
     ) -> None:
         check_size(zookeepers)
+        if secure and (partitionable or zookeeper_connect is not None):
+            raise ValueError("a secured cluster has an ensemble of its own, and no proxies between its servers")
         if base_port is not None and brokers > ZOOKEEPER_PORT_OFFSET:
             raise ValueError(
                 f"more than {ZOOKEEPER_PORT_OFFSET} brokers leave no place for ZooKeeper behind a base port"
@@ -94,6 +107,8 @@ class LocalCluster(AskedThroughZooKeeper):
         self._racks = racks
         self._partitionable = partitionable
         self._fault_addresses: dict[int, str] | None = {} if faults else None
+        self._secure = secure
+        self._security: ClusterSecurity | None = None
         self._switchboard: Switchboard | None = None
         self._brokers_connect = ""
         self._side_ports: list[ReservedPort] = []
@@ -117,6 +132,11 @@ class LocalCluster(AskedThroughZooKeeper):
         if self._given_directory is not None:
             self._given_directory.mkdir(parents=True, exist_ok=True)
         self.directory = self._given_directory or Path(tempfile.mkdtemp(prefix="kafkalite-"))
+        if self._secure:
+            from kafkalite.local.secured import ClusterSecurity
+
+            self._security = ClusterSecurity(self.directory / "security")
+            self._security.make()
         LIVE_CLUSTERS.add(self)
         atexit.register(self.close)
         if self._partitionable:
@@ -132,7 +152,10 @@ class LocalCluster(AskedThroughZooKeeper):
         waiting = []
         if self._given_connect is None:
             self.ensemble = Ensemble(
-                self.directory / "zookeeper", self._zookeepers, client_ports=self._choose_zookeeper_ports()
+                self.directory / "zookeeper",
+                self._zookeepers,
+                client_ports=self._choose_zookeeper_ports(),
+                tls=self._security.ensemble_tls() if self._security is not None else None,
             )
             waiting.append(asyncio.ensure_future(self.ensemble.start(self._start_timeout_s)))
             await asyncio.sleep(0)  # it has its ports now, and its processes run
@@ -144,6 +167,7 @@ class LocalCluster(AskedThroughZooKeeper):
         try:
             async with asyncio.timeout(self._start_timeout_s):
                 await asyncio.gather(*waiting)
+                await self._make_users()
         except TimeoutError:
             tails = "\n".join(f"{name}:\n{tail}" for name, tail in self.logs(15).items())
             raise TimeoutError(f"the cluster is not ready after {self._start_timeout_s:g} s\n{tails}") from None
@@ -151,6 +175,15 @@ class LocalCluster(AskedThroughZooKeeper):
             for each in waiting:
                 each.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _make_users(self) -> None:
+        if self._security is None:
+            return
+        from kafkalite.client import Admin
+
+        inside = ",".join(f"{each.inside.host}:{each.inside.port}" for each in self.brokers.values() if each.inside)
+        async with Admin(bootstrap_servers=inside, **self._security.admin_options()) as admin:
+            await self._security.make_users(admin)
 
     def _choose_zookeeper_ports(self) -> list[int]:
         if self._base_port is not None:
@@ -162,6 +195,9 @@ class LocalCluster(AskedThroughZooKeeper):
         if not self._http:
             return None
         return self._reserve_port() if self._base_port is None else self._base_port + HTTP_PORT_OFFSET + place
+
+    def _choose_inside_port(self, place: int) -> int:
+        return self._reserve_port() if self._base_port is None else self._base_port + INSIDE_PORT_OFFSET + place
 
     def _reserve_port(self) -> int:
         port = ReservedPort()
@@ -229,6 +265,20 @@ class LocalCluster(AskedThroughZooKeeper):
         if self.ensemble is None:
             raise RuntimeError("the cluster does not run")
         return self.ensemble.connect
+
+    @property
+    def is_secure(self) -> bool:
+        return self._secure
+
+    @property
+    def security(self) -> ClusterSecurity:
+        """Who may connect, and how. RuntimeError for a cluster that is not `secure`, or not started."""
+        if self._security is None:
+            raise RuntimeError("this cluster lets everybody in; make it with secure=True")
+        return self._security
+
+    def _zookeeper_security(self) -> StoreSecurity:
+        return super()._zookeeper_security() if self._security is None else self._security.store_security()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -345,6 +395,13 @@ class LocalCluster(AskedThroughZooKeeper):
             http_port=self._choose_http_port(place),
         )
         broker.properties |= self._listeners(broker_id, broker.port)
+        if self._security is not None:
+            inside = Inside(HOST, self._choose_inside_port(place), self._security.context())
+            # What was asked for wins here too.
+            broker.properties = (
+                broker.properties | self._security.broker_settings(HOST, broker.port, inside.port) | self._properties
+            )
+            broker.inside = inside
         if self._fault_addresses is not None:
             self._fault_addresses[broker_id] = f"{HOST}:{self._reserve_port()}"
             broker.environment[ADDRESS_VARIABLE] = self._fault_addresses[broker_id]

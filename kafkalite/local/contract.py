@@ -23,6 +23,7 @@ from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
     from kafkalite.local.cluster_facts import ClusterFacts
+    from zk.store_security import StoreSecurity
 
 Node: TypeAlias = int | str
 """A broker's id, or the name of a ZooKeeper server."""
@@ -129,7 +130,13 @@ class AskedThroughZooKeeper:
         """A session with the cluster's ZooKeeper, for a `with` statement."""
         from kafkalite.local.cluster_facts import ClusterFacts  # brings kazoo, which a mere start does not need
 
-        return ClusterFacts(self.zookeeper_connect)
+        return ClusterFacts(self.zookeeper_connect, self._zookeeper_security())
+
+    def _zookeeper_security(self) -> StoreSecurity:
+        """How this program reaches the ensemble."""
+        from zk.store_security import PLAINTEXT
+
+        return PLAINTEXT
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
         with self.facts() as facts:

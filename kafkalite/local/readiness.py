@@ -6,14 +6,18 @@ A client would hide which broker answered; here each one is asked, because each 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from kafkalite.local.broker_process import POLL_S, BrokerProcess
+from kafkalite.local.broker_process import POLL_S
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import NO_BROKER
+
+if TYPE_CHECKING:
+    from kafkalite.local.broker_process import BrokerProcess
 
 _ASK_TIMEOUT_S: Final = 2.0
 
@@ -28,6 +32,14 @@ class Reachable(Protocol):
     def port(self) -> int: ...
 
 
+class Inside(NamedTuple):
+    """Where a secured broker is asked, and with which certificate."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext
+
+
 class KnownCluster(NamedTuple):
     """The brokers and the controller that one broker knows of; NO_BROKER while there is no controller."""
 
@@ -37,10 +49,16 @@ class KnownCluster(NamedTuple):
 
 async def ask(broker: Reachable, timeout_s: float = _ASK_TIMEOUT_S) -> KnownCluster | None:
     """What the broker knows; None when it does not answer in time."""
+    tls = broker.tls if isinstance(broker, Inside) else None
     try:
         async with asyncio.timeout(timeout_s):
             connection = await Connection.open(
-                broker.host, broker.port, client_id="kafkalite-readiness", timeout_s=timeout_s
+                broker.host,
+                broker.port,
+                client_id="kafkalite-readiness",
+                timeout_s=timeout_s,
+                security_protocol="PLAINTEXT" if tls is None else "SSL",
+                ssl_context=tls,
             )
             try:
                 await connection.negotiate()
@@ -58,17 +76,17 @@ async def until_ready(broker: BrokerProcess, brokers: frozenset[int]) -> None:
     while not broker.started():
         await asyncio.sleep(POLL_S)
     while True:
-        found = await ask(broker)
+        found = await ask(broker.inside or broker)
         if found is not None and found.brokers >= brokers and found.controller_id in found.brokers:
             return
         broker.check_running()
         await asyncio.sleep(POLL_S)
 
 
-async def find_controller(brokers: Iterable[Reachable]) -> int:
+async def find_controller(brokers: Iterable[BrokerProcess]) -> int:
     """The controller by the word of the first broker that answers; NO_BROKER when none does."""
     for broker in brokers:
-        found = await ask(broker, timeout_s=0.5)
+        found = await ask(broker.inside or broker, timeout_s=0.5)
         if found is not None:
             return found.controller_id
     return NO_BROKER

@@ -60,6 +60,7 @@ SETTINGS: Final = (
     ),
     Setting("brokers", "1", "how many brokers it has"),
     Setting("zookeepers", "1", "how many ZooKeeper servers it has: 1, 3 or 5"),
+    Setting("secure", "no", "yes: with TLS, users and ACLs, see kafkalite_cluster.security (local mode)"),
     Setting("image", "", "the image of docker mode; without it $KAFKALITE_IMAGE, or that of this version of kafkalite"),
 )
 PROPERTIES: Final = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
@@ -82,6 +83,7 @@ class Chosen(NamedTuple):
     brokers: int
     zookeepers: int
     image: str | None
+    secure: bool = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -137,7 +139,11 @@ def chosen(config: pytest.Config, environment: Mapping[str, str] = os.environ) -
         if not re.fullmatch(r"[1-9]\d*", texts[name]):
             raise ValueError(f"{places[name]} is {texts[name]!r}; it must be a number from 1")
         numbers[name] = int(texts[name])
-    return Chosen(texts["mode"], numbers["brokers"], numbers["zookeepers"], texts["image"] or None)
+    if texts["secure"] not in ("yes", "no") or (texts["secure"] == "yes" and texts["mode"] != "local"):
+        raise ValueError(f"{places['secure']} is {texts['secure']!r}; it may be yes or no, and yes in local mode only")
+    return Chosen(
+        texts["mode"], numbers["brokers"], numbers["zookeepers"], texts["image"] or None, texts["secure"] == "yes"
+    )
 
 
 def topic_name(test_name: str) -> str:
@@ -171,19 +177,31 @@ def kafkalite_faults(kafkalite_cluster: Cluster) -> Iterator[Faults]:
     """Faults of the cluster's requests, in local mode: fail, delay or drop the n-th; they end with the test."""
     from kafkalite.local.cluster import LocalCluster
 
-    if not isinstance(kafkalite_cluster, LocalCluster):
-        raise pytest.fail.Exception("kafkalite_faults: brokers in containers have none; use local mode", pytrace=False)
+    if not isinstance(kafkalite_cluster, LocalCluster) or kafkalite_cluster.is_secure:
+        told = "kafkalite_faults: brokers in containers and secured ones have none; use local mode without secure"
+        raise pytest.fail.Exception(told, pytrace=False)
     yield kafkalite_cluster.faults
     kafkalite_cluster.faults.clear()
 
 
 @pytest.fixture(scope="session")
-def kafkalite_admin(kafkalite_cluster: Cluster) -> Iterator[SyncAdmin]:
+def kafkalite_options(kafkalite_cluster: Cluster) -> dict[str, Any]:
+    """With what clients of kafkalite come in: of a secured cluster the administrator's, otherwise nothing."""
+    from kafkalite.local.cluster import LocalCluster
+
+    if not isinstance(kafkalite_cluster, LocalCluster) or not kafkalite_cluster.is_secure:
+        return {}
+    settings = kafkalite_cluster.security.client_settings("admin")
+    return {key.replace(".", "_"): text for key, text in settings.items()}
+
+
+@pytest.fixture(scope="session")
+def kafkalite_admin(kafkalite_cluster: Cluster, kafkalite_options: dict[str, Any]) -> Iterator[SyncAdmin]:
     """An admin client of the cluster."""
     from kafkalite.client import SyncAdmin
 
-    servers = kafkalite_cluster.bootstrap_servers
-    with SyncAdmin(bootstrap_servers=servers, default_api_timeout_ms=_API_TIMEOUT_MS) as admin:
+    options = kafkalite_options | {"default_api_timeout_ms": _API_TIMEOUT_MS}
+    with SyncAdmin(bootstrap_servers=kafkalite_cluster.bootstrap_servers, **options) as admin:
         yield admin
 
 
@@ -214,11 +232,13 @@ def kafkalite_topic(
 
 
 @pytest.fixture
-def kafkalite_producer(kafkalite_cluster: Cluster, kafkalite_topic: str) -> Iterator[SyncProducer]:
+def kafkalite_producer(
+    kafkalite_cluster: Cluster, kafkalite_options: dict[str, Any], kafkalite_topic: str
+) -> Iterator[SyncProducer]:
     """A producer with acks=all; what it has not delivered when the test ends is delivered before the topic goes."""
     from kafkalite.client import SyncProducer
 
-    producer = SyncProducer(bootstrap_servers=kafkalite_cluster.bootstrap_servers)
+    producer = SyncProducer(bootstrap_servers=kafkalite_cluster.bootstrap_servers, **kafkalite_options)
     try:
         producer.connect()
         yield producer
@@ -227,7 +247,9 @@ def kafkalite_producer(kafkalite_cluster: Cluster, kafkalite_topic: str) -> Iter
 
 
 @pytest.fixture
-def kafkalite_consumer(kafkalite_cluster: Cluster, kafkalite_topic: str) -> Iterator[SyncConsumer]:
+def kafkalite_consumer(
+    kafkalite_cluster: Cluster, kafkalite_options: dict[str, Any], kafkalite_topic: str
+) -> Iterator[SyncConsumer]:
     """A consumer that reads `kafkalite_topic` from its beginning, the only member of a new group; `subscribe` for other topics."""
     from kafkalite.client import SyncConsumer
 
@@ -236,6 +258,7 @@ def kafkalite_consumer(kafkalite_cluster: Cluster, kafkalite_topic: str) -> Iter
         group_id=f"{kafkalite_topic}-readers",
         auto_offset_reset="earliest",
         bootstrap_servers=kafkalite_cluster.bootstrap_servers,
+        **kafkalite_options,
     ) as consumer:
         yield consumer
 
@@ -278,7 +301,13 @@ def _start(wanted: Chosen, properties: Mapping[str, str]) -> Cluster:
     else:
         from kafkalite.local.cluster import LocalCluster
 
-        cluster = LocalCluster(brokers=wanted.brokers, zookeepers=wanted.zookeepers, properties=properties, faults=True)
+        cluster = LocalCluster(
+            brokers=wanted.brokers,
+            zookeepers=wanted.zookeepers,
+            properties=properties,
+            faults=not wanted.secure,
+            secure=wanted.secure,
+        )
     cluster.start()
     return cluster
 

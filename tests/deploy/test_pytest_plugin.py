@@ -83,6 +83,7 @@ def test_a_project_with_all_fixtures(pytester: pytest.Pytester) -> None:
 
 
 def test_each_worker_of_xdist_has_a_cluster_of_its_own(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    """And a secured one, if that is wanted."""
     pytester.makepyfile(
         f"""
         import pytest
@@ -91,10 +92,11 @@ def test_each_worker_of_xdist_has_a_cluster_of_its_own(pytester: pytest.Pytester
         @pytest.mark.parametrize("number", range(2))
         def test_one(number, worker_id, kafkalite_cluster, kafkalite_topic, kafkalite_producer):
             kafkalite_producer.send_and_wait(kafkalite_topic, b"x")
+            assert kafkalite_cluster.security.client_settings("app")["security.protocol"] == "SASL_SSL"
             Path({str(tmp_path)!r}, worker_id).write_text(kafkalite_cluster.bootstrap_servers)
         """
     )
-    pytester.runpytest_subprocess("-n", "2", "--dist", "each").assert_outcomes(passed=4)
+    pytester.runpytest_subprocess("--kafkalite-secure", "yes", "-n", "2", "--dist", "each").assert_outcomes(passed=4)
     servers = {path.name: path.read_text() for path in tmp_path.iterdir() if path.name in ("gw0", "gw1")}
     assert len(servers) == len(set(servers.values())) == 2
 

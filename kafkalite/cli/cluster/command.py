@@ -51,6 +51,11 @@ def cluster() -> None:
     help="Start a broker that died again, this long after its death. Without it: it stays away.",
 )
 @click.option("--http/--no-http", default=True, show_default=True, help="Metrics and a status page for every broker.")
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="With TLS, users, ACLs and a ZooKeeper that only the brokers reach; writes and prints how clients connect.",
+)
 @click.option("-X", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting of every broker.")
 @output_option("table", ("table", "json"))
 def up(
@@ -61,6 +66,7 @@ def up(
     first_broker_id: int,
     restart_after: float | None,
     http: bool,
+    secure: bool,
     overrides: tuple[str, ...],
     output: str,
 ) -> None:
@@ -87,6 +93,7 @@ def up(
             first_broker_id=first_broker_id,
             base_port=base_port,
             http=http,
+            secure=secure,
         )
     except (ConfigError, ValueError) as problem:
         fail(str(problem), Exit.USAGE)
@@ -133,6 +140,7 @@ def _supervise(running: LocalCluster, restart_after_s: float | None) -> NoReturn
 def _facts(running: LocalCluster, ready_s: float) -> dict[str, Any]:
     """What `cluster up -o json` prints."""
     return {
+        **_security_facts(running),
         "bootstrap_servers": running.bootstrap_servers,
         "zookeeper_connect": running.zookeeper_connect,
         "brokers": [
@@ -147,11 +155,23 @@ def _facts(running: LocalCluster, ready_s: float) -> dict[str, Any]:
             for each in running.brokers.values()
         ],
         "zookeepers": [
-            {"id": each.number, "client_port": each.ports.client, "pid": each.process.pid if each.process else None}
+            {
+                "id": each.number,
+                "client_port": each.ports.client or each.ports.secure,
+                "pid": each.process.pid if each.process else None,
+            }
             for each in (running.ensemble.members if running.ensemble else ())
         ],
         "ready_s": round(ready_s, 3),
     }
+
+
+def _security_facts(running: LocalCluster) -> dict[str, Any]:
+    """The files for clients of a secured cluster, which they are written to."""
+    if not running.is_secure:
+        return {}
+    files = running.security.write_client_files(running.bootstrap_servers, running.zookeeper_connect)
+    return {"client_files": {purpose: str(path) for purpose, path in files.items()}}
 
 
 def _show(running: LocalCluster, ready_s: float, output: str) -> None:
@@ -169,8 +189,12 @@ def _show(running: LocalCluster, ready_s: float, output: str) -> None:
     for server in facts["zookeepers"]:
         write_line(f"zookeeper {server['id']}  port {server['client_port']}  pid {server['pid']}")
     write_line(f"ready after {facts['ready_s']} s; reach it with")
-    write_line(f"  export KAFKALITE_BOOTSTRAP_SERVERS={facts['bootstrap_servers']}")
-    write_line(f"  export KAFKALITE_ZOOKEEPER={facts['zookeeper_connect']}")
+    if "client_files" in facts:
+        for line in running.security.client_lines(facts["client_files"]):
+            write_line(line)
+    else:
+        write_line(f"  export KAFKALITE_BOOTSTRAP_SERVERS={facts['bootstrap_servers']}")
+        write_line(f"  export KAFKALITE_ZOOKEEPER={facts['zookeeper_connect']}")
     flush()
 
 

@@ -108,5 +108,6 @@ def test_every_setting_has_a_name_in_each_place() -> None:
         ("--kafkalite-mode", "KAFKALITE_TEST_MODE", "kafkalite_mode"),
         ("--kafkalite-brokers", "KAFKALITE_TEST_BROKERS", "kafkalite_brokers"),
         ("--kafkalite-zookeepers", "KAFKALITE_TEST_ZOOKEEPERS", "kafkalite_zookeepers"),
+        ("--kafkalite-secure", "KAFKALITE_TEST_SECURE", "kafkalite_secure"),
         ("--kafkalite-image", "KAFKALITE_TEST_IMAGE", "kafkalite_image"),
     ]
