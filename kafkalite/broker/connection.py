@@ -45,6 +45,9 @@ class Gate(RequestHandler, Protocol):
     def attach(self, connection: ServerConnection) -> None:
         """The connection was admitted."""
 
+    def detach(self, connection: ServerConnection) -> None:
+        """The connection is over, and was never authenticated."""
+
 
 class Acceptor(Protocol):
     """Who counts the connections: see `Server`."""
@@ -161,6 +164,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        if self._gate is not None:
+            self._gate.detach(self)
         if self._muted is not None:
             self._muted.cancel()
         self._waiting.clear()
@@ -467,6 +472,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if corked:
             self._write(corked)
         self.close()
+
+    def expect(self, largest_bytes: int) -> None:
+        """A request may have so many bytes from now on."""
+        self._frames.max_bytes = min(largest_bytes, self._max_frame_bytes)
 
     def authenticated(self, principal: KafkaPrincipal, handler: RequestHandler) -> None:
         """It belongs to the principal from now on, and the handler takes its requests."""

@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.broker.key_sets import fetcher
 from kafkalite.broker.sasl_authenticator import SaslAuthenticator
+from kafkalite.broker.strangers import Strangers
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.security_keys import SecuritySettings, security_of
 from kafkalite.net.connection import Connection
@@ -49,6 +51,7 @@ logger = logging.getLogger("kafkalite.broker.listener_security")
 
 LOOK_EVERY_S: Final = 5.0
 """How long a renewed certificate may lie there unseen."""
+STRANGERS_BYTES: Final = 16 * 1024
 _SCRAM: Final = {each.config_key: each for each in ScramMechanism}
 _MODULES: Final = {"PLAIN": "PlainLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}
 _Stamps = tuple[tuple[str, int, int], ...]
@@ -71,6 +74,8 @@ class ListenerSasl:
     failure_delay_s: float
     timeout_s: float
     outcomes: Counter[str]
+    strangers: Strangers
+    token_bytes: int
     make: Mapping[str, Callable[[], SaslServer]]
     session_ms: Mapping[str, int]
     now_ms: Callable[[], int] = field(repr=False)
@@ -99,6 +104,9 @@ class ListenerSecurity:
         self._secret = secrets.token_bytes(32)
         self.outcomes: Counter[str] = Counter()
         """Authentications by SASL by how they ended."""
+        self.strangers = Strangers(
+            lambda: live.current.kafkalite_max_unauthenticated_connections, monotonic, self.outcomes
+        )
 
     # TLS
 
@@ -188,9 +196,9 @@ class ListenerSecurity:
         return lambda: SaslAuthenticator(self._sasl_now(endpoint), dispatcher)
 
     def max_receive_bytes(self, listener: str) -> int:
-        """The largest request before authentication."""
+        """The largest request before authentication, but for bearer tokens: no other has more than names and keys."""
         config = security_of(self._live.current.originals, listener)
-        return config.sasl_server_max_receive_size
+        return min(config.sasl_server_max_receive_size, STRANGERS_BYTES)
 
     def _sasl_now(self, endpoint: Endpoint) -> ListenerSasl:
         """By the settings as they are now; those before where they cannot be used."""
@@ -216,6 +224,8 @@ class ListenerSecurity:
             failure_delay_s=current.connection_failed_authentication_delay_ms / 1000,
             timeout_s=current.kafkalite_handshake_timeout_ms / 1000,
             outcomes=self.outcomes,
+            strangers=self.strangers,
+            token_bytes=config.sasl_server_max_receive_size,
             make={each: self._maker(listener, each, of[each]) for each in mechanisms},
             session_ms={each: config.connections_max_reauth_ms for each, config in of.items()},
             now_ms=self._now_ms,

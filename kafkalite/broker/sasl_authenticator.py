@@ -6,6 +6,7 @@
 After SaslHandshake 0 tokens come bare, after 1 within SaslAuthenticate. Whoever fails is answered after a wait, if there is an answer,
 and the connection is closed; nothing is told about which users there are. A session with an end (KIP-368) begins again with
 SaslHandshake, as the same principal by the same mechanism, once a second at most; after its end any other request closes the connection.
+Each step waits for its turn among those who are not authenticated (`strangers`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.request_handler import Answer, AuthenticationFailed, RequestHandler
+from kafkalite.broker.strangers import Strangers
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.net.frames import LENGTH, read_head, read_request_header, response_frame
 from kafkalite.protocol import codec, messages
@@ -42,6 +44,9 @@ class SaslListener(Protocol):
     timeout_s: float
     outcomes: Counter[str]
     """Authentications by how they ended."""
+    strangers: Strangers
+    token_bytes: int
+    """The largest request with a bearer token."""
 
     def server(self, mechanism: str) -> SaslServer: ...
 
@@ -80,8 +85,15 @@ class SaslAuthenticator:
 
     def attach(self, connection: ServerConnection) -> None:
         """The connection must be authenticated within the time that its listener gives."""
+        self._listener.strangers.add(connection)
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(self._listener.timeout_s, self._too_late, connection)
+
+    def detach(self, connection: ServerConnection) -> None:
+        """The connection is gone."""
+        self._listener.strangers.remove(connection)
+        if self._deadline is not None:
+            self._deadline.cancel()
 
     def _too_late(self, connection: ServerConnection) -> None:
         if not connection.closed:
@@ -97,6 +109,9 @@ class SaslAuthenticator:
 
     async def _answered(self, frame: bytes, connection: ServerConnection) -> Answer:
         try:
+            await self._listener.strangers.turn()
+            if connection.closed:
+                return None
             return await self._take(memoryview(frame), connection)
         except AuthenticationFailed as problem:
             self._listener.outcomes["failed"] += 1
@@ -135,6 +150,8 @@ class SaslAuthenticator:
         else:
             self._server = self._listener.server(self._mechanism)
             self._state = State.AUTHENTICATE
+            if self._mechanism == "OAUTHBEARER" and self._before is None:
+                connection.expect(self._listener.token_bytes)
         return answer
 
     def _versions(self, frame: memoryview, connection: ServerConnection) -> Answer:
@@ -202,6 +219,7 @@ class SaslAuthenticator:
         listener.outcomes["succeeded"] += 1
         if self._deadline is not None:
             self._deadline.cancel()
+        listener.strangers.remove(connection)
         connection.authenticated(principal, handler)
         return min(limits, default=0)
 

@@ -11,7 +11,7 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -22,7 +22,10 @@ _PAUSE_S: Final = 0.1
 
 
 class TlsListener:
-    """See the module. `context()` and `make()` are asked for each connection; times in seconds; `outcomes` counts how handshakes end."""
+    """See the module. `context()` and `make()` are asked for each connection; times in seconds; `outcomes` counts how handshakes end.
+
+    Each awaits `turn()` before it begins: see `strangers`.
+    """
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class TlsListener:
         timeout_s: Callable[[], float],
         max_handshakes: Callable[[], int],
         outcomes: Counter[str],
+        turn: Callable[[], Awaitable[None]],
     ) -> None:
         self.sockets = sockets
         self._context, self._make = context, make
@@ -40,6 +44,7 @@ class TlsListener:
         self._handshakes: dict[asyncio.Task[None], str] = {}
         """Those in progress, oldest first, with the address of each."""
         self.outcomes = outcomes
+        self._turn = turn
 
     async def start_serving(self) -> None:
         """Begin to accept."""
@@ -85,6 +90,7 @@ class TlsListener:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeout_s()):
+                await self._turn()
                 await loop.connect_accepted_socket(self._make, accepted, ssl=self._context())
             self.outcomes["succeeded"] += 1
         except (OSError, TimeoutError) as problem:

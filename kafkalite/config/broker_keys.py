@@ -355,6 +355,11 @@ class BrokerSettings(ZookeeperSettings):
     kafkalite_handshake_timeout_ms: int = _int(
         10_000, "Time in which a connection is encrypted and authenticated, or closed.", at_least(1)
     )
+    kafkalite_max_unauthenticated_connections: int = _int(
+        1000,
+        "Connections to listeners with SASL that are not authenticated yet; beyond that somebody gives way.",
+        at_least(1),
+    )
     kafkalite_max_handshakes: int = _int(
         256, "TLS handshakes at once on a listener; beyond that the oldest of the busiest address ends.", at_least(1)
     )

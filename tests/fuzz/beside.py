@@ -45,6 +45,7 @@ class ClientBeside(threading.Thread):
         self._ended = threading.Event()
         self.longest = _NOTHING
         self.longest_held = _NOTHING
+        self.held_s: list[float] = []
         self.answers = 0
 
     def run(self) -> None:
@@ -63,10 +64,12 @@ class ClientBeside(threading.Thread):
         wait = Wait(now_s - began_s, worked_seconds(self._pid) - worked_s, now_s)
         self.longest = max(self.longest, wait)
         self.longest_held = max(self.longest_held, wait, key=lambda each: each.held_s)
+        self.held_s.append(wait.held_s)
         self.answers += 1
 
     def forget(self) -> None:
         self.longest = self.longest_held = _NOTHING
+        self.held_s = []
 
     def wait_answers(self, count: int) -> None:
         until = self.answers + count

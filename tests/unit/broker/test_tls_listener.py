@@ -8,7 +8,9 @@ import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from time import monotonic
 
+from kafkalite.broker.strangers import Strangers
 from kafkalite.broker.tls_listener import TlsListener, listening_sockets
 from kafkalite.security.tls import StoreSettings, TlsSettings, client_context, server_context
 from tests.certificates import Authority, write
@@ -40,7 +42,10 @@ def served(
         context = server_context(TlsSettings(keystore=store))
         trust = client_context(TlsSettings(truststore=StoreSettings(certificates=authority.pem.decode())))
         sockets = await listening_sockets("127.0.0.1", 0, 100)
-        listener = TlsListener(sockets, lambda: context, Echo, lambda: timeout_s, lambda: max_handshakes, Counter())
+        turn = Strangers(lambda: 1, monotonic, Counter()).turn
+        listener = TlsListener(
+            sockets, lambda: context, Echo, lambda: timeout_s, lambda: max_handshakes, Counter(), turn
+        )
         await listener.start_serving()
         try:
             async with asyncio.timeout(DEADLINE_S):
