@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.process")
 
 _PROGRESS_S = 1.0
+_UNUSED_S = 10.0
+"""Memory for reads that nobody used for so long is given back."""
 
 
 def run(config: BrokerConfig, log_level: str = "INFO") -> int:
@@ -74,7 +76,8 @@ async def _serve(
         security,
     )
     session, rng = Session(store), random.Random()
-    broker = Broker(config, session, OsDisk(), SystemClock(), rng, fatal, in_process, fault_control)
+    disk = OsDisk()
+    broker = Broker(config, session, disk, SystemClock(), rng, fatal, in_process, fault_control)
     loop.set_exception_handler(broker.errors.handle)
     timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
     starting = loop.create_task(_start(broker, store, timeout_ms / 1000))
@@ -92,6 +95,7 @@ async def _serve(
         gc.freeze()
         collections = FullCollections(lambda: broker.serving is not None and broker.serving.dispatcher.is_busy)
         collections.start()
+        _release_unused(loop, disk)
         print(f"[KafkaServer id={broker.broker_id}] started", flush=True)
         loop.run_in_executor(None, preload)
         await stopping.wait()
@@ -139,6 +143,11 @@ def _tell_left_out(loop: asyncio.AbstractEventLoop, log: BrokerLog) -> None:
     """Each window's lines that were left out, also when no line follows."""
     log.tell(time.time())
     loop.call_later(WINDOW_S, _tell_left_out, loop, log)
+
+
+def _release_unused(loop: asyncio.AbstractEventLoop, disk: OsDisk) -> None:
+    disk.release_unused()
+    loop.call_later(_UNUSED_S, _release_unused, loop, disk)
 
 
 def _handle_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kafkalite.buffer_pool import BufferPool
 from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol.apis import Api, request_header_version, response_header_version
 from kafkalite.protocol.bounds import UNKNOWN_TAGS, too_many_tags
@@ -124,49 +125,14 @@ def response_body_position(api: Api, version: int, frame: Buffer) -> int:
         raise ProtocolViolation(f"a response of {len(frame)} bytes ends in its header") from None
 
 
-class ReceiveBuffers:
-    """The memory that all connections of a loop receive into: `shared` for small frames, and large buffers that are used again.
+class ReceiveBuffers(BufferPool):
+    """The memory that all connections of a loop receive into: `shared` for small frames, and large buffers that are used again."""
 
-    A large buffer comes back by itself: a bytearray that somebody has a view of refuses to change its size, so one that does not
-    refuse is free. Memory that was used before is worth having, because the system must not map and clear it again (a third of
-    the time of reading records of 1 kB). Buffers of `pool_bytes` together are kept, the oldest are forgotten first.
-    """
-
-    __slots__ = ("_kept", "_pool_bytes", "shared")
+    __slots__ = ("shared",)
 
     def __init__(self, receive_bytes: int = RECEIVE_BYTES, pool_bytes: int = _POOL_BYTES) -> None:
+        super().__init__(pool_bytes)
         self.shared = memoryview(bytearray(receive_bytes))
-        self._pool_bytes = pool_bytes
-        self._kept: list[RoomyBytes] = []
-
-    @property
-    def kept_bytes(self) -> int:
-        """Memory of the large buffers that are kept, lent or not."""
-        return sum(len(each) - ROOM_BYTES for each in self._kept)
-
-    def borrow(self, size: int, most: int) -> memoryview:
-        """A buffer of at least `size` bytes, and more only as far as memory is there already, up to `most`.
-
-        Its contents are anything, as is the room behind it (see `RoomyBytes`).
-        """
-        free = [each for each in self._kept if len(each) - ROOM_BYTES >= size and _is_free(each)]
-        if free:
-            found = max(free, key=len)
-            return memoryview(found)[: min(most, len(found) - ROOM_BYTES)]
-        made = RoomyBytes(size + ROOM_BYTES)
-        if size <= self._pool_bytes // 2:
-            self._kept.append(made)
-            while self.kept_bytes > self._pool_bytes:
-                del self._kept[0]
-        return memoryview(made)[:size]
-
-
-def _is_free(buffer: bytearray) -> bool:
-    try:
-        buffer.append(buffer.pop())
-    except BufferError:
-        return False
-    return True
 
 
 def owned_copy(frame: memoryview) -> memoryview:

@@ -14,10 +14,15 @@ import shutil
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from kafkalite.buffer_pool import BufferPool
 from kafkalite.types import Buffer
 
 _BUFFERS_PER_WRITE: Final = 512
 """Below IOV_MAX of every system."""
+
+_POOLED_FROM_BYTES: Final = 64 * 1024
+_POOL_BYTES: Final = 32 * 1024 * 1024
+"""Half of what a fetch may bring of several partitions, twice over."""
 
 _NO_WAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 """Linux: a read that fails instead of waiting for the medium; 0 where the system has no such thing."""
@@ -47,7 +52,7 @@ class File(Protocol):
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
 
-    def read_in_memory(self, position: int, size: int) -> bytes | bytearray | None:
+    def read_in_memory(self, position: int, size: int) -> Buffer | None:
         """As `read_at`, but None when the medium would have to be waited for."""
 
     def truncate(self, size: int) -> None: ...
@@ -108,10 +113,10 @@ class Disk(Protocol):
 
 
 class _OsFile:
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_buffers", "_descriptor")
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, descriptor: int, buffers: BufferPool) -> None:
+        self._descriptor, self._buffers = descriptor, buffers
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
         if len(buffers) == 1:
@@ -141,10 +146,10 @@ class _OsFile:
             missing -= len(data)
         return b"".join(parts)
 
-    def read_in_memory(self, position: int, size: int) -> bytes | bytearray | None:
+    def read_in_memory(self, position: int, size: int) -> Buffer | None:
         if not _NO_WAIT:
             return self.read_at(position, size)
-        buffer = bytearray(size)
+        buffer = bytearray(size) if size < _POOLED_FROM_BYTES else self._buffers.borrow(size, size)
         try:
             count = os.preadv(self._descriptor, [buffer], position, _NO_WAIT)
         except BlockingIOError:
@@ -156,7 +161,7 @@ class _OsFile:
         if count < size:
             if position + count < self.size():
                 return None
-            del buffer[count:]
+            return buffer[:count]
         return buffer
 
     def truncate(self, size: int) -> None:
@@ -178,11 +183,14 @@ class _OsLock:
 
 
 class OsDisk:
-    """The machine's own file systems."""
+    """The machine's own file systems. What is read in memory, by one thread, is read into buffers that are used again."""
+
+    def __init__(self) -> None:
+        self._buffers = BufferPool(_POOL_BYTES)
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return _OsFile(os.open(path, flags, 0o644))
+        return _OsFile(os.open(path, flags, 0o644), self._buffers)
 
     def read(self, path: str) -> bytes:
         with open(path, "rb") as file:
@@ -241,6 +249,10 @@ class OsDisk:
 
     def set_modified(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def release_unused(self) -> None:
+        """Give memory back that was kept for reads, and not used since the last call."""
+        self._buffers.release_unused()
 
     def sync(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

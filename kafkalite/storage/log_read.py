@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from kafkalite.protocol.records import LOG_OVERHEAD
 from kafkalite.storage.segment import Segment
 from kafkalite.storage.segment_list import SegmentList
+from kafkalite.types import Buffer
 
 _LENGTH_END: Final = 12
 
@@ -14,7 +15,7 @@ _LENGTH_END: Final = 12
 class LogRead(NamedTuple):
     """Bytes from the batch that holds the wanted offset on; the last batch may be cut. `end` is (segment, position behind them)."""
 
-    records: bytes | bytearray
+    records: Buffer
     end: tuple[Segment, int] | None = None
 
 

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final
 
 from kafkalite.storage.disk import OUT_OF_FILES, Disk, File
+from kafkalite.types import Buffer
 
 FEWEST: Final = 8
 """So many files stay open in any case: what works on one may open some others meanwhile."""
@@ -63,7 +64,7 @@ class OpenFiles:
         file = self._files.get(path)
         return file if file is not None else self._open(path, create=False)
 
-    def read(self, path: str, position: int, size: int) -> bytes | bytearray:
+    def read(self, path: str, position: int, size: int) -> Buffer:
         """Up to `size` bytes of a file; fewer only at its end. Raises OSError, in a `with` block NotInMemory."""
         file = self._files.get(path) or self._open(path, create=False)
         if self.may_wait:

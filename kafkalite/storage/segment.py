@@ -261,7 +261,7 @@ class Segment:
 
     # Reading
 
-    def read(self, position: int, size: int) -> bytes | bytearray:
+    def read(self, position: int, size: int) -> Buffer:
         return self._files.read(self.path, position, min(size, self.size - position))
 
     def headers(self, position: int = 0) -> Iterator[BatchHeader]:

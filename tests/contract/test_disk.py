@@ -55,6 +55,18 @@ def test_files_are_read_and_written_by_position(disk: Disk, tmp_path: Path) -> N
     assert refusal(file.size) is OSError
 
 
+def test_reads_in_memory_do_not_disturb_each_other_where_memory_is_used_again(disk: Disk, tmp_path: Path) -> None:
+    size = 100_000
+    file = disk.open(str(tmp_path / "file"), create=True)
+    file.write_at(0, [b"a" * size, b"b" * size, b"c" * 10])
+    first, second = file.read_in_memory(0, size), file.read_in_memory(size, size)
+    assert first == b"a" * size and second == b"b" * size
+    del first
+    third, fourth = file.read_in_memory(size, 2 * size), file.read_in_memory(0, size)
+    assert third == b"b" * size + b"c" * 10 and second == b"b" * size and fourth == b"a" * size
+    file.close()
+
+
 def test_an_open_file_outlives_its_name(disk: Disk, tmp_path: Path) -> None:
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
     file = disk.open(old, create=True)

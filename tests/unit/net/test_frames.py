@@ -147,6 +147,19 @@ def test_what_is_kept_for_later_frames_is_bounded() -> None:
     assert buffers.kept_bytes <= 1000
 
 
+def test_memory_that_nobody_uses_any_more_is_given_back() -> None:
+    buffers = ReceiveBuffers(SHARED_BYTES, pool_bytes=1000)
+    lent, free = buffers.borrow(300, 300), buffers.borrow(400, 400)
+    del free
+    buffers.release_unused()
+    assert buffers.kept_bytes == 700, "both were lent since the last call"
+    buffers.release_unused()
+    assert buffers.kept_bytes == 300
+    del lent
+    buffers.release_unused()
+    assert buffers.kept_bytes == 0
+
+
 def test_thousands_of_promises_take_little() -> None:
     buffers = ReceiveBuffers()
     readers = [FrameReader(buffers, 100 << 20) for _ in range(1000)]

@@ -23,6 +23,7 @@ class FailingDisk(OsDisk):
     """The machine's disk, with `room` bytes left (None: enough) and `broken` for errors of the medium."""
 
     def __init__(self):
+        super().__init__()
         self.room = None
         self.broken = False
         self.no_files: int | None = None

@@ -394,6 +394,7 @@ class DyingDisk(OsDisk):
     """The machine's disk until its `lives`-th change, which, like all later ones, does not happen."""
 
     def __init__(self):
+        super().__init__()
         self.lives = 1 << 60
 
     def spend(self):

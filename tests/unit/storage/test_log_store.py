@@ -245,6 +245,7 @@ class SyncingDisk(OsDisk):
     """Notes the files that are synced; with `met` a sync ends when another one has begun meanwhile."""
 
     def __init__(self):
+        super().__init__()
         self.synced, self.under_way, self.met = [], 0, None
 
     def sync(self, path):

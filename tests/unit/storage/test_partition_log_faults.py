@@ -225,6 +225,7 @@ class ForgetfulDisk(OsDisk):
     """A machine whose memory is lost: after `lose`, files are as they were when they were last synced."""
 
     def __init__(self):
+        super().__init__()
         self.synced = {}
 
     def sync(self, path):

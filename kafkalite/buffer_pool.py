@@ -1,0 +1,61 @@
+"""Large buffers that are used again: memory that was used before need not be mapped and cleared by the system once more.
+
+For what is read from files and sent, that was two thirds of the time. A buffer comes back by itself: a bytearray that somebody has a
+view of refuses to change its size, so one that does not refuse is free.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkalite.types import ROOM_BYTES, RoomyBytes
+
+_KEPT_MAX: Final = 64
+"""So many are looked through for a free one at most."""
+
+
+class BufferPool:
+    """Keeps buffers of `most_bytes` together; the oldest are forgotten first. Used by one thread."""
+
+    __slots__ = ("_kept", "_most_bytes", "_was_used")
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._kept: list[RoomyBytes] = []
+        self._was_used = False
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of the buffers that are kept, lent or not."""
+        return sum(len(each) - ROOM_BYTES for each in self._kept)
+
+    def borrow(self, size: int, most: int) -> memoryview:
+        """A buffer of at least `size` bytes, and more only as far as memory is there already, up to `most`.
+
+        Its contents are anything, as is the room behind it (see `RoomyBytes`).
+        """
+        self._was_used = True
+        free = [each for each in self._kept if len(each) - ROOM_BYTES >= size and _is_free(each)]
+        if free:
+            found = max(free, key=len) if most > size else min(free, key=len)
+            return memoryview(found)[: min(most, len(found) - ROOM_BYTES)]
+        made = RoomyBytes(size + ROOM_BYTES)
+        if size <= self._most_bytes // 2:
+            self._kept.append(made)
+            while len(self._kept) > _KEPT_MAX or self.kept_bytes > self._most_bytes:
+                del self._kept[0]
+        return memoryview(made)[:size]
+
+    def release_unused(self) -> None:
+        """Forget the buffers that are free, if none was lent since the last call."""
+        if not self._was_used:
+            self._kept = [each for each in self._kept if not _is_free(each)]
+        self._was_used = False
+
+
+def _is_free(buffer: bytearray) -> bool:
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return False
+    return True
