@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import ssl
 import subprocess
 import sys
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import aiokafka
 import jwt
-import kafka
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
@@ -34,11 +32,12 @@ from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.security.sasl_client import SaslCredentials
+from tests.case import case
 from tests.certificates import Authority, write
+from tests.wire.logins import CLIENTS, PROTOCOLS, REFUSED, Login
 from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-PROTOCOLS = {"TLS": "SSL", "SASL": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
 DEADLINE_S = 60
 TOKEN_KEY = ec.generate_private_key(ec.SECP256R1())
 PUBLIC_KEY = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(TOKEN_KEY.public_key()))
@@ -100,25 +99,38 @@ def test_each_mechanism_lets_in_who_knows_the_password_and_nobody_else(
             sent(confluent(cluster, listener, **(who | wrong)))
 
 
-def test_kafka_python_and_aiokafka_are_let_in(cluster: SecuredCluster) -> None:
-    context = ssl.create_default_context(cafile=cluster.trust)
-    own: dict[str, Any] = {
-        "bootstrap_servers": cluster.servers("BOTH"),
-        "security_protocol": "SASL_SSL",
-        "ssl_context": context,
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": USER,
-        "sasl_plain_password": USER_PASSWORD,
-    }
-    producer = kafka.KafkaProducer(**own)
-    producer.send("t", b"x").get(DEADLINE_S)
-    producer.close()
+def bearer_token(audience: str = "kafka") -> str:
+    claims = {"sub": USER, "aud": audience, "exp": int(time.time()) + 600}
+    return jwt.encode(claims, TOKEN_KEY, "ES256", {"kid": "one"})
 
-    async def scenario() -> None:
-        async with aiokafka.AIOKafkaProducer(**own | {"sasl_mechanism": "PLAIN"}) as other:
-            await other.send_and_wait("t", b"x")
 
-    asyncio.run(scenario())
+@pytest.mark.parametrize("client", CLIENTS)
+def test_each_client_is_let_in_by_each_mechanism_with_and_without_tls(cluster: SecuredCluster, client: str) -> None:
+    log_in = CLIENTS[client]
+    for mechanism in (*MECHANISMS, "OAUTHBEARER"):
+        right, wrong = USER_PASSWORD, "wrong"
+        if mechanism == "OAUTHBEARER":
+            right, wrong = bearer_token(), bearer_token("elsewhere")
+        for listener in ("SASL", "BOTH"):
+            with case(f"{mechanism} at {listener}"):
+                login = Login(listener=listener, trust=cluster.trust, mechanism=mechanism, user=USER, secret=right)
+                log_in(cluster, login)
+                with pytest.raises(REFUSED):
+                    log_in(cluster, login.but(secret=wrong))
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_each_client_shows_its_certificate(cluster: SecuredCluster, client: str, tmp_path: Path) -> None:
+    log_in, others = CLIENTS[client], Authority("others")
+    login = Login(listener="TLS", trust=cluster.trust)
+    log_in(cluster, login)
+    good = write(tmp_path / "good.pem", cluster.authority.issue("client").pem)
+    log_in(cluster, replace(login, certificate=good))
+    for name, bad in (("expired", cluster.authority.issue("client", days=-1)), ("foreign", others.issue("client"))):
+        with case(name), pytest.raises(REFUSED):
+            log_in(cluster, login.but(certificate=write(tmp_path / f"{name}.pem", bad.pem)))
+    with case("a broker of others"), pytest.raises(REFUSED):
+        log_in(cluster, login.but(trust=write(tmp_path / "others.pem", others.pem)))
 
 
 def test_certificates_that_expired_or_are_foreign_are_refused(cluster: SecuredCluster, tmp_path: Path) -> None:
@@ -141,10 +153,16 @@ def test_a_user_who_is_revoked_is_not_let_in_again(cluster: SecuredCluster) -> N
     set_password(admin, "leaver")
     who = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "leaver", "sasl.password": USER_PASSWORD}
     sent(confluent(cluster, "SASL", **who))
+    login = Login(listener="SASL", trust=cluster.trust, mechanism="SCRAM-SHA-256", user="leaver", secret=USER_PASSWORD)
+    for log_in in CLIENTS.values():
+        log_in(cluster, login)
     gone = UserScramCredentialDeletion("leaver", ScramMechanism.SCRAM_SHA_256)
     admin.alter_user_scram_credentials([gone])["leaver"].result(DEADLINE_S)
     with pytest.raises(KafkaException, match="invalid credentials"):
         sent(confluent(cluster, "SASL", **who))
+    for name, log_in in CLIENTS.items():
+        with case(name), pytest.raises(REFUSED):
+            log_in(cluster, login.but())
 
 
 def test_brokers_replicate_to_each_other_over_tls_and_sasl(cluster: SecuredCluster) -> None:
@@ -199,9 +217,7 @@ def test_commands_and_faces_take_the_settings_of_java_from_a_file(cluster: Secur
 
 def test_a_bearer_token_lets_in_until_it_is_for_somebody_else(cluster: SecuredCluster) -> None:
     def settings(audience: str) -> dict[str, Any]:
-        end_s = int(time.time()) + 600
-        claims = {"sub": USER, "aud": audience, "exp": end_s}
-        token = jwt.encode(claims, TOKEN_KEY, "ES256", {"kid": "one"})
+        token, end_s = bearer_token(audience), time.time() + 600
         more = {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda config: (token, end_s)}
         return confluent(cluster, "BOTH", **more)
 
