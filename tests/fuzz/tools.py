@@ -169,7 +169,7 @@ def _without_a_cluster(is_odd: bool) -> Iterator[None]:
         for target, name, value in (
             (ClusterClient, "_open", lambda _, host, port: cluster.open(host, port)),
             (asyncio, "run", _run),
-            (import_module("zk.kazoo_store"), "KazooStore", lambda connect: _Store(stored, is_odd)),
+            (import_module("zk.kazoo_store"), "KazooStore", lambda connect, **_: _Store(stored, is_odd)),
             (virtual_time.VirtualTimeLoop, "add_signal_handler", lambda *_: None),
             (atexit, "register", lambda *_: None),
             (gc, "disable", lambda: None),
