@@ -65,16 +65,16 @@ _DEFAULT_LEVEL: Final = {Codec.GZIP: 6, Codec.LZ4: 9, Codec.ZSTD: 3}
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-_XERIAL_ONE_BLOCK: Final = len(_XERIAL_HEADER) + 4
-"""Where the only block begins."""
+_XERIAL_START: Final = struct.Struct(">8siii")
+"""The header, and the length of the first block."""
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 _LZ4_HEADER: Final = _LZ4_MAGIC + b"\x60\x40\x82"
 """Version 1, independent blocks, no checksums; blocks of at most 64 KiB; the descriptor's checksum."""
 _LZ4_BLOCK_BYTES: Final = 64 * 1024
-_LZ4_ONE_BLOCK: Final = len(_LZ4_HEADER) + 4
-"""Where the only block begins."""
+_LZ4_START: Final = struct.Struct("<7sI")
+"""The header, and the length of the first block."""
 _LZ4_STORED: Final = 0x80000000
 _LZ4_END: Final = bytes(4)
 
@@ -216,45 +216,51 @@ def _lz4_size(data: Buffer) -> int | None:
 
 
 def one_block(codec: int, data: Buffer, limit_bytes: int) -> bytes | None:
+    """As `one_block_at`, of all of `data`."""
+    return one_block_at(codec, data, 0, len(data), limit_bytes)
+
+
+def one_block_at(codec: int, data: Buffer, start: int, end: int, limit_bytes: int) -> bytes | None:
     """What lz4 or snappy in one block becomes, as clients write most batches: a decoder of frames takes twice as long for 16 KiB.
 
     None for anything else, also for what is damaged or becomes more than `limit_bytes`.
     """
-    if len(data) > _LONGEST_BLOCK_BYTES or limit_bytes < _LZ4_BLOCK_BYTES:
+    if end - start > _LONGEST_BLOCK_BYTES or limit_bytes < _LZ4_BLOCK_BYTES:
         return None
     opened = _ONE_BLOCK.get(codec)
     try:
-        return None if opened is None else opened(bytes(data))
-    except cramjam.DecompressionError:
+        return None if opened is None else opened(data, start, end)
+    except (cramjam.DecompressionError, struct.error):
         return None
 
 
-def _one_lz4_block(data: bytes) -> bytes | None:
-    size = len(data) - _LZ4_ONE_BLOCK - len(_LZ4_END)
-    if size <= 0 or data[-4:] != _LZ4_END or data[:_LZ4_ONE_BLOCK] != _LZ4_HEADER + _LITTLE_LENGTH.pack(size):
+def _one_lz4_block(data: Buffer, start: int, end: int) -> bytes | None:
+    header, length = _LZ4_START.unpack_from(data, start)
+    start += _LZ4_START.size
+    if header != _LZ4_HEADER or start + length + len(_LZ4_END) != end or data[end - len(_LZ4_END) : end] != _LZ4_END:
         return None
+    return bytes(_by_way_of_spare(cramjam.lz4.decompress_block_into, data[start : start + length]))
+
+
+def _one_snappy_block(data: Buffer, start: int, end: int) -> bytes | None:
+    magic, _, _, length = _XERIAL_START.unpack_from(data, start)
+    if magic == _XERIAL_MAGIC:
+        start += _XERIAL_START.size
+        if start + length != end:
+            return None
+    return bytes(_by_way_of_spare(cramjam.snappy.decompress_raw_into, data[start:end]))
+
+
+def _by_way_of_spare(write_into: Callable[[Any, Any], int], data: Buffer) -> bytearray:
+    """What it makes of `data`, `_LZ4_BLOCK_BYTES` at most. Memory of its own would be filled with zeros first, each time."""
     try:
         output = _spare.pop()
     except IndexError:
         output = bytearray(_LZ4_BLOCK_BYTES)
     try:
-        size = cramjam.lz4.decompress_block_into(data[_LZ4_ONE_BLOCK:-4], output)
-        with memoryview(output) as view:
-            return bytes(view[:size])
+        return output[: write_into(data, output)]
     finally:
         _spare.append(output)
-
-
-def _one_snappy_block(data: bytes) -> bytes | None:
-    position = 0
-    if data[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
-        position = _XERIAL_ONE_BLOCK
-        if position + int.from_bytes(data[len(_XERIAL_HEADER) : position], "big") != len(data):
-            return None
-    block = data[position:]
-    if cramjam.snappy.decompress_raw_len(block) > _LZ4_BLOCK_BYTES:
-        return None
-    return bytes(cramjam.snappy.decompress_raw(block))
 
 
 def _zstd_size(data: Buffer) -> int | None:
@@ -272,7 +278,7 @@ def _zstd_size(data: Buffer) -> int | None:
 
 def _compress_snappy(data: Buffer) -> bytes:
     if 0 < len(data) <= _XERIAL_BLOCK_BYTES:
-        block = cramjam.snappy.compress_raw(data)
+        block: Any = _by_way_of_spare(cramjam.snappy.compress_raw_into, data)
         return b"".join((_XERIAL_HEADER, _LENGTH.pack(len(block)), block))
     parts: list[Any] = [_XERIAL_HEADER]
     view = memoryview(data)
@@ -338,7 +344,7 @@ _FOR_TRANSIT: Final[Mapping[int, Callable[[Buffer], bytes]]] = {
     int(Codec.SNAPPY): _compress_snappy,
     int(Codec.LZ4): lambda data: _compress_lz4(data, _DEFAULT_LEVEL[Codec.LZ4]),
 }
-_ONE_BLOCK: Final[Mapping[int, Callable[[bytes], bytes | None]]] = {
+_ONE_BLOCK: Final[Mapping[int, Callable[[Buffer, int, int], bytes | None]]] = {
     int(Codec.SNAPPY): _one_snappy_block,
     int(Codec.LZ4): _one_lz4_block,
 }

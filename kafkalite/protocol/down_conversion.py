@@ -31,7 +31,7 @@ from kafkalite.protocol.compression import (
     DecompressedTooLarge,
     compress_for_transit,
     decompress,
-    one_block,
+    one_block_at,
 )
 from kafkalite.protocol.legacy_builder import MessageSetBuilder, build_wrapper, wrapped_value
 from kafkalite.protocol.legacy_records import legacy_records
@@ -41,6 +41,7 @@ from kafkalite.protocol.records import (
     CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
+    LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
     iter_batches,
@@ -55,6 +56,8 @@ _BYTES_AT_ONCE: Final = 32 * 1024
 _COPIED_AT_ONCE_BYTES: Final = 4 * 1024 * 1024
 """Decompressed records that are more are not brought together (see `compression`)."""
 _ZSTD: Final = int(Codec.ZSTD)
+_REFUSALS: Final = (ValueError, IndexError, OverflowError)
+"""What a RecordRewriter raises."""
 _OVERFLOW_BYTES_AT_ONCE: Final = 128 * 1024
 """Kafka's LazyDownConversionRecordsSend.MAX_READ_SIZE."""
 
@@ -102,13 +105,16 @@ def conversion(
     """
     size, have, at_once = len(data), 0, 0
     parts: list[Buffer] = []
+    batches = _Batches(data, magic, first_offset, kept, limit_bytes)
     try:
         for header in iter_batches(data):
-            part: Buffer
+            part: Buffer | None
             if header.magic <= magic:
                 part = memoryview(data)[header.position : header.end]
             else:
-                part = yield from _converted(data, header, magic, first_offset, kept, limit_bytes)
+                part = batches.converted_at_once(header)
+                if part is None:
+                    part = yield from batches.converted(header)
             if not part:
                 continue
             if not have:
@@ -139,112 +145,143 @@ def _overflow(missing: int) -> Iterator[bytes]:
         missing -= taken
 
 
-def _converted(
-    data: Buffer, header: BatchHeader, magic: int, first_offset: int, kept: ConvertedBatches, limit_bytes: int
-) -> Work[bytes]:
-    """What one batch becomes, which may be nothing."""
-    codec = header.attributes & CODEC_MASK
-    if header.attributes & CONTROL:
-        return b""
-    if codec >= _ZSTD:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"the batch at offset {header.base_offset} is of codec {codec}"
-        )
-    if header.magic != MAGIC:
-        older = iter(legacy_records(data, header, limit_bytes))
-        return (yield from _rewritten(older, header, magic, header.base_offset, limit_bytes))
-    is_whole = codec != 0 or first_offset <= header.base_offset
-    if is_whole and (known := kept.get(header, magic)) is not None:
-        return known
-    first_offset = header.base_offset if is_whole else first_offset
-    messages = None
-    if rewriter_type is not None:
-        messages = yield from _quickly_rewritten(rewriter_type, data, header, magic, first_offset, limit_bytes)
-    if messages is None:
-        messages = yield from _exactly_rewritten(data, header, magic, first_offset, limit_bytes)
-    if is_whole:
-        kept.put(header, magic, messages)
-    return messages
+class _Batches:
+    """Those of one `conversion`, each of which becomes messages, or nothing."""
 
+    def __init__(self, data: Buffer, magic: int, first_offset: int, kept: ConvertedBatches, limit_bytes: int) -> None:
+        self._data, self._magic, self._first_offset = data, magic, first_offset
+        self._kept, self._limit_bytes = kept, limit_bytes
+        self._rewriter = None if rewriter_type is None else rewriter_type(magic)
 
-def _quickly_rewritten(
-    rewriter_type: type[RecordRewriter],
-    data: Buffer,
-    header: BatchHeader,
-    magic: int,
-    first_offset: int,
-    limit_bytes: int,
-) -> Work[bytes | None]:
-    """What a batch becomes; None where `_exactly_rewritten` is to decide."""
-    codec = header.attributes & CODEC_MASK
-    packed = memoryview(data)[header.position + HEADER_SIZE : header.end]
-    plain: Buffer | None = one_block(codec, packed, limit_bytes) if codec else packed
-    if plain is None:
-        plain = decompress(codec, packed, limit_bytes)
-    if len(plain) > _COPIED_AT_ONCE_BYTES:
-        return None
-    attributes = _attributes(header, magic)
-    rewriter = rewriter_type(
-        bytes(plain),
-        header.records_count,
-        header.base_offset,
-        header.base_timestamp,
-        header.max_timestamp if header.attributes & LOG_APPEND_TIME else None,
-        magic,
-        attributes,
-        first_offset,
-        codec != 0 and magic != 0,
-    )
-    is_small, has_more = header.records_count <= RECORDS_AT_ONCE, True
-    while has_more:
-        try:
-            has_more = rewriter.add(RECORDS_AT_ONCE)
-        except (ValueError, IndexError, OverflowError):
+    def converted_at_once(self, header: BatchHeader) -> bytes | None:
+        """What is known, or can be made in one go; None where `converted` is to do it.
+
+        Most of what is read comes this way, in batches of some kilobytes, for which each step in Python counts.
+        """
+        attributes = header.attributes
+        codec = attributes & CODEC_MASK
+        if attributes & CONTROL:
+            return b""
+        if codec >= _ZSTD or header.magic != MAGIC:
             return None
-        if rewriter.size_bytes > limit_bytes:
-            raise DecompressedTooLarge(limit_bytes)
-        if not is_small:
-            yield
-    messages = rewriter.messages()
-    if not codec or not messages:
+        is_whole = codec != 0 or self._first_offset <= header.base_offset
+        if is_whole and (known := self._kept.get(header, self._magic)) is not None:
+            return known
+        if self._rewriter is None or header.records_count > RECORDS_AT_ONCE:
+            return None
+        start, end = header.position + HEADER_SIZE, header.position + header.batch_length + LOG_OVERHEAD
+        plain = (
+            one_block_at(codec, self._data, start, end, self._limit_bytes) if codec else bytes(self._data[start:end])
+        )
+        if plain is None or not self._begin(self._rewriter, header, plain):
+            return None
+        try:
+            self._rewriter.add(RECORDS_AT_ONCE)
+        except _REFUSALS:
+            return None
+        return self._ended(self._rewriter, header)
+
+    def converted(self, header: BatchHeader) -> Work[bytes]:
+        codec = header.attributes & CODEC_MASK
+        if codec >= _ZSTD:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"the batch at offset {header.base_offset} is of codec {codec}"
+            )
+        if header.magic != MAGIC:
+            older = iter(legacy_records(self._data, header, self._limit_bytes))
+            return (yield from self._rewritten(older, header, header.base_offset))
+        messages = None
+        if self._rewriter is not None:
+            messages = yield from self._quickly_rewritten(self._rewriter, header, codec)
+        if messages is None:
+            messages = yield from self._exactly_rewritten(header)
+            self._keep(header, messages)
         return messages
-    value = wrapped_value(magic, codec, messages, compress_for_transit)
-    return rewriter.wrapper(attributes | codec, header.max_timestamp, value)
 
+    def _first_of(self, header: BatchHeader) -> int:
+        """The offset of the first record that is wanted; all of what is compressed goes."""
+        return header.base_offset if header.attributes & CODEC_MASK else max(self._first_offset, header.base_offset)
 
-def _exactly_rewritten(
-    data: Buffer, header: BatchHeader, magic: int, first_offset: int, limit_bytes: int
-) -> Work[bytes]:
-    try:
-        return (yield from _rewritten(_compiled(data, header, limit_bytes), header, magic, first_offset, limit_bytes))
-    except unreadable():  # which names of headers that are no UTF-8 are too, none of our business
-        walked = iter_records(data, header, limit_bytes)
-        return (yield from _rewritten(walked, header, magic, first_offset, limit_bytes))
+    def _keep(self, header: BatchHeader, messages: bytes) -> None:
+        if self._first_of(header) == header.base_offset:
+            self._kept.put(header, self._magic, messages)
+
+    def _begin(self, rewriter: RecordRewriter, header: BatchHeader, plain: bytes) -> bool:
+        """False where a field is beyond what the rewriter takes."""
+        codec = header.attributes & CODEC_MASK
+        try:
+            rewriter.begin(
+                plain,
+                header.records_count,
+                header.base_offset,
+                header.base_timestamp,
+                header.max_timestamp if header.attributes & LOG_APPEND_TIME else None,
+                _attributes(header, self._magic),
+                self._first_of(header),
+                codec != 0 and self._magic != 0,
+            )
+        except _REFUSALS:
+            return False
+        return True
+
+    def _ended(self, rewriter: RecordRewriter, header: BatchHeader) -> bytes:
+        """The messages that were written, as they go to the consumer."""
+        if rewriter.size_bytes > self._limit_bytes:
+            raise DecompressedTooLarge(self._limit_bytes)
+        messages = rewriter.messages()
+        codec = header.attributes & CODEC_MASK
+        if codec and messages:
+            value = wrapped_value(self._magic, codec, messages, compress_for_transit)
+            messages = rewriter.wrapper(_attributes(header, self._magic) | codec, header.max_timestamp, value)
+        self._keep(header, messages)
+        return messages
+
+    def _quickly_rewritten(self, rewriter: RecordRewriter, header: BatchHeader, codec: int) -> Work[bytes | None]:
+        """What a batch becomes; None where `_exactly_rewritten` is to decide."""
+        packed = memoryview(self._data)[header.position + HEADER_SIZE : header.end]
+        plain: Buffer = decompress(codec, packed, self._limit_bytes) if codec else packed
+        if len(plain) > _COPIED_AT_ONCE_BYTES or not self._begin(rewriter, header, bytes(plain)):
+            return None
+        has_more = True
+        while has_more:
+            try:
+                has_more = rewriter.add(RECORDS_AT_ONCE)
+            except _REFUSALS:
+                return None
+            if rewriter.size_bytes > self._limit_bytes:
+                raise DecompressedTooLarge(self._limit_bytes)
+            yield
+        return self._ended(rewriter, header)
+
+    def _exactly_rewritten(self, header: BatchHeader) -> Work[bytes]:
+        data, limit_bytes, first_offset = self._data, self._limit_bytes, self._first_of(header)
+        try:
+            return (yield from self._rewritten(_compiled(data, header, limit_bytes), header, first_offset))
+        except unreadable():  # which names of headers that are no UTF-8 are too, none of our business
+            return (yield from self._rewritten(iter_records(data, header, limit_bytes), header, first_offset))
+
+    def _rewritten(self, records: Iterator[DecodedRecord], header: BatchHeader, first_offset: int) -> Work[bytes]:
+        """The records from `first_offset` on as messages of their own, or within a wrapper."""
+        if first_offset > header.base_offset:
+            records = dropwhile(lambda record: record.offset < first_offset, records)
+        some = list(islice(records, RECORDS_AT_ONCE))
+        if not some:
+            return b""
+        magic = self._magic
+        relative_to = some[0].offset if header.codec and magic else 0
+        builder = MessageSetBuilder(magic, _attributes(header, magic), relative_to)
+        while some:
+            builder.add(some)
+            if builder.size_bytes > self._limit_bytes:
+                raise DecompressedTooLarge(self._limit_bytes)
+            last_offset = some[-1].offset
+            yield
+            some = list(islice(records, RECORDS_AT_ONCE))
+        return _wrapped(builder.build(), header, magic, last_offset)
 
 
 def _compiled(data: Buffer, header: BatchHeader, limit_bytes: int) -> Iterator[DecodedRecord]:
     return decode_plain(records_of(data, header, limit_bytes), header) if header.codec else decode(data, header)
-
-
-def _rewritten(
-    records: Iterator[DecodedRecord], header: BatchHeader, magic: int, first_offset: int, limit_bytes: int
-) -> Work[bytes]:
-    """The records from `first_offset` on as messages of their own, or within a wrapper."""
-    if first_offset > header.base_offset:
-        records = dropwhile(lambda record: record.offset < first_offset, records)
-    some = list(islice(records, RECORDS_AT_ONCE))
-    if not some:
-        return b""
-    relative_to = some[0].offset if header.codec and magic else 0
-    builder = MessageSetBuilder(magic, _attributes(header, magic), relative_to)
-    while some:
-        builder.add(some)
-        if builder.size_bytes > limit_bytes:
-            raise DecompressedTooLarge(limit_bytes)
-        last_offset = some[-1].offset
-        yield
-        some = list(islice(records, RECORDS_AT_ONCE))
-    return _wrapped(builder.build(), header, magic, last_offset)
 
 
 def _wrapped(messages: bytes, header: BatchHeader, magic: int, last_offset: int) -> bytes:

@@ -19,46 +19,63 @@ _CRC_BYTES: Final = 4
 _SIGN: Final = 1 << 31
 _ALL: Final = 1 << 32
 _HALF_OF_LONG: Final = 1 << 62
+_NO_REST: Final = b""
 _HEAD_BYTES: Final = 2
 _INT_BYTES: Final = 5
 _LONG_BYTES: Final = 10
 
 
 class RecordRewriter:
-    """Writes the `count` records in `data` as messages of `magic` with `attributes`, leaving out those below `first_offset`.
+    """Writes the records of one batch after the other as messages of `magic`; its memory serves for all of them."""
 
-    `append_time`, if there is one, stands for all timestamps. With `is_relative` offsets count from the first record that is
-    written (KIP-31).
-    """
+    def __init__(self, magic: int) -> None:
+        self._magic: i64 = magic
+        self._messages = BytesWriter()
+        self._message = BytesWriter()
+        self._data = b""
+        self._position: i64 = 0
+        self._left: i64 = 0
+        self._base_offset: i64 = 0
+        self._base_timestamp: i64 = 0
+        self._has_append_time = False
+        self._append_time: i64 = 0
+        self._first_offset: i64 = 0
+        self._is_relative = False
+        self._relative_to: i64 = 0
+        self._last_offset: i64 = -1
 
-    def __init__(
+    def begin(
         self,
         data: bytes,
         count: int,
         base_offset: int,
         base_timestamp: int,
         append_time: int | None,
-        magic: int,
         attributes: int,
         first_offset: int,
         is_relative: bool,
     ) -> None:
+        """Have the `count` records in `data` written with `attributes`, without those below `first_offset`.
+
+        `append_time`, if there is one, stands for all timestamps. With `is_relative` offsets count from the first record that is
+        written (KIP-31).
+        """
         self._data = data
-        self._position: i64 = 0
-        self._left: i64 = count
-        self._base_offset: i64 = base_offset
-        self._base_timestamp: i64 = base_timestamp
+        self._position = 0
+        self._left = count
+        self._base_offset = base_offset
+        self._base_timestamp = base_timestamp
         self._has_append_time = append_time is not None
-        self._append_time: i64 = append_time or 0
-        self._magic: i64 = magic
-        self._first_offset: i64 = first_offset
+        self._append_time = append_time or 0
+        self._first_offset = first_offset
         self._is_relative = is_relative
-        self._relative_to: i64 = 0
-        self._last_offset: i64 = -1
-        self._messages = BytesWriter()
-        self._message = BytesWriter()
-        self._message.append(magic)
-        self._message.append(attributes)
+        self._relative_to = 0
+        self._last_offset = -1
+        self._messages.truncate(0)
+        message = self._message
+        message.truncate(0)
+        message.append(int(self._magic))
+        message.append(attributes)
 
     @property
     def size_bytes(self) -> int:
@@ -74,17 +91,16 @@ class RecordRewriter:
 
     def wrapper(self, attributes: int, timestamp: int, value: bytes) -> bytes:
         """The message around all that were written, which `value` is in compressed form; nothing may be added any more."""
-        message, messages = self._message, self._messages
+        message = self._message
         message.truncate(1)
         message.append(attributes)
         if self._magic:
             write_i64_be(message, timestamp)
         write_i32_be(message, -1)
         write_i32_be(message, i32(len(value)))
-        message.write(value)
-        messages.truncate(0)
-        self._end_message(self._last_offset)
-        return messages.getvalue()
+        self._messages.truncate(0)
+        self._end_message(self._last_offset, value)
+        return self._messages.getvalue()
 
     def add(self, at_once: int) -> bool:
         """Write the next so many records; are there more?"""
@@ -162,18 +178,23 @@ class RecordRewriter:
             message.write(data[value : value + size])
         if self._is_relative and self._last_offset < 0:
             self._relative_to = offset
-        self._end_message(offset - self._relative_to)
+        self._end_message(offset - self._relative_to, _NO_REST)
         self._last_offset = offset
 
-    def _end_message(self, offset: i64) -> None:
-        """Put what was written of a message behind its offset, length and CRC."""
+    def _end_message(self, offset: i64, rest: bytes) -> None:
+        """Put what was written of a message, and the rest of it, behind its offset, length and CRC."""
         body = self._message.getvalue()
-        crc: i64 = _crc32(body)
+        checked = _crc32(body)
+        if rest:
+            checked = _crc32(rest, checked)
+        crc: i64 = checked
         messages = self._messages
         write_i64_be(messages, offset)
-        write_i32_be(messages, i32(_CRC_BYTES + len(body)))
+        write_i32_be(messages, i32(_CRC_BYTES + len(body) + len(rest)))
         write_i32_be(messages, i32(crc - _ALL if crc >= _SIGN else crc))
         messages.write(body)
+        if rest:
+            messages.write(rest)
 
     def _skip_headers(self, end: i64) -> None:
         count: i64 = self._varint(_INT_BYTES)
