@@ -155,6 +155,7 @@ async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity) ->
     except ValueError as failed:
         return [problem("zookeeper server", str(failed), "write it as HOST:PORT,HOST:PORT/CHROOT")]
     findings = list(doctor_zookeeper.judge_servers(answers))
+    findings += await doctor_zookeeper.look_exposure(connect, timeout_s, security)
     if not any(each.serving for each in answers):
         return [*findings, skipped(check, "ZooKeeper does not serve")]
     try:

@@ -25,6 +25,7 @@ from kafkalite.cli.doctor import zookeeper as doctor_zookeeper
 from kafkalite.cli.doctor.cluster import Reached
 from kafkalite.cli.doctor.findings import GIBIBYTE, Finding, Status, judge_space
 from kafkalite.cli.doctor.zookeeper import BrokerClock, ServerAnswer
+from kafkalite.cli.doctor.zookeeper_exposure import judge, look
 from kafkalite.cli.main import main
 from kafkalite.client.admin.log_dirs import LogDir
 from kafkalite.client.cluster.view import BrokerNode
@@ -353,3 +354,38 @@ def test_settings_of_a_broker_are_looked_at_first(tmp_path: Path) -> None:
 def test_problems_alone(cluster: FakeCluster) -> None:
     result = call("--only", "machine", "--problems", "-o", "json")
     assert all(row["remedy"] for row in json.loads(result.stdout))
+
+
+def test_what_zookeeper_servers_tell_strangers_is_named() -> None:
+    """Four-letter words that name sessions and paths, and the admin server (CVE-2024-51504, CVE-2025-58457)."""
+
+    async def admin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readuntil(b"\r\n\r\n")
+        writer.write(
+            b'HTTP/1.1 200 OK\r\n\r\n{"command" : "ruok"}' if b"/commands/ruok" in asked else b"HTTP/1.1 404\r\n\r\n"
+        )
+        writer.close()
+
+    async def scene() -> list[str]:
+        async def open_word(word: str) -> str:
+            return "SessionTracker dump:\n0x1"
+
+        async def closed_word(word: str) -> str:
+            return "dump is not executed because it is not in the whitelist."
+
+        async def silent(word: str) -> str:
+            raise TimeoutError
+
+        server = await asyncio.start_server(admin, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            seen = [
+                await look("127.0.0.1:2181", open_word, port),
+                await look("127.0.0.1:2182", closed_word, 1),
+                await look("127.0.0.1:2183", silent, 1),
+            ]
+        return [each.found for each in judge(seen)]
+
+    words, admin_server = asyncio.run(scene())
+    assert words.startswith("127.0.0.1:2181: strangers")
+    assert admin_server.startswith("127.0.0.1:2181: the admin server")
