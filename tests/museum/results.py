@@ -34,6 +34,26 @@ does the same with each of the three, all live; what it writes is read by conflu
 """
 
 
+_NOT_SHOWN: Final = (
+    (
+        "kcl, topicctl",
+        "proxy.golang.org answers 403, to versions by name too",
+        "franz-go and kafka-go, which they are made of",
+    ),
+    (
+        "kafkactl, kafka_exporter, Burrow",
+        "likewise",
+        "what they ask by Sarama, which they are made of; Burrow's reads of ZooKeeper",
+    ),
+    (
+        "Cruise Control",
+        "not in Maven Central; its metrics reporter is a plugin of Java's brokers",
+        "Kafka's own tools, which ask the same by Java's admin client: `tests/peers/test_moving_tools.py`",
+    ),
+)
+"""Tools, why they could not be had, and what stands in for them."""
+
+
 def _mark(shown: Mapping[str, Mapping[str, str]], feature: str) -> str:
     """`shown` is by cluster; what was not shown says nothing."""
     outcomes = [shown.get(against, {}).get(feature) for against in AGAINST]
@@ -55,6 +75,7 @@ def _short(text: str) -> str:
     """One line without what differs from run to run."""
     text = re.sub(r"\s+", " ", text).replace("|", "/")
     text = re.sub(r"-[0-9a-f]{8}\b", "", re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", text))
+    text = re.sub(r"(?<![\w.])[\w./-]*/(?=[\w-]+\.py\b)", "", text)
     return text[:160]
 
 
@@ -91,7 +112,8 @@ class Results:
         lines = [line for each in known for line in self._failures(each)]
         if lines:
             text += "\n## What does not work\n\n" + _row(["Client", "Feature", *AGAINST.values()]) + _row(["---"] * 5)
-        return text + "".join(lines)
+        text += "".join(lines) + "\n## What is not shown\n\n"
+        return text + "".join(map(_row, (("Tool", "Why", "What stands in for it"), ["---"] * 3, *_NOT_SHOWN)))
 
     def _failures(self, exhibit: Exhibit) -> list[str]:
         shown = self._kept.get(exhibit.name, {})

@@ -39,7 +39,7 @@ def test_the_table_sets_ours_beside_live_ones(tmp_path: Path) -> None:
     shown = {
         "produce": ("", "", ""),
         "consume": ("", "", "disconnected"),
-        "group": ("broken", "", ""),
+        "group": ('broken in "/home/me/museum/x-1.2-ab/client.py", line 3', "", ""),
         "seek": ("broken", "broken", ""),
         "offsets": ("", "broken", ""),
         "create": ("", ""),
@@ -58,4 +58,4 @@ def test_the_table_sets_ours_beside_live_ones(tmp_path: Path) -> None:
     }
     assert cells["dual-commit"] == "", "what the client does not have"
     assert cells["rebalance"] == "?", "what was never shown"
-    assert "| java-3.9.1 | group | broken | ✓ | ✓ |" in results.table()
+    assert '| java-3.9.1 | group | broken in "client.py", line 3 | ✓ | ✓ |' in results.table()
