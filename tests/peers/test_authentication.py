@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import socket
 import struct
-import subprocess
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from kafkalite.local.broker_process import BROKER_COMMAND
+from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
+from tests.case import case
 from tests.certificates import write
 from tests.peers import apache_kafka
+from tests.peers.face_server import shared_faces
+from tests.peers.tool_server import Outcome, run_tool, shared_tools
+from tests.wire.logins import PROTOCOLS, REFUSED, Login
+from tests.wire.logins import ours as log_in
 from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
 
 pytestmark = pytest.mark.peer
@@ -40,10 +45,11 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, 
             running[name] = SecuredCluster(folder, 1, SETTINGS, command=command).__enter__()
             apache_kafka.wait_for_controller(running[name].bootstrap_servers)
             admin = AdminClient({"bootstrap.servers": running[name].bootstrap_servers})
-            user = UserScramCredentialUpsertion(
-                USER, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), USER_PASSWORD.encode()
-            )
-            admin.alter_user_scram_credentials([user])[USER].result(DEADLINE_S)
+            users = [
+                UserScramCredentialUpsertion(USER, ScramCredentialInfo(each, 4096), USER_PASSWORD.encode())
+                for each in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+            ]
+            admin.alter_user_scram_credentials(users)[USER].result(DEADLINE_S)
         yield running
     finally:
         for each in running.values():
@@ -164,24 +170,80 @@ def test_what_is_said_before_authentication_is_answered_as_apache_kafka_does(
     assert not different, "\n".join(different)
 
 
-def test_a_tool_of_java_is_let_in_and_one_with_a_wrong_password_is_not(
+def java_settings(cluster: SecuredCluster, listener: str, mechanism: str = "", password: str = "") -> list[str]:
+    """Lines of a client's settings."""
+    lines = [f"security.protocol={PROTOCOLS[listener]}", "default.api.timeout.ms=30000"]
+    if listener != "SASL":
+        lines += [f"ssl.truststore.location={cluster.trust}", "ssl.truststore.type=PEM"]
+    if mechanism:
+        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+        user = f'username="{USER}" password="{password}"'
+        lines += [f"sasl.mechanism={mechanism}"]
+        lines += [f"sasl.jaas.config=org.apache.kafka.common.security.{module} required {user};"]
+    return lines
+
+
+def test_a_tool_of_java_is_let_in_by_each_mechanism_and_not_with_a_wrong_password(
     clusters: Mapping[str, SecuredCluster], tmp_path: Path
 ) -> None:
     cluster = clusters["ours"]
-    for password, code in ((USER_PASSWORD, 0), ("wrong", 1)):
-        lines = [
-            "security.protocol=SASL_SSL",
-            "sasl.mechanism=SCRAM-SHA-256",
-            "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
-            f'username="{USER}" password="{password}";',
-            f"ssl.truststore.location={cluster.trust}",
-            "ssl.truststore.type=PEM",
-        ]
+
+    def listed(listener: str, lines: list[str]) -> Outcome:
         path = write(tmp_path / "client.properties", "\n".join(lines).encode())
-        command = apache_kafka.tool_command(
-            "kafka-topics", "--bootstrap-server", cluster.servers("BOTH"), "--command-config", path, "--list"
-        )
-        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
-        assert done.returncode == code, done.stdout + done.stderr
-        if code:
-            assert "SaslAuthenticationException" in done.stdout + done.stderr
+        servers = cluster.servers(listener)
+        return shared_tools().run("kafka-topics", "--bootstrap-server", servers, "--command-config", path, "--list")
+
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        for listener in ("SASL", "BOTH"):
+            for password, status in ((USER_PASSWORD, 0), ("wrong", 1)):
+                with case(f"{mechanism} at {listener}: {password}"):
+                    done = listed(listener, java_settings(cluster, listener, mechanism, password))
+                    assert done.status == status, done.stdout + done.stderr
+                    assert status == 0 or "SaslAuthenticationException" in done.stdout + done.stderr
+    for days, status in ((1, 0), (-1, 1)):
+        with case(f"a certificate for {days} days"):
+            own = write(tmp_path / f"client{days}.pem", cluster.authority.issue("client", days=days).pem)
+            lines = [f"ssl.keystore.location={own}", "ssl.keystore.type=PEM", *java_settings(cluster, "TLS")]
+            if days < 0:  # Java tries again until its time is over
+                lines = [each for each in lines if "timeout" not in each]
+                lines += ["default.api.timeout.ms=4000", "request.timeout.ms=3000"]
+            done = listed("TLS", lines)
+            assert done.status == status, done.stdout + done.stderr
+
+
+def test_credentials_that_the_tools_of_one_make_in_zookeeper_are_those_of_the_other(
+    clusters: Mapping[str, SecuredCluster],
+) -> None:
+    """Java's tool in our ZooKeeper, ours in Apache Kafka's; who has none any more is not let in again."""
+    ours, theirs = clusters["ours"], clusters["apache"]
+
+    def java(*arguments: str) -> None:
+        run_tool("kafka-configs", *arguments)
+
+    def face(*arguments: str) -> None:
+        done = shared_faces().run("kafka-configs", *arguments)
+        assert done.status == 0, done.stdout + done.stderr
+
+    for cluster, run in ((ours, java), (theirs, face)):
+        with case(run.__name__):
+            change = ("--zookeeper", cluster.zookeeper_connect, "--entity-type", "users", "--entity-name", "x")
+            login = Login(
+                listener="SASL", trust=cluster.trust, mechanism="SCRAM-SHA-512", user="x", secret="of the tool"
+            )
+            run(*change, "--alter", "--add-config", "SCRAM-SHA-512=[password=of the tool]")
+            wait_until(partial(may_log_in, cluster, login), "the credentials", DEADLINE_S)
+            run(*change, "--alter", "--delete-config", "SCRAM-SHA-512")
+            wait_until(partial(is_refused, cluster, login), "the end of the credentials", DEADLINE_S)
+
+
+def may_log_in(cluster: SecuredCluster, login: Login) -> bool:
+    """Apache Kafka hears of credentials by a notification."""
+    return not is_refused(cluster, login)
+
+
+def is_refused(cluster: SecuredCluster, login: Login) -> bool:
+    try:
+        log_in(cluster, login, topic=None)
+    except REFUSED:
+        return True
+    return False

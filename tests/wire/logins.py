@@ -110,7 +110,7 @@ def aiokafka_(cluster: SecuredCluster, login: Login) -> None:
     asyncio.run(life())
 
 
-def ours(cluster: SecuredCluster, login: Login) -> None:
+def ours(cluster: SecuredCluster, login: Login, topic: str | None = TOPIC) -> None:
     options: dict[str, Any] = {
         "bootstrap_servers": cluster.servers(login.listener),
         "security_protocol": PROTOCOLS[login.listener],
@@ -122,7 +122,7 @@ def ours(cluster: SecuredCluster, login: Login) -> None:
     if login.mechanism:
         options |= {"sasl_mechanism": login.mechanism, "sasl_username": login.user, "sasl_password": login.secret}
     with SyncAdmin(**options) as admin:
-        assert TOPIC in admin.list_topics()
+        assert topic in (None, *admin.list_topics())
 
 
 CLIENTS: Final[Mapping[str, Callable[[SecuredCluster, Login], None]]] = {
