@@ -146,7 +146,7 @@ class MemoryStore:
         self._expiry: asyncio.TimerHandle | None = None
         self._lose_reply = False
         self.lag_s = 0.0
-        """How much later than usual the session's answers and watch events come: its server is behind."""
+        """How much later than usual its requests reach a server with a loop of its own, and answers and watch events come back."""
         self._connection = 0
         self._last_arrival_s = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -286,7 +286,7 @@ class MemoryStore:
         latency_s = self.server.latency_s()
         if self.server.loop is not None:
             if self._state is SessionState.CONNECTED:
-                self.server.loop.call_later(latency_s, self._serve_next)
+                self.server.loop.call_later(latency_s + self.lag_s, self._serve_next)
         elif latency_s:
             self._own_loop.call_later(latency_s, self._answer_next)
         else:

@@ -127,7 +127,7 @@ class RequestFaults:
 
         def decided(parts: Any, request: Any, context: RequestContext) -> Any:
             """What a rule makes of the request, NotImplemented when there is none."""
-            rule = self.decide(key, request, context.client_id, topic_name) if self.rules else None
+            rule = self.decide(key, request, context.client_id, topic_name)
             if rule is None:
                 return NotImplemented
             if rule.action == "fail":

@@ -1,5 +1,8 @@
 """Many lives: `python -m tests.simulation --seeds 10000 --jobs 2`, or one with all that happened: `--seed 7 --trace`.
 
+Every tenth seed is a life of transactions. Failures are printed as they come; a run that was interrupted goes on with `--from` the seed
+that its last line names.
+
 A seed that fails is lived once more, to see that it fails identically, and then with fewer and fewer faults, as long as it fails the same
 way. The shortest plan is written as a file that `--replay` lives again.
 """
@@ -26,7 +29,11 @@ from tests.simulation.shrinking import shrink
 from tests.simulation.transactions.life import TransactionalLife
 from tests.simulation.transactions.plan import TRANSACTIONS, draw_transactions
 
-_PROGRESS_S: Final = 10.0
+_PROGRESS_S: Final = 30.0
+_TRANSACTIONAL: Final = 10
+_CHUNK: Final = 5
+_CHUNKS_FOR_A_PROCESS: Final = 100
+"""Then a new one takes its place, so that memory stays what it was."""
 
 
 Draw: TypeAlias = Callable[[int], Plan]
@@ -82,7 +89,12 @@ def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, Life]:
     return Result(plan.seed, life.outcome.digest, cpu_s, now_s, problem, tuple(life.outcome.begun), states), life
 
 
-def of_seed(seed: int, draw: Draw = draw_plan) -> Result:
+def draw_any(seed: int) -> Plan:
+    """The plan of a seed: every `_TRANSACTIONAL`th is one of transactions."""
+    return draw_transactions(seed) if seed % _TRANSACTIONAL == _TRANSACTIONAL - 1 else draw_plan(seed)
+
+
+def of_seed(seed: int, draw: Draw = draw_any) -> Result:
     result, _ = live(draw(seed))
     return result
 
@@ -130,8 +142,8 @@ def results(seeds: range, jobs: int, draw: Draw) -> Iterator[Result]:
     if jobs == 1:
         yield from (of_seed(each, draw) for each in seeds)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(partial(of_seed, draw=draw), seeds, chunksize=5)
+    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=_CHUNKS_FOR_A_PROCESS) as pool:
+        yield from pool.imap_unordered(partial(of_seed, draw=draw), seeds, chunksize=_CHUNK)
 
 
 def many(seeds: range, jobs: int, folder: Path, draw: Draw) -> int:
@@ -140,8 +152,14 @@ def many(seeds: range, jobs: int, folder: Path, draw: Draw) -> int:
     faults: Counter[str] = Counter()
     states: Counter[str] = Counter()
     lives, cpu_s, virtual_s = 0, 0.0, 0.0
+    done: set[int] = set()
+    next_seed = seeds.start
     for result in results(seeds, jobs, draw):
         lives += 1
+        done.add(result.seed)
+        while next_seed in done:
+            done.remove(next_seed)
+            next_seed += 1
         cpu_s += result.cpu_s
         virtual_s += result.virtual_s
         faults.update(result.faults)
@@ -151,7 +169,12 @@ def many(seeds: range, jobs: int, folder: Path, draw: Draw) -> int:
             tell(result)
         if time.monotonic() - told_s > _PROGRESS_S:
             told_s = time.monotonic()
-            print(f"{lives} of {len(seeds)} lives, {len(failed)} failed", flush=True)
+            left_s = (told_s - began_s) / lives * (len(seeds) - lives)
+            print(
+                f"{lives} of {len(seeds)} lives, {len(failed)} failed; {cpu_s / lives:.2f} s of CPU for one, "
+                f"{left_s / 60:.0f} minutes to go; all before {next_seed} are done",
+                flush=True,
+            )
     print(
         f"{lives} lives, {virtual_s:.0f} s of virtual time in {time.monotonic() - began_s:.0f} s; "
         f"{cpu_s / max(1, lives):.2f} s of CPU for one; {len(failed)} failed"
@@ -186,9 +209,9 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=Path("simulation-failures"), help="where failing plans are written"
     )
-    parser.add_argument("--transactions", action="store_true", help="lives of transactions")
+    parser.add_argument("--transactions", action="store_true", help="only lives of transactions")
     options = parser.parse_args()
-    draw = draw_transactions if options.transactions else draw_plan
+    draw = draw_transactions if options.transactions else draw_any
     if options.replay is not None:
         return one(Plan.parse(options.replay.read_text()), trace=options.trace, shows_all=options.all)
     if options.seed is not None:

@@ -2,8 +2,8 @@
 
 While faults last only safety counts. Then everything is healed, and what was begun must end in bounded time: producers, the group,
 deletions, reassignments, replicas in sync. The history is held to the promises of `kafkalite.testing.history.judge`, and to these: the
-group has read every record and committed where the partitions end, a compacted topic has the newest value of each key, brokers stop
-without leaving a task.
+group has read every record and committed where the partitions end, a compacted topic has the newest value of each key, a topic can be made,
+brokers and ZooKeeper agree on who leads and governs, brokers stop without leaving a task.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from kafkalite.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kafkalite.protocol.records import iter_batches
@@ -23,6 +23,7 @@ from kafkalite.testing.history.events import (
     SendAcknowledged,
     SendInvoked,
     SendUnknown,
+    Served,
     Value,
 )
 from kafkalite.testing.history.judge import Verdict, judge
@@ -33,10 +34,13 @@ from kafkalite.testing.simulation.injection import Injection
 from kafkalite.testing.simulation.processes import Process, Simulation
 from kafkalite.testing.simulation.witness import Witness
 from tests.simulation.administration import Administration
+from tests.simulation.agreement import disagreements
 from tests.simulation.group import GroupReaders
 from tests.simulation.plan import Plan
 
 FLIGHTS, FREIGHT, LATEST, LOOSE = "flights", "freight", "latest", "loose"
+HEALED: Final = "healed"
+"""A topic that is made when everything is healed."""
 _CODECS: Final = (None, "gzip", "snappy", "lz4", "zstd")
 _KEYS: Final = 3
 LIVENESS_S: Final = 150.0
@@ -74,6 +78,8 @@ class Life:
         self.latest: dict[bytes, int] = {}
         """Of each key of the compacted topic the highest number that was acknowledged."""
         self.faults_are_over = False
+        self.explains = True
+        """Is a violation shown with the operations and changes that belong to it? Finding these takes seconds."""
 
     def run(self) -> Outcome:
         try:
@@ -124,22 +130,22 @@ class Life:
         self.simulation.trace.add("director", "everything is healed")
         await self._within(working, "producers end")
         await self._within(asking, "administrators are answered")
-        await cluster.until(administration.is_done, "topics, deletions and reassignments are as asked for", LIVENESS_S)
-        await cluster.until(lambda: not cluster.out_of_sync(), "all replicas are in sync", LIVENESS_S)
+        await self.until(administration.is_done, "topics, deletions and reassignments are as asked for")
+        await self._within(administration.create([NewTopic(HEALED, 1, 3)]), "a topic is made")
+        await self.until(lambda: not cluster.out_of_sync(), "all replicas are in sync")
         partitions = [each for each in self._partitions() if each.topic in (FLIGHTS, FREIGHT, LOOSE)]
         ends = await self._within(self._drain(partitions), "everything is read")
         grouped = {each: end for each, end in ends.items() if each.topic in (FLIGHTS, FREIGHT)}
-        await cluster.until(
+        await self.until(
             lambda: {each: readers.committed.get(each, 0) for each in grouped} == grouped,
             f"the group commits {grouped}",
-            LIVENESS_S,
         )
         readers.stop()
         await self._within(reading, "members leave")
         await self._check_offsets(readers.group, grouped)
         if plan.workload.get("compacts"):
             await self._within(self._check_latest(), "the compacted topic is read")
-        await cluster.until(self._replicas_are_level, "followers have all that their leaders have", LIVENESS_S)
+        await self._all_agree()
         watching.cancel()
         self.witness.note_resources(is_baseline=False)
         self.witness.note_replicas(partitions)
@@ -166,10 +172,22 @@ class Life:
         ]
 
     async def _within(self, work: Awaitable[Any], what: str) -> Any:
+        began_ns = self.now_ns
         try:
-            return await asyncio.wait_for(work, LIVENESS_S)  # type: ignore[arg-type]
+            outcome = await asyncio.wait_for(work, LIVENESS_S)  # type: ignore[arg-type]
         except TimeoutError:
             raise AssertionError(f"{what}: not within {LIVENESS_S:g} s after everything was healed") from None
+        took_ms = (self.now_ns - began_ns) // 1_000_000
+        self.note(Served(self.now_ns, what, took_ms, int(LIVENESS_S * 1000), ""))
+        return outcome
+
+    async def _all_agree(self) -> None:
+        """Replicas among each other, and every broker with ZooKeeper."""
+        await self.until(self._replicas_are_level, "followers have all that their leaders have")
+        try:
+            await self.until(lambda: not disagreements(self.cluster), "brokers and ZooKeeper agree")
+        except AssertionError as problem:
+            raise AssertionError(f"{problem}: {'; '.join(disagreements(self.cluster)[:10])}") from None
 
     # producers
 
@@ -320,12 +338,18 @@ class Life:
     def _judge(self, ends: dict[TopicPartition, int], readers: GroupReaders) -> None:
         verdict = self.outcome.verdict = judge(self.outcome.history)
         if verdict.violations:
-            self.witness.note_trace()
-            raise AssertionError(explain(self.outcome.history, verdict))
+            self.fail(verdict)
         for partition, end in ends.items():
             if partition.topic in (FLIGHTS, FREIGHT):
                 missing = set(range(end)) - readers.read_offsets.get(partition, set())
                 assert not missing, f"the group has not read {partition} at {sorted(missing)}"
+
+    def fail(self, verdict: Verdict) -> NoReturn:
+        """AssertionError, with all that belongs to the violations unless nobody reads it."""
+        if not self.explains:
+            raise AssertionError(str(verdict))
+        self.witness.note_trace()
+        raise AssertionError(explain(self.outcome.history, verdict))
 
     async def within_process(self, process: Process, coroutine: Any) -> Any:
         """Run it in its process, which ends with it. AssertionError when it left tasks behind."""
@@ -336,4 +360,8 @@ class Life:
         return outcome
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
+        """As `SimulatedCluster.until`, within the bound for what was healed."""
+        began_ns = self.now_ns
         await self.cluster.until(condition, what, LIVENESS_S)
+        took_ms = (self.now_ns - began_ns) // 1_000_000
+        self.note(Served(self.now_ns, what, took_ms, int(LIVENESS_S * 1000), ""))

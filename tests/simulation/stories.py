@@ -8,7 +8,8 @@ Lines that begin with `#` tell the story. The commands:
     topic NAME replicas=1,2 [SETTING=VALUE ...]
     produce PARTITION VALUE ... [acks=1] [as NAME]
                                               one after the other, acks=all unless it says otherwise; KEY:VALUE has a key, KEY: is a
-                                              tombstone; with a name the same producer, on the machine NAME, goes on
+                                              tombstone; with a name the same producer, on the machine NAME, goes on;
+                                              with `together` none waits for the answer to the one before
     read PARTITION [as NAME]                  all that a consumer is given; with a name the same consumer goes on
     state PARTITION                           as ZooKeeper has it
     logs PARTITION                            every replica: values, each with its leader epoch
@@ -16,17 +17,26 @@ Lines that begin with `#` tell the story. The commands:
     until in-sync|leader=N|leaderless|isr=1,2 PARTITION
     until controller=N
     reassign PARTITION N,N ...                asked for; `until in-sync` waits for its end
+    elect PARTITION                           the preferred leader
     commit GROUP PARTITION OFFSET             by a consumer that is no member
     offsets GROUP                             what its coordinator tells
     begin COMMAND ...                         goes on in the background until
     end                                       which shows what it saw
     wait SECONDS
     said BROKER TEXT                          the lines of that broker's log that hold the text
-    kill|stop|start|pause|resume|lose-power N ...
+    kill|stop|start|pause|resume N ...
+    lose-power N ... [keeping=none|half|holes]   of what was not synced nothing stays, or half of the changes and half of the
+                                              next write, the rest of which reads as zeros with `holes`
     cut|heal ONE OTHER                        between two machines
     delay ONE OTHER SECONDS                   everything from the one machine to the other takes so much longer
     delete-controller                         somebody deletes the znode
     cut-zookeeper|heal-zookeeper N
+    slow-zookeeper N SECONDS                  both ways, between that broker and ZooKeeper
+    refuse N API ERROR                        the broker answers the next request of that kind with an error
+    believes N PARTITION                      what broker N takes itself for
+    metadata N                                what broker N tells clients of the cluster
+    written PARTITION                         the ISR, and by which controller
+    reach N                                   does anybody listen there?
     expire-session N
     may-complain N                            that broker logs an error, which is right here
     plan                                      a life of `tests.simulation.plan`, as a failing seed leaves it: `holds`, or what is broken
@@ -43,13 +53,19 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
+from kafkalite.broker.request_faults import Rule
 from kafkalite.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.records import iter_batches, iter_records
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Process, Simulation
 from tests.simulation.__main__ import live
 from tests.simulation.plan import Plan
+from tests.simulation.power import KEPT
+from tests.simulation.sights import Sights
 from zk import paths
+from zk.memory_store import MemoryStore
 from zk.store import Delete, NoNodeError
 from zk.znodes import ControllerEpoch, ControllerSeat
 
@@ -91,7 +107,7 @@ def written(steps: list[Step]) -> str:
     return "\n\n".join(str(step) if step.command else "\n".join(step.story).rstrip() for step in steps) + "\n"
 
 
-class Story:
+class Story(Sights):
     """Runs the commands of one transcript in one simulation."""
 
     def __init__(self, steps: list[Step]) -> None:
@@ -177,7 +193,9 @@ class Story:
 
     async def _produce(self, partition: str, *words: str) -> list[str]:
         target, name = _partition(partition), words[-1] if "as" in words else ""
-        values = [each for each in (words[:-2] if name else words) if not each.startswith("acks=")]
+        values = [
+            each for each in (words[:-2] if name else words) if each != "together" and not each.startswith("acks=")
+        ]
         acks: Any = 1 if "acks=1" in words else "all"
         process, producer = self._producers.get(name, (self.simulation.process(name) if name else None, None))
 
@@ -189,10 +207,14 @@ class Story:
                     acks=acks,
                     enable_idempotence=acks == "all",
                     delivery_timeout_ms=_DELIVERY_MS,
+                    batch_size=1 if "together" in words else 16_384,
                     **options,
                 )
                 await producer.connect()
-            seen = [await self._sent(producer, target, value) for value in values]
+            if "together" in words:
+                seen = list(await asyncio.gather(*(self._sent(producer, target, value) for value in values)))
+            else:
+                seen = [await self._sent(producer, target, value) for value in values]
             if not name:
                 await producer.close()
             return seen
@@ -243,6 +265,14 @@ class Story:
             async with Admin(**options) as admin:
                 wanted = [int(each) for each in replicas.split(",")]
                 await admin.alter_partition_reassignments({_partition(partition): wanted})
+            return []
+
+        return await self._client(ask)
+
+    async def _elect(self, partition: str) -> list[str]:
+        async def ask(options: dict[str, Any]) -> list[str]:
+            async with Admin(**options) as admin:
+                await admin.elect_leaders("preferred", [_partition(partition)])
             return []
 
         return await self._client(ask)
@@ -348,9 +378,11 @@ class Story:
             self.cluster.kill(int(each))
         return []
 
-    async def _lose_power(self, *brokers: str) -> list[str]:
-        for each in brokers:
-            self.cluster.lose_power(int(each))
+    async def _lose_power(self, *words: str) -> list[str]:
+        kept = next((word.removeprefix("keeping=") for word in words if word.startswith("keeping=")), None)
+        for each in words:
+            if each.isdecimal():
+                self.cluster.lose_power(int(each), None if kept is None else KEPT[kept])
         return []
 
     async def _stop(self, *brokers: str) -> list[str]:
@@ -362,14 +394,21 @@ class Story:
         return []
 
     async def _pause(self, broker: str) -> list[str]:
-        self._of(broker).process.pause()
-        self._of(broker).store.fall_silent()
+        process, store = self._running(broker)
+        process.pause()
+        store.fall_silent()
         return []
 
     async def _resume(self, broker: str) -> list[str]:
-        self._of(broker).process.resume()
-        self._of(broker).store.resume()
+        process, store = self._running(broker)
+        process.resume()
+        store.resume()
         return []
+
+    def _running(self, broker: str) -> tuple[Process, MemoryStore]:
+        process, store = self._of(broker).process, self._of(broker).store
+        assert process is not None and store is not None
+        return process, store
 
     async def _cut(self, one: str, other: str) -> list[str]:
         self.cluster.cut(one, other)
@@ -383,28 +422,36 @@ class Story:
         self.simulation.network.delay(one, other, float(seconds))
         return []
 
+    async def _slow_zookeeper(self, broker: str, seconds: str) -> list[str]:
+        store = self._of(broker).store
+        assert store is not None
+        store.lag_s = float(seconds)
+        return []
+
+    async def _refuse(self, broker: str, api: str, error: str) -> list[str]:
+        rule = Rule(ApiKey[api], "fail", ErrorCode[error], client_id=None)
+        self._of(broker).requests.add(rule)
+        return []
+
     async def _delete_controller(self) -> list[str]:
         self.cluster.zookeeper.administer([Delete(paths.CONTROLLER)])
         return []
 
     async def _cut_zookeeper(self, broker: str) -> list[str]:
-        self._of(broker).store.suspend()
+        self._running(broker)[1].suspend()
         return []
 
     async def _heal_zookeeper(self, broker: str) -> list[str]:
-        self._of(broker).store.resume()
+        self._running(broker)[1].resume()
         return []
 
     async def _expire_session(self, broker: str) -> list[str]:
-        self._of(broker).store.expire_session()
+        self._running(broker)[1].expire_session()
         return []
 
     async def _may_complain(self, broker: str) -> list[str]:
         self.simulation.may_complain[f"broker-{broker}"] = None
         return []
-
-    def _of(self, broker: str) -> Any:
-        return self.cluster.brokers[int(broker)]
 
 
 def _partition(text: str) -> TopicPartition:

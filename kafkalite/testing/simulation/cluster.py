@@ -17,7 +17,8 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.protocol.records import iter_batches
 from kafkalite.storage.cleaner import in_executor
 from kafkalite.storage.log_files import partition_of
-from kafkalite.testing.simulation.memory_disk import MemoryDisk
+from kafkalite.testing.simulation.memory_disk import Chance, MemoryDisk
+from kafkalite.testing.simulation.misbehaving import ChanceFaults, MisbehavingBroker
 from kafkalite.testing.simulation.processes import KilledHere, Process, Simulation
 from kafkalite.testing.simulation.virtual_time import VirtualClock
 from kafkalite.types import BrokerId, TopicPartition
@@ -64,6 +65,7 @@ class SimulatedBroker:
         """Is it right for it to stop by itself, because its disk is broken?"""
         self.write_stall_s = 0.0
         """For so long the whole process waits whenever something is written to a log."""
+        self.requests = ChanceFaults(cluster.simulation.chance(f"{self.name}/requests"))
         self._cluster = cluster
         self._trace = cluster.simulation.trace
 
@@ -91,6 +93,7 @@ class SimulatedBroker:
             simulation.chance(f"{self.name}/{self.lives}"),
             self._fatal,
             in_executor(self.disk),
+            MisbehavingBroker(self.requests),
         )
         self.process.loop.set_exception_handler(self.app.errors.handle)
         self._trace.add(self.name, f"begins life {self.lives}")
@@ -164,6 +167,8 @@ class SimulatedCluster:
         self.zookeeper.loop = simulation.director.loop
         self.zookeeper.on_transaction = self._note_transaction
         self.brokers = {number: SimulatedBroker(self, number) for number in range(1, size + 1)}
+        self._late: tuple[int, list[TopicPartition]] | None = None
+        """What is out of sync, as of which transaction."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -198,14 +203,14 @@ class SimulatedCluster:
         self.brokers[broker_id].end()
         self.simulation.trace.add(self.brokers[broker_id].name, "is killed")
 
-    def lose_power(self, broker_id: BrokerId) -> None:
+    def lose_power(self, broker_id: BrokerId, chance: Chance | None = None) -> None:
         """The broker's machine is off until `start`: nobody hears of it, and what was not synced is lost as chance decides."""
         broker = self.brokers[broker_id]
         broker.end(unheard=True)
         broker.is_off = True
         for other in self.simulation.machines():
             self.cut(broker.name, other)
-        broker.disk.lose_power(self.simulation.chance(f"{broker.name}/power/{broker.lives}"))
+        broker.disk.lose_power(chance or self.simulation.chance(f"{broker.name}/power/{broker.lives}"))
         self.simulation.trace.add(broker.name, "loses power")
 
     def running(self) -> list[SimulatedBroker]:
@@ -255,6 +260,12 @@ class SimulatedCluster:
 
     def out_of_sync(self) -> list[TopicPartition]:
         """The partitions without a leader, with a replica outside the ISR, or in the middle of a reassignment."""
+        zxid = self.zookeeper.tree.zxid
+        if self._late is None or self._late[0] != zxid:  # it is asked for at every turn of a wait
+            self._late = zxid, self._find_out_of_sync()
+        return self._late[1]
+
+    def _find_out_of_sync(self) -> list[TopicPartition]:
         late = []
         for topic in self.topics():
             assignment = self.assignment(topic)

@@ -60,6 +60,14 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
         BROKER,
         "kill -9 when it reaches a failpoint of `kafkalite.failpoints` for the n-th time; started again after the length",
     ),
+    "stall-at": (
+        BROKER,
+        "as if it were in swap: whenever it reaches a failpoint, nothing of it runs for `delay_s` with this `chance`",
+    ),
+    "misbehave": (
+        BROKER,
+        "requests are done `late`, `lost`, done and not answered (`mute`), or `refused` (Produce), each with its chance",
+    ),
     "kill-all": (NOBODY, "kill -9 of all brokers at once; they are started again after the length"),
     "stop": (BROKER, "a clean stop; it is started again after the length"),
     "pause": (BROKER, "SIGSTOP for the length"),
@@ -77,8 +85,9 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "half-close": (LINK, "the first forgets its connections to the second, which is not told"),
     "cut-zookeeper": (BROKER, "nothing goes between the broker and ZooKeeper"),
     "expire-session": (BROKER, "ZooKeeper ends the broker's session"),
+    "expire-all": (NOBODY, "ZooKeeper ends the sessions of all brokers at once"),
     "lose-reply": (BROKER, "ZooKeeper's next reply to the broker is lost with its connection"),
-    "slow-zookeeper": (BROKER, "answers and watch events of ZooKeeper come `delay_s` later"),
+    "slow-zookeeper": (BROKER, "requests reach ZooKeeper `delay_s` later, and so do its answers and watch events"),
     "lose-quorum": (NOBODY, "ZooKeeper answers nobody"),
     "delete-controller": (NOBODY, "somebody deletes /controller"),
     "full-disk": (BROKER, "writes end with ENOSPC"),
@@ -88,7 +97,8 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
 }
 """Of each kind: what its targets are, and what it does."""
 
-_POINTS: Final = tuple(name for name in FAILPOINTS if name != "loop.turn")
+MISBEHAVIOURS: Final = ("late", "lost", "mute", "refused")
+POINTS: Final = tuple(name for name in FAILPOINTS if name != "loop.turn")
 
 
 def draw_faults(
@@ -132,6 +142,11 @@ def _parameters(chance: random.Random, kind: str) -> tuple[tuple[str, float], ..
         return (("delay_s", round(chance.choice([0.05, 0.3, 1.0, 3.0]) * chance.uniform(0.5, 1.5), 3)),)
     if kind == "slow-disk":
         return (("delay_s", round(chance.choice([0.02, 0.1, 0.5]), 3)),)
+    if kind == "stall-at":
+        return (("chance", chance.choice([0.02, 0.2])), ("delay_s", chance.choice([0.05, 0.5, 3.0])))
+    if kind == "misbehave":
+        names = chance.sample(MISBEHAVIOURS, chance.choice([1, 2]))
+        return tuple((name, chance.choice([0.01, 0.05, 0.2])) for name in names)
     if kind == "trickle":
         return (("bytes_per_s", float(chance.choice([300, 2_000, 20_000]))),)
     if kind == "jump-clock":
@@ -141,7 +156,7 @@ def _parameters(chance: random.Random, kind: str) -> tuple[tuple[str, float], ..
     if kind == "lose-power":
         return (("swaps", float(chance.choice([0, 0, 1, 2]))),)
     if kind == "kill-at":
-        return ((chance.choice(_POINTS), float(chance.choice([1, 1, 2, 5]))),)
+        return ((chance.choice(POINTS), float(chance.choice([1, 1, 2, 5]))),)
     if kind == "kill":
         return (("callbacks", float(chance.randrange(1, 200))),)
     return ()

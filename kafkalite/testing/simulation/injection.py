@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from kafkalite import failpoints
 from kafkalite.testing.simulation.cluster import SimulatedBroker, SimulatedCluster
-from kafkalite.testing.simulation.faults import Fault
+from kafkalite.testing.simulation.faults import MISBEHAVIOURS, POINTS, Fault
 from kafkalite.testing.simulation.processes import ProcessKilled
 from kafkalite.types import TopicPartition
 from zk import paths
@@ -42,7 +42,8 @@ class Injection:
         self.cluster = cluster
         self._survives_a_loss = survives_a_loss
         self.begun: list[Fault] = []
-        self._armed: dict[str, None] = {}
+        self._armed: dict[str, list[Callable[[], None]]] = {}
+        """What happens at each failpoint."""
         self._network = cluster.simulation.network
 
     async def inject(self, faults: Sequence[Fault]) -> None:
@@ -52,7 +53,8 @@ class Injection:
     def close(self) -> None:
         """Nothing stays armed behind a life that ended early."""
         for point in list(self._armed):
-            self._disarm(point)
+            self._armed.pop(point)
+            failpoints.disarm(point)
 
     async def heal(self) -> None:
         """Let every broker run again, and nothing be slow, full or broken."""
@@ -179,8 +181,6 @@ class Injection:
         process = broker.process
         assert process is not None
         ((point, count),) = fault.parameters
-        if point in self._armed:
-            raise NotNow(f"{point} is armed already")
         left = int(count)
 
         def reached() -> None:
@@ -188,23 +188,57 @@ class Injection:
             if asyncio.get_running_loop() is process.loop and process.alive:
                 left -= 1
                 if left <= 0:
-                    self._disarm(point)
+                    self._disarm(point, reached)
                     broker.die_here()
 
-        self._armed[point] = None
-        failpoints.arm(point, reached)
+        self._arm(point, reached)
         deadline_s = self.cluster.simulation.time.now_s + _POINT_S
         while process.alive and self.cluster.simulation.time.now_s < deadline_s:
             await asyncio.sleep(0.05)
-        self._disarm(point)
+        self._disarm(point, reached)
         if process.alive:
             raise NotNow(f"{broker.name} did not come to {point}")
         await asyncio.sleep(fault.length_s)
         await self._start_again(broker)
 
-    def _disarm(self, point: str) -> None:
-        self._armed.pop(point, None)
-        failpoints.disarm(point)
+    def _arm(self, point: str, reached: Callable[[], None]) -> None:
+        actions = self._armed.setdefault(point, [])
+        actions.append(reached)
+
+        def all_of_them() -> None:
+            for each in list(actions):
+                each()
+
+        failpoints.arm(point, all_of_them)
+
+    def _disarm(self, point: str, reached: Callable[[], None]) -> None:
+        actions = self._armed.get(point, [])
+        if reached in actions:
+            actions.remove(reached)
+            if not actions:
+                del self._armed[point]
+                failpoints.disarm(point)
+
+    async def stall_at(self, fault: Fault) -> None:
+        process = self._broker(fault).process
+        assert process is not None
+        chance = self.cluster.simulation.chance(f"stalls {fault}")
+
+        def reached() -> None:
+            if asyncio.get_running_loop() is process.loop and chance.random() < fault.parameter("chance"):
+                process.stall(fault.parameter("delay_s"))
+
+        for point in POINTS:
+            self._arm(point, reached)
+        await asyncio.sleep(fault.length_s)
+        for point in POINTS:
+            self._disarm(point, reached)
+
+    async def misbehave(self, fault: Fault) -> None:
+        broker = self._broker(fault)
+        broker.requests.odds = {name: fault.parameter(name) for name in MISBEHAVIOURS}
+        await asyncio.sleep(fault.length_s)
+        broker.requests.odds = {}
 
     async def kill_all(self, fault: Fault) -> None:
         for broker in self.cluster.running():
@@ -293,6 +327,11 @@ class Injection:
         assert store is not None
         store.expire_session()
 
+    async def expire_all(self, fault: Fault) -> None:
+        for broker in self.cluster.running():
+            if broker.store is not None:
+                broker.store.expire_session()
+
     async def lose_reply(self, fault: Fault) -> None:
         store = self._broker(fault).store
         assert store is not None
@@ -354,6 +393,8 @@ class Injection:
 _ACTS: Final[dict[str, Act]] = {
     "kill": Injection.kill,
     "kill-at": Injection.kill_at,
+    "stall-at": Injection.stall_at,
+    "misbehave": Injection.misbehave,
     "kill-all": Injection.kill_all,
     "stop": Injection.stop,
     "pause": Injection.pause,
@@ -368,6 +409,7 @@ _ACTS: Final[dict[str, Act]] = {
     "half-close": Injection.half_close,
     "cut-zookeeper": Injection.cut_zookeeper,
     "expire-session": Injection.expire_session,
+    "expire-all": Injection.expire_all,
     "lose-reply": Injection.lose_reply,
     "slow-zookeeper": Injection.slow_zookeeper,
     "lose-quorum": Injection.lose_quorum,

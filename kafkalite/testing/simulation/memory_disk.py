@@ -14,7 +14,7 @@ import errno
 import os
 import random
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from kafkalite.clock import Clock
 from kafkalite.storage.disk import Entry, File, Lock
@@ -22,9 +22,18 @@ from kafkalite.types import Buffer
 
 _CAPACITY_BYTES: Final = 1 << 40
 _FILES_MAX: Final = 1 << 16
+HOLES: Final = 2
+"""Of three torn writes one is as long as it was, and reads as zeros behind what arrived: its length was on the medium already."""
 
 OnWrite: TypeAlias = Callable[[str, int, bytes], None]
 """Called with the path by which a file was opened, a position, and what is written there."""
+
+
+class Chance(Protocol):
+    """What decides how much a power failure leaves: `random.Random`, or somebody who knows."""
+
+    def randint(self, a: int, b: int, /) -> int:
+        """A number from a to b, both included."""
 
 
 class _FileNode:
@@ -226,7 +235,7 @@ class MemoryDisk:
         """The process that used the disk is gone, and its locks with it."""
         self.locks.clear()
 
-    def lose_power(self, chance: random.Random) -> None:
+    def lose_power(self, chance: Chance) -> None:
         """Keep what was brought to the medium, and of the rest what chance decides."""
         self.process_ended()
         for node in self._unsynced_files:
@@ -327,7 +336,7 @@ class MemoryDisk:
         self._change_names((directory, name, None))
 
 
-def _lose_writes(node: _FileNode, chance: random.Random) -> None:
+def _lose_writes(node: _FileNode, chance: Chance) -> None:
     kept = chance.randint(0, len(node.unsynced))
     for number in reversed(range(kept, len(node.unsynced))):
         position, tail, was_write = node.unsynced[number]
@@ -335,6 +344,8 @@ def _lose_writes(node: _FileNode, chance: random.Random) -> None:
         node.content[position:] = tail
         if number == kept and was_write:
             torn = written[: chance.randint(0, len(written))]
+            if chance.randint(0, HOLES) == HOLES:
+                torn += bytes(len(written) - len(torn))
             node.content[position : position + len(torn)] = torn
     node.unsynced.clear()
 

@@ -7,9 +7,12 @@ one digest did the same things at the same times.
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafkalite.testing.simulation.virtual_time import VirtualTime
+
+_HASHED_TOGETHER: Final = 512
+"""So many pieces go into the digest in one call, which costs as much as a piece."""
 
 
 class TraceLine(NamedTuple):
@@ -31,23 +34,31 @@ class Trace:
         self.shows_all = False
         self._time = time
         self._hash = hashlib.blake2b(digest_size=16)
+        self._unhashed: list[str] = []
 
     def add(self, source: str, text: str) -> None:
         """A line, which counts for the digest too."""
         line = TraceLine(self._time.now_s, source, text)
         self.lines.append(line)
-        self._hash.update(f"{line.at_s!r} {source} {text}\n".encode())
+        self._unhashed.append(f"{line.at_s!r} {source} {text}\n")
 
     def count(self, what: str) -> None:
         """Something that only the digest shows, or the lines of a trace that `shows_all`."""
-        self._hash.update(f"{self._time.now_s!r} {what}\n".encode())
+        self._unhashed.append(f"{self._time.now_s!r} {what}\n")
+        if len(self._unhashed) >= _HASHED_TOGETHER:
+            self._hash_all()
         if self.shows_all:
             self.lines.append(TraceLine(self._time.now_s, "", what))
 
     @property
     def digest(self) -> str:
         """Of everything so far."""
+        self._hash_all()
         return self._hash.hexdigest()
+
+    def _hash_all(self) -> None:
+        self._hash.update("".join(self._unhashed).encode())
+        self._unhashed.clear()
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.lines))

@@ -39,6 +39,9 @@ _DIGEST_BYTES: Final = 8
 _SLACK: Final = {"tasks": 25, "connections": 25, "waiting requests": 3}
 """How many more than at the beginning there may be: fetchers and links depend on who leads and who controls."""
 
+_IN_MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where files are read back: on a real disk that takes longer than reading them."""
+
 _Files: TypeAlias = tuple[tuple[str, bytes], ...]
 """Names and contents."""
 _Damages: TypeAlias = list[tuple[str, tuple[str, ...]]]
@@ -166,13 +169,15 @@ class Witness:
     def note_segments(self, partitions: Iterable[TopicPartition]) -> None:
         """Read every file of these partitions back; replicas that have the same files, which most have, only once."""
         damages: dict[_Files, _Damages] = {}
-        for name in partitions:
-            for broker_id in self._replicas(name):
-                for files in self._files_of(broker_id, name):
-                    if files not in damages:
-                        damages[files] = _damages_in(files)
-                    for file_name, faults in damages[files]:
-                        self._recorder.add(SegmentChecked(self._recorder.now_ns(), broker_id, *name, file_name, faults))
+        with tempfile.TemporaryDirectory(prefix="kafkalite-inspected-", dir=_IN_MEMORY) as folder:
+            for name in partitions:
+                for broker_id in self._replicas(name):
+                    for files in self._files_of(broker_id, name):
+                        if files not in damages:
+                            damages[files] = _damages_in(files, Path(folder))
+                        for file_name, faults in damages[files]:
+                            now_ns = self._recorder.now_ns()
+                            self._recorder.add(SegmentChecked(now_ns, broker_id, *name, file_name, faults))
 
     def _replicas(self, partition: TopicPartition) -> Sequence[int]:
         assignment = self._cluster.assignment(partition.topic)
@@ -194,11 +199,13 @@ class Witness:
             self._recorder.add(StateChanged(int(line.at_s * 1e9), line.source, line.text))
 
 
-def _damages_in(files: _Files) -> _Damages:
-    with tempfile.TemporaryDirectory(prefix="kafkalite-inspected-") as folder:
-        for name, content in files:
-            Path(folder, name).write_bytes(content)
-        found = [(path.name, first_damage(path)) for path in files_below(Path(folder))]
+def _damages_in(files: _Files, folder: Path) -> _Damages:
+    """The folder is empty before and afterwards."""
+    for name, content in files:
+        (folder / name).write_bytes(content)
+    found = [(path.name, first_damage(path)) for path in files_below(folder)]
+    for name, _ in files:
+        (folder / name).unlink()
     return [
         (name, () if damage is None else (f"at byte {damage.position}: {damage.reason}",)) for name, damage in found
     ]

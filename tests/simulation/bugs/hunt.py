@@ -5,8 +5,10 @@ A transcript is cheaper than a life, and shows what lives seldom come to.
 
 from __future__ import annotations
 
+import gc
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -48,12 +50,23 @@ class Caught(NamedTuple):
 
 def live(seed: int) -> None:
     """One life of a cluster under pressure. Raises whatever the seed fails with."""
-    Life(pressure(seed)).run()
+    _run(Life(pressure(seed)))
 
 
 def live_with_transactions(seed: int) -> None:
     """The same, for what only transactions suffer from."""
-    TransactionalLife(transactional_pressure(seed)).run()
+    _run(TransactionalLife(transactional_pressure(seed)))
+
+
+def _run(life: Life) -> None:
+    life.explains = False
+    gc.disable()  # it would look dozens of times at all that a life has
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that a killed process had not begun
+            life.run()
+    finally:
+        gc.enable()
 
 
 def differs(transcript: Path) -> str:

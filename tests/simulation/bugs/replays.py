@@ -45,6 +45,7 @@ class Replay(NamedTuple):
 def ending(bug: Bug, seed: int) -> Ending:
     """Of the life of a seed under pressure while the program has the bug."""
     life, problem = Life(pressure(seed)), ""
+    life.explains = False
     with put_in(bug):
         try:
             life.run()

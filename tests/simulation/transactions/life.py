@@ -20,10 +20,9 @@ from typing import Any, Final
 from kafkalite.client import Admin, ClientError, Consumer, NewTopic, TopicPartition
 from kafkalite.testing.history.events import Drained, OffsetFetched, ReaderStarted, RecordRead, Value
 from kafkalite.testing.history.judge import judge
-from kafkalite.testing.history.report import explain
 from kafkalite.types import OFFSETS_TOPIC
 from tests.simulation.administration import Administration
-from tests.simulation.life import FLIGHTS, FREIGHT, LIVENESS_S, Life
+from tests.simulation.life import FLIGHTS, FREIGHT, Life
 from tests.simulation.plan import Plan
 from tests.simulation.transactions.copying import GROUP, Copying
 from tests.simulation.transactions.plan import BASE, CLIENT_FAULTS, COPIERS, FEEDER
@@ -75,23 +74,22 @@ class TransactionalLife(Life):
         self.simulation.trace.add("director", "everything is healed")
         await self._within(plain, "the producer ends")
         await self._within(feeding, "the feeder ends")
-        await cluster.until(lambda: not cluster.out_of_sync(), "all replicas are in sync", LIVENESS_S)
+        await self.until(lambda: not cluster.out_of_sync(), "all replicas are in sync")
         inputs = [TopicPartition(FLIGHTS, number) for number in range(_PARTITIONS)]
-        await cluster.until(lambda: self._is_stable(inputs), "every transaction ends", LIVENESS_S)
+        await self.until(lambda: self._is_stable(inputs), "every transaction of the feeder ends")
         wanted = await self._within(self._read(inputs, committed=True), "what is committed is read")
         lasts = {partition: rows[-1][0] for partition, rows in wanted.items() if rows}
-        await cluster.until(
+        await self.until(
             lambda: all(self.copying.committed.get(each, 0) > last for each, last in lasts.items()),
             f"the copiers commit offsets behind {lasts}",
-            LIVENESS_S,
         )
         self.copies_are_wanted = False
         await self._within(asyncio.gather(*copying, auditing), "the copiers end")
         outputs = [TopicPartition(topic, number) for topic in (FREIGHT, LEDGER) for number in range(_PARTITIONS)]
-        await cluster.until(lambda: self._is_stable(outputs), "every transaction ends", LIVENESS_S)
+        await self.until(lambda: self._is_stable(outputs), "every transaction of the copiers ends")
         copied = await self._within(self._read(outputs, committed=True), "what is committed is read")
         await self._within(self._read([*inputs, *outputs], committed=False), "everything is read")
-        await cluster.until(self._replicas_are_level, "followers have all that their leaders have", LIVENESS_S)
+        await self._all_agree()
         watching.cancel()
         self.witness.note_replicas([*inputs, *outputs])
         await self._within(cluster.stop(), "brokers stop")
@@ -195,8 +193,7 @@ class TransactionalLife(Life):
     ) -> None:
         verdict = self.outcome.verdict = judge(self.outcome.history)
         if verdict.violations:
-            self.witness.note_trace()
-            raise AssertionError(explain(self.outcome.history, verdict))
+            self.fail(verdict)
         for topic in (FREIGHT, LEDGER):
             sources: dict[TopicPartition, list[int]] = defaultdict(list)
             for number in range(_PARTITIONS):
