@@ -425,8 +425,8 @@ def _listening(simulation: Simulation) -> Iterator[None]:
     """Let what the product logs be lines of the trace."""
     listener = _Listener(simulation)
     loggers = [logging.getLogger(name) for name in _LOGGERS]
-    source = logging._srcfile  # type: ignore[attr-defined]
-    logging._srcfile = None  # type: ignore[attr-defined]  # nobody asks where a line was logged, which costs more than the line
+    source = logging._srcfile
+    logging._srcfile = None  # nobody asks where a line was logged, which costs more than the line
     before = [(logger.level, logger.propagate) for logger in loggers]
     for logger in loggers:
         logger.addHandler(listener)
@@ -435,7 +435,7 @@ def _listening(simulation: Simulation) -> Iterator[None]:
     try:
         yield
     finally:
-        logging._srcfile = source  # type: ignore[attr-defined]
+        logging._srcfile = source
         for logger, (level, propagate) in zip(loggers, before, strict=True):
             logger.removeHandler(listener)
             logger.setLevel(level)
