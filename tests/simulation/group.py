@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.client import Admin, Consumer, RebalanceListener, TopicPartition
+from kafkalite.client import Admin, Consumer, NoBrokersAvailableError, RebalanceListener, TopicPartition
 from kafkalite.testing.history.events import (
     NO_OFFSET,
     UNKNOWN_GENERATION,
@@ -14,20 +14,26 @@ from kafkalite.testing.history.events import (
     OffsetFetched,
     PartitionAssigned,
 )
+from kafkalite.testing.simulation.faults import Fault
+from kafkalite.testing.simulation.processes import Process, ProcessKilled
 from kafkalite.types import OFFSETS_TOPIC
+from tests.simulation.plan import PAUSE_CLIENT
 
 if TYPE_CHECKING:
     from tests.simulation.life import Life
 
 _POLL_MS: Final = 500
 _AUDIT_S: Final = 1.0
+_AGAIN_S: Final = 1.0
 
 
 class _Assignments(RebalanceListener):
     """Gives each assignment of a member a name: within one its positions only move forward."""
 
-    def __init__(self, life: Life, group: str, name: str) -> None:
+    def __init__(self, life: Life, group: str, name: str, owner: str) -> None:
         self._life, self._group, self._name = life, group, name
+        self.owner = owner
+        """The member: whoever takes a static member's place is the same one to its group."""
         self._count = 0
         self.consumer: Consumer | None = None
 
@@ -44,7 +50,7 @@ class _Assignments(RebalanceListener):
         self._count += 1
         for each in sorted(assigned):
             now_ns = self._life.now_ns
-            self._life.note(PartitionAssigned(now_ns, self._group, self._name, self.generation, *each))
+            self._life.note(PartitionAssigned(now_ns, self._group, self.owner, self.generation, *each))
 
 
 class GroupReaders:
@@ -59,22 +65,61 @@ class GroupReaders:
         self._topics = topics
         self._stopping = False
         self._commits = 0
+        self._processes: dict[str, Process] = {}
+        self._away_s: dict[str, float] = {}
+        """How long after its death somebody takes a member's place."""
 
     def stop(self) -> None:
         """Have the members leave."""
         self._stopping = True
 
     async def read(self, number: int) -> None:
-        """One member, until `stop`."""
-        life, name = self._life, f"consumer-{number}"
-        process, options = life.client(name)
+        """One member until `stop`, and whoever takes its place when it is killed."""
+        seat, lives = f"consumer-{number}", 0
+        while not self._stopping:
+            lives += 1
+            name = seat if lives == 1 else f"{seat}.{lives}"
+            try:
+                await self._read_as(name, seat)
+            except ProcessKilled:
+                self._life.simulation.trace.add(name, "is killed")
+                await asyncio.sleep(self._away_s.get(seat, 0.0))
+            except NoBrokersAvailableError as problem:
+                self._life.simulation.trace.add(name, f"has no cluster: {problem!r}")
+                self._processes[seat].kill()
+                await asyncio.sleep(_AGAIN_S)
+
+    async def suffer(self, fault: Fault) -> None:
+        """One fault of a member, at its moment."""
+        await asyncio.sleep(fault.at_s)
+        (seat,) = fault.targets
+        process, trace = self._processes.get(seat), self._life.simulation.trace
+        if process is None or not process.alive or process.paused:
+            trace.add("fault", f"{fault.kind} {seat} is left out: nobody is there")
+            return
+        trace.add("fault", str(fault).strip())
+        if fault.kind == PAUSE_CLIENT:
+            process.pause()
+            await asyncio.sleep(fault.length_s)
+            process.resume()
+        else:
+            self._away_s[seat] = fault.length_s
+            process.kill_after(int(fault.parameter("callbacks")), process.kill)
+            while process.alive:
+                await asyncio.sleep(0.05)
+
+    async def _read_as(self, name: str, seat: str) -> None:
+        life = self._life
+        options = life.options(name)
+        process = self._processes[seat] = life.simulation.process(name, seat)
         workload = life.plan.workload
 
         async def consume() -> None:
-            assignments = _Assignments(life, self.group, name)
+            is_static = bool(workload.get("static_members"))
+            assignments = _Assignments(life, self.group, name, seat if is_static else name)
             assignments.consumer = consumer = Consumer(
                 group_id=self.group,
-                group_instance_id=name if workload.get("static_members") else None,
+                group_instance_id=seat if is_static else None,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
                 session_timeout_ms=workload.get("session_timeout_ms", 6_000),
@@ -93,18 +138,18 @@ class GroupReaders:
                             life.note_read(assignments.position, record)
                             self.read_offsets.setdefault(partition, set()).add(record.offset)
                     if found or has_failed:
-                        has_failed = not await self._commit(consumer, name, assignments)
+                        has_failed = not await self._commit(consumer, assignments)
                     await asyncio.sleep(0.3)
 
         await life.within_process(process, consume())
 
-    async def _commit(self, consumer: Consumer, name: str, assignments: _Assignments) -> bool:
+    async def _commit(self, consumer: Consumer, assignments: _Assignments) -> bool:
         """Is everything committed that was read?"""
         life, offsets = self._life, {each: found.offset for each, found in consumer.consumed_offsets().items()}
         self._commits += 1
         number, generation = self._commits, assignments.generation
         for partition, offset in offsets.items():
-            life.note(CommitInvoked(life.now_ns, self.group, name, number, *partition, offset))
+            life.note(CommitInvoked(life.now_ns, self.group, assignments.owner, number, *partition, offset))
         try:
             await consumer.commit()
         except Exception as problem:
@@ -114,7 +159,7 @@ class GroupReaders:
             self.committed |= offsets
             if offsets:
                 known = generation if generation == assignments.generation else UNKNOWN_GENERATION
-                life.note(CommitAcknowledged(life.now_ns, self.group, name, number, known))
+                life.note(CommitAcknowledged(life.now_ns, self.group, assignments.owner, number, known))
             return True
 
     async def audit(self) -> None:

@@ -36,7 +36,7 @@ from kafkalite.testing.simulation.witness import Witness
 from tests.simulation.administration import Administration
 from tests.simulation.agreement import disagreements
 from tests.simulation.group import GroupReaders
-from tests.simulation.plan import Plan
+from tests.simulation.plan import CLIENT_FAULTS, Plan
 
 FLIGHTS, FREIGHT, LATEST, LOOSE = "flights", "freight", "latest", "loose"
 HEALED: Final = "healed"
@@ -86,18 +86,21 @@ class Life:
             self.simulation.run(self._scenario(), limit_s=900.0)
         finally:
             self.injection.close()
-            self.outcome.begun = [each.kind for each in self.injection.begun]
+            self.outcome.begun += [each.kind for each in self.injection.begun]
         return self.outcome
 
     def client(self, name: str) -> tuple[Process, dict[str, Any]]:
         """A process, and the options of a client in it."""
-        options = {
+        return self.simulation.process(name), self.options(name)
+
+    def options(self, name: str) -> dict[str, Any]:
+        """Of a client in the process of that name."""
+        return {
             "bootstrap_servers": self.cluster.bootstrap_servers,
             "client_id": name,
             "request_timeout_ms": 5_000,
             "chance": self.simulation.chance(f"{name}/chance").random,
         }
-        return self.simulation.process(name), options
 
     def note(self, event: Event) -> None:
         self.recorder.add(event)
@@ -124,7 +127,10 @@ class Life:
             work.append(self._update())
         working = asyncio.gather(*work)
         asking = asyncio.gather(*(administration.ask(each) for each in plan.operations))
-        await self.injection.inject(plan.faults)
+        of_members = [each for each in plan.faults if each.kind in CLIENT_FAULTS]
+        others = [each for each in plan.faults if each.kind not in CLIENT_FAULTS]
+        await asyncio.gather(self.injection.inject(others), *map(readers.suffer, of_members))
+        self.outcome.begun += [each.kind for each in of_members]
         await self.injection.heal()
         self.faults_are_over = True
         self.simulation.trace.add("director", "everything is healed")

@@ -21,6 +21,10 @@ ROLES: Final = (
     "leader:__consumer_offsets-0",
     "controller",
 )
+MEMBERS: Final = ("consumer-0", "consumer-1")
+KILL_CLIENT, PAUSE_CLIENT = "kill-client", "pause-client"
+CLIENT_FAULTS: Final = (KILL_CLIENT, PAUSE_CLIENT)
+"""A client dies between any two callbacks and is replaced; or it falls silent and wakes up again, when others may have its place."""
 WINDOW_S: Final = 6.0
 
 _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
@@ -109,6 +113,8 @@ class Plan:
 def draw_plan(seed: int) -> Plan:
     """The plan of a seed."""
     plan = _draw(seed)
+    members = tuple(_draw_client_faults(random.Random(f"{seed}/members")))
+    plan = replace(plan, faults=tuple(sorted((*plan.faults, *members), key=lambda each: each.at_s)))
     if any(each.kind == "full-disk" for each in plan.faults):
         # A replica that could not be made for want of room comes with the next start of its broker only.
         made = ("create-topic", "add-partitions", "reassign")
@@ -138,6 +144,16 @@ def _draw(seed: int) -> Plan:
         tuple(draw_faults(chance, BROKERS, CLIENTS, ROLES, WINDOW_S)),
         tuple(_draw_operations(chance)),
     )
+
+
+def _draw_client_faults(chance: random.Random) -> list[Fault]:
+    faults = []
+    for _ in range(chance.choice([0, 0, 0, 1, 2])):
+        kind, member = chance.choice(CLIENT_FAULTS), chance.choice(MEMBERS)
+        callbacks = (("callbacks", float(chance.randrange(1, 60))),) if kind == KILL_CLIENT else ()
+        at_s, length_s = round(chance.uniform(0.0, WINDOW_S), 3), round(chance.choice([0.5, 3.0, 9.0]), 3)
+        faults.append(Fault(at_s, kind, (member,), length_s, callbacks))
+    return faults
 
 
 def _draw_operations(chance: random.Random) -> list[Fault]:

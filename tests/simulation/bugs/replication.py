@@ -153,8 +153,8 @@ REPLICATION: Final = (
         (
             Edit(
                 _PARTITION,
-                "while waits and waits[0].required_offset <= high_watermark:",
-                "while waits and waits[0].required_offset <= high_watermark + 1:",
+                "while waits and next(iter(waits)).required_offset <= high_watermark:",
+                "while waits and next(iter(waits)).required_offset <= high_watermark + 1:",
             ),
         ),
     ),

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from kafkalite.testing.simulation.faults import Fault
-from tests.simulation.plan import Plan
-from tests.simulation.transactions.plan import COORDINATORS, KILL_CLIENT, PAUSE_CLIENT, SEATS, draw_transactions
+from tests.simulation.plan import KILL_CLIENT, PAUSE_CLIENT, Plan
+from tests.simulation.transactions.plan import COORDINATORS, SEATS, draw_transactions
 
 _DEATH: Final = (("callbacks", 1.0),)
 

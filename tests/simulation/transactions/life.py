@@ -23,9 +23,9 @@ from kafkalite.testing.history.judge import judge
 from kafkalite.types import OFFSETS_TOPIC
 from tests.simulation.administration import Administration
 from tests.simulation.life import FLIGHTS, FREIGHT, Life
-from tests.simulation.plan import Plan
+from tests.simulation.plan import CLIENT_FAULTS, Plan
 from tests.simulation.transactions.copying import GROUP, Copying
-from tests.simulation.transactions.plan import BASE, CLIENT_FAULTS, COPIERS, FEEDER
+from tests.simulation.transactions.plan import BASE, COPIERS, FEEDER
 from tests.simulation.transactions.recorded import RecordedProducer
 from tests.simulation.transactions.seats import Seat
 
@@ -43,15 +43,6 @@ class TransactionalLife(Life):
         self.copies_are_wanted = True
         seats = [Seat(self, FEEDER, self._feed), *(Seat(self, each, self.copying.copy) for each in COPIERS)]
         self.seats = {each.name: each for each in seats}
-
-    def options(self, name: str) -> dict[str, Any]:
-        """Of a client in the process of that name."""
-        return {
-            "bootstrap_servers": self.cluster.bootstrap_servers,
-            "client_id": name,
-            "request_timeout_ms": 5_000,
-            "chance": self.simulation.chance(f"{name}/chance").random,
-        }
 
     # the story
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kafkalite.testing.simulation.faults import Fault, draw_faults
-from tests.simulation.plan import BROKERS, Plan, draw_plan
+from tests.simulation.plan import BROKERS, CLIENT_FAULTS, KILL_CLIENT, Plan, draw_plan
 
 TRANSACTIONS: Final = "transactions"
 """The key of `workload` that makes a plan one of transactions."""
@@ -18,9 +18,6 @@ CLIENTS: Final = ("producer-all", *SEATS)
 COORDINATORS: Final = ("leader:__transaction_state-0", "leader:__consumer_offsets-0")
 ROLES: Final = (*COORDINATORS, "leader:flights-0", "leader:freight-1", "follower:freight-0", "controller")
 WINDOW_S: Final = 4.0
-KILL_CLIENT, PAUSE_CLIENT = "kill-client", "pause-client"
-CLIENT_FAULTS: Final = (KILL_CLIENT, PAUSE_CLIENT)
-"""A client dies between any two callbacks; or it falls silent, is replaced under its transactional id, and wakes up: a zombie."""
 
 _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     "transaction.state.log.num.partitions": ("1", "2"),

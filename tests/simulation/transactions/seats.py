@@ -10,7 +10,7 @@ from kafkalite.client import ClientError, Producer, ProducerFencedError
 from kafkalite.testing.history.events import ProducerStarted
 from kafkalite.testing.simulation.faults import Fault
 from kafkalite.testing.simulation.processes import Process, ProcessKilled
-from tests.simulation.transactions.plan import PAUSE_CLIENT
+from tests.simulation.plan import PAUSE_CLIENT
 from tests.simulation.transactions.recorded import RecordedProducer
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.simulation.__main__ import live
-from tests.simulation.plan import Plan
+from tests.simulation.plan import CLIENT_FAULTS, Plan
 from tests.simulation.transactions.life import TransactionalLife
-from tests.simulation.transactions.plan import CLIENT_FAULTS, draw_transactions
+from tests.simulation.transactions.plan import draw_transactions
 
 
 def test_what_is_copied_in_transactions_is_there_once() -> None:
