@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from kafkalite.testing.simulation.faults import Fault
-from tests.simulation.plan import CLIENTS, Plan, draw_plan
+from tests.simulation.plan import CLIENTS, KILL_CLIENT, MEMBERS, PAUSE_CLIENT, Plan, draw_plan
 
 _LEADERS: Final = ("leader:flights-0", "leader:flights-1", "leader:freight-0")
 _COORDINATOR: Final = "leader:__consumer_offsets-0"
@@ -74,6 +74,33 @@ def _power(chance: random.Random) -> list[Fault]:
     ]
 
 
+def _sessions(chance: random.Random) -> list[Fault]:
+    """Sessions end while their brokers live on: leaders, coordinators and the controller change, and no connection is lost."""
+    roles = (*_LEADERS, _COORDINATOR, _COORDINATOR, "controller")
+    moments = [0.7, *(chance.uniform(1.0, 9.0) for _ in range(5))]
+    slow = Fault(0.6, "slow-zookeeper", ("controller",), 9.0, (("delay_s", chance.choice([0.05, 0.5])),))
+    return [slow, *(Fault(at_s, "expire-session", (chance.choice(roles),), 0.0) for at_s in moments)]
+
+
+def _silent_members(chance: random.Random) -> list[Fault]:
+    """Members of the group fall silent for longer than their session, or die for good, while the coordinator changes."""
+    one, other = chance.sample(MEMBERS, 2)
+    return [
+        Fault(chance.uniform(0.8, 2.5), PAUSE_CLIENT, (one,), chance.choice([7.0, 9.0, 11.0])),
+        Fault(chance.uniform(1.0, 3.0), KILL_CLIENT, (other,), 9.0, (("callbacks", float(chance.randrange(1, 40))),)),
+        Fault(chance.uniform(1.0, 9.0), "expire-session", (_COORDINATOR,), 0.0),
+    ]
+
+
+def _misbehaviour(chance: random.Random) -> list[Fault]:
+    """Leaders refuse, and lose answers, of many that are on their way at once; then one of them dies."""
+    odds = (("refused", 0.3), ("mute", 0.03))
+    return [
+        *(Fault(0.5, "misbehave", (leader,), 4.0, odds) for leader in _LEADERS[:2]),
+        Fault(chance.uniform(2.0, 5.0), "kill", (chance.choice(_LEADERS),), 3.0, (("callbacks", 1.0),)),
+    ]
+
+
 _STORIES: Final[tuple[Callable[[random.Random], list[Fault]], ...]] = (
     _alone_and_killed,
     _zombie,
@@ -82,6 +109,9 @@ _STORIES: Final[tuple[Callable[[random.Random], list[Fault]], ...]] = (
     _coordinators_in_a_row,
     _controllers,
     _power,
+    _sessions,
+    _silent_members,
+    _misbehaviour,
 )
 
 
