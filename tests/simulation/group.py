@@ -54,7 +54,10 @@ class _Assignments(RebalanceListener):
 
 
 class GroupReaders:
-    """`committed`: the offsets that the group was told are committed; `read_offsets`: all that any member has read."""
+    """`committed`: the offsets that the group, or who looked at it, was told are committed.
+
+    `read_offsets`: all that any member has read.
+    """
 
     group: Final = "readers"
 
@@ -188,4 +191,6 @@ class GroupReaders:
         for partition in dict.fromkeys([*self.read_offsets, *found]):
             told = found.get(partition)
             offset = NO_OFFSET if told is None else told.offset
+            if told is not None:  # also by a member that was killed before it was answered
+                self.committed[partition] = max(self.committed.get(partition, 0), offset)
             life.note(OffsetFetched(life.now_ns, asked_ns, "watcher", self.group, *partition, offset))

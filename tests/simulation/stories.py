@@ -8,8 +8,7 @@ Lines that begin with `#` tell the story. The commands:
     topic NAME replicas=1,2 [SETTING=VALUE ...]
     produce PARTITION VALUE ... [acks=1] [as NAME]
                                               one after the other, acks=all unless it says otherwise; KEY:VALUE has a key, KEY: is a
-                                              tombstone; with a name the same producer, on the machine NAME, goes on;
-                                              with `together` none waits for the answer to the one before
+                                              tombstone; with a name the same producer, on the machine NAME, goes on
     read PARTITION [as NAME]                  all that a consumer is given; with a name the same consumer goes on
     state PARTITION                           as ZooKeeper has it
     logs PARTITION                            every replica: values, each with its leader epoch
@@ -193,9 +192,7 @@ class Story(Sights):
 
     async def _produce(self, partition: str, *words: str) -> list[str]:
         target, name = _partition(partition), words[-1] if "as" in words else ""
-        values = [
-            each for each in (words[:-2] if name else words) if each != "together" and not each.startswith("acks=")
-        ]
+        values = [each for each in (words[:-2] if name else words) if not each.startswith("acks=")]
         acks: Any = 1 if "acks=1" in words else "all"
         process, producer = self._producers.get(name, (self.simulation.process(name) if name else None, None))
 
@@ -207,14 +204,10 @@ class Story(Sights):
                     acks=acks,
                     enable_idempotence=acks == "all",
                     delivery_timeout_ms=_DELIVERY_MS,
-                    batch_size=1 if "together" in words else 16_384,
                     **options,
                 )
                 await producer.connect()
-            if "together" in words:
-                seen = list(await asyncio.gather(*(self._sent(producer, target, value) for value in values)))
-            else:
-                seen = [await self._sent(producer, target, value) for value in values]
+            seen = [await self._sent(producer, target, value) for value in values]
             if not name:
                 await producer.close()
             return seen
@@ -255,7 +248,10 @@ class Story(Sights):
     async def _offsets(self, group: str) -> list[str]:
         async def ask(options: dict[str, Any]) -> list[str]:
             async with Admin(**options) as admin:
-                found = await admin.list_group_offsets(group)
+                try:
+                    found = await asyncio.wait_for(admin.list_group_offsets(group), _DELIVERY_MS / 1000)
+                except Exception:
+                    return ["not known"]
             return [f"{partition}: {told.offset}" for partition, told in sorted(found.items()) if told is not None]
 
         return await self._client(ask)

@@ -92,6 +92,17 @@ def _silent_members(chance: random.Random) -> list[Fault]:
     ]
 
 
+def _late_commits(chance: random.Random) -> list[Fault]:
+    """What a member sends to its coordinator arrives seconds later, when the group has other generations."""
+    one, other = chance.sample(MEMBERS, 2)
+    delays_s = chance.choice([1.5, 3.0, 8.0])
+    return [
+        *(Fault(at_s, "slow-link", (one, _COORDINATOR), 2.0, (("delay_s", delays_s),)) for at_s in (1.0, 6.0)),
+        Fault(chance.uniform(1.0, 3.0), KILL_CLIENT, (other,), 0.5, (("callbacks", 1.0),)),
+        Fault(chance.uniform(6.0, 8.0), KILL_CLIENT, (other,), 0.5, (("callbacks", 1.0),)),
+    ]
+
+
 def _misbehaviour(chance: random.Random) -> list[Fault]:
     """Leaders refuse, and lose answers, of many that are on their way at once; then one of them dies."""
     odds = (("refused", 0.3), ("mute", 0.03))
@@ -112,6 +123,7 @@ _STORIES: Final[tuple[Callable[[random.Random], list[Fault]], ...]] = (
     _sessions,
     _silent_members,
     _misbehaviour,
+    _late_commits,
 )
 
 
