@@ -222,6 +222,8 @@ class Partition:
 
     def tell_watchers(self, appended: bool) -> None:
         """That records came or the partition changed hands; or else that offsets moved."""
+        if not self.watchers:
+            return
         self._tells_watchers = True
         try:
             for watcher in tuple(self.watchers):
@@ -264,7 +266,7 @@ class Partition:
     def append_plain(self, records: bytearray, headers: list[BatchHeader], now_ms: float, wall_ms: int) -> int:
         """Batches of several producers that were found plain (`broker/plain_produce`); the offset of the first one's record."""
         end_before = self.log.log_end_offset
-        first_offset = self.log.append_plain(records, headers, leader_epoch=self.leader_epoch, now_ms=wall_ms)
+        first_offset = self.log.append_plain(records, headers, self.leader_epoch, wall_ms)
         self.after_append(end_before, now_ms)
         return first_offset
 
@@ -378,7 +380,7 @@ class Partition:
         if not self.is_leader or len(self.isr) < self.effective_min_isr:
             return
         lowest = self.log.log_end_offset
-        maximal = self.maximal_isr
+        maximal = self.maximal_isr if self.followers else ()
         for follower in self.followers.values():
             counts = follower.broker_id in maximal or self._is_joining(follower, now_ms)
             if counts and follower.log_end_offset < lowest:

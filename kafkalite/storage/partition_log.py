@@ -174,7 +174,7 @@ class PartitionLog:
         return AppendResult(placed[0].base_offset, placed[-1].last_offset, log_append_time, self.log_start_offset)
 
     @uses_disk
-    def append_plain(self, records: bytearray, headers: list[BatchHeader], *, leader_epoch: int, now_ms: int) -> int:
+    def append_plain(self, records: bytearray, headers: list[BatchHeader], leader_epoch: int, now_ms: int) -> int:
         """Append clients' batches that are plain, all or none; the offset of the first. KafkaError KAFKA_STORAGE_ERROR."""
         first_offset = self.log_end_offset
         self._append(records, put_plain(records, headers, first_offset, leader_epoch), now_ms)

@@ -15,7 +15,7 @@ def takes(active: Segment, headers: Sequence[BatchHeader], size: int, config: To
         return False
     return not active.size or (
         active.size + size <= config.segment_bytes
-        and not _is_over_age(active, config, max(header.max_timestamp for header in headers), now_ms)
+        and not _is_over_age(active, config, max([header.max_timestamp for header in headers]), now_ms)
         and active.has_index_room(config.segment_index_bytes)
     )
 

@@ -216,7 +216,7 @@ class Segment:
         if self._torn is not None:
             self._restore(self._torn)
         start, largest, since = self.size, self._largest_known(), self._bytes_since_entry
-        before = _Extent(start, self.offset_index.count, self.time_index.count, self.transaction_index.size)
+        before = start, self.offset_index.count, self.time_index.count, self.transaction_index.size
         try:
             self._files.get(self.path).write_at(start, buffers)
             for header in headers:
@@ -230,9 +230,9 @@ class Segment:
             for entry in aborted:
                 self.transaction_index.append(entry)
         except OSError:
-            self._torn = before
+            self._torn = _Extent(*before)
             try:
-                self._restore(before)
+                self._restore(self._torn)
             except OSError as problem:
                 logger.warning("%s: what a failed write left is cut off before the next one: %s", self.path, problem)
             raise

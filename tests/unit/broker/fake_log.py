@@ -85,7 +85,7 @@ class FakeLog:
         self.log_end_offset += len(records)
         return AppendResult(first, self.log_end_offset - 1, -1, self.log_start_offset)
 
-    def append_plain(self, records: bytearray, headers: list[BatchHeader], *, leader_epoch: int, now_ms: int) -> int:
+    def append_plain(self, records: bytearray, headers: list[BatchHeader], leader_epoch: int, now_ms: int) -> int:
         first = self.log_end_offset
         self.log_end_offset += len(headers)
         return first
