@@ -12,7 +12,7 @@ import os
 import secrets
 import ssl
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.broker.key_sets import fetcher
 from kafkalite.broker.sasl_authenticator import SaslAuthenticator
 from kafkalite.broker.strangers import Strangers
+from kafkalite.broker.tls_listener import TlsListener
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.security_keys import SecuritySettings, security_of
 from kafkalite.net.connection import Connection
@@ -44,6 +45,8 @@ from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_
 from kafkalite.types import Endpoint
 
 if TYPE_CHECKING:
+    import socket
+
     from kafkalite.broker.request_handler import RequestHandler
     from kafkalite.config.broker import LiveConfig
 
@@ -51,6 +54,8 @@ logger = logging.getLogger("kafkalite.broker.listener_security")
 
 LOOK_EVERY_S: Final = 5.0
 """How long a renewed certificate may lie there unseen."""
+_HTTP: Final = Endpoint("http", "", 0, "SSL")
+"""Stands for the pages of the broker among listeners."""
 STRANGERS_BYTES: Final = 16 * 1024
 _SCRAM: Final = {each.config_key: each for each in ScramMechanism}
 _MODULES: Final = {"PLAIN": "PlainLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}
@@ -112,25 +117,54 @@ class ListenerSecurity:
 
     async def prepare(self) -> None:
         """Make the contexts of all listeners. ConfigError when one cannot be made."""
+        for endpoint, is_client in self._encrypted():
+            await self._prepare(endpoint, is_client)
         for endpoint in self._live.current.listeners:
-            if endpoint.security_protocol.endswith("SSL"):
-                for is_client in (False, *([True] if self._is_inter_broker(endpoint) else [])):
-                    try:
-                        await self._make(endpoint, is_client)
-                    except TlsError as problem:
-                        raise ConfigError(f"listener {endpoint.listener}: {problem}") from None
             if endpoint.security_protocol.startswith("SASL"):
                 self._sasl_now(endpoint)
 
+    async def of_http(self) -> Callable[[list[socket.socket], Callable[[], asyncio.BaseProtocol]], TlsListener]:
+        """What accepts HTTP over TLS, with the settings of a listener called http. ConfigError."""
+        await self._prepare(_HTTP, is_client=False)
+
+        def listener(sockets: list[socket.socket], make: Callable[[], asyncio.BaseProtocol]) -> TlsListener:
+            current = self._live.current
+            return TlsListener(
+                sockets,
+                lambda: self.context(_HTTP.listener),
+                make,
+                lambda: self._live.current.kafkalite_handshake_timeout_ms / 1000,
+                lambda: current.kafkalite_http_max_connections,
+                Counter(),
+                self.strangers.turn,
+            )
+
+        return listener
+
+    async def _prepare(self, endpoint: Endpoint, is_client: bool) -> None:
+        try:
+            await self._make(endpoint, is_client)
+        except TlsError as problem:
+            raise ConfigError(f"listener {endpoint.listener}: {problem}") from None
+
     async def look(self) -> None:
         """Take over settings and files that have changed."""
-        for endpoint in self._live.current.listeners:
+        for endpoint, is_client in self._encrypted():
+            try:
+                await self._make(endpoint, is_client)
+            except (TlsError, ValueError) as problem:
+                logger.error("listener %s keeps its certificate: %s", endpoint.listener, problem)
+
+    def _encrypted(self) -> Iterator[tuple[Endpoint, bool]]:
+        """What speaks TLS: (listener, as a client?)."""
+        current = self._live.current
+        for endpoint in current.listeners:
             if endpoint.security_protocol.endswith("SSL"):
-                for is_client in (False, *([True] if self._is_inter_broker(endpoint) else [])):
-                    try:
-                        await self._make(endpoint, is_client)
-                    except (TlsError, ValueError) as problem:
-                        logger.error("listener %s keeps its certificate: %s", endpoint.listener, problem)
+                yield endpoint, False
+                if self._is_inter_broker(endpoint):
+                    yield endpoint, True
+        if current.kafkalite_http_listener is not None and current.kafkalite_http_ssl_enable:
+            yield _HTTP, False
 
     def context(self, listener: str) -> ssl.SSLContext:
         """For a connection that arrives now."""
@@ -153,7 +187,9 @@ class ListenerSecurity:
         originals = self._live.current.originals
         config = security_of(originals, endpoint.listener)
         client_auth = config.ssl_client_auth
-        if endpoint.security_protocol == "SASL_SSL":  # as in Kafka, unless it is set for this very listener
+        if (
+            endpoint.security_protocol == "SASL_SSL" or endpoint is _HTTP
+        ):  # as in Kafka, unless it is set for this very listener
             client_auth = originals.get(f"listener.name.{endpoint.listener.lower()}.ssl.client.auth", "none")
         return TlsSettings(
             keystore=StoreSettings(

@@ -382,8 +382,15 @@ class BrokerSettings(ZookeeperSettings):
     # Observation: settings of our own
     kafkalite_http_listener: str | None = _text(
         None,
-        "host:port of the metrics, the health checks and the status page; no login, so keep it inside. Unset: none.",
+        "host:port of the metrics, the health checks and the status page; keep it inside, or set the next two. Unset: none.",
         rule("Must be host:port, an IPv6 host in brackets", is_host_port),
+    )
+    kafkalite_http_users_file: str | None = _text(
+        None, "File of those who may look there, lines of name:password. Unset: everybody who reaches it."
+    )
+    kafkalite_http_ssl_enable: bool = _boolean(
+        False,
+        "Is TLS spoken there? With listener.name.http.ssl.*, else ssl.*, and no certificate of clients by default.",
     )
     kafkalite_http_max_connections: int = _int(64, "HTTP connections at once.", at_least(1))
     kafkalite_http_max_event_streams: int = _int(16, "Clients that the status page keeps up to date.", at_least(0))

@@ -1,7 +1,8 @@
 """HTTP/1.1 on the event loop, for few clients and small answers: GET and HEAD, no bodies, everything bounded.
 
 h11 knows the protocol; here are the sockets, the bounds and the timeouts. A connection serves one request after the other. An
-answer is a `Response`, or an `EventStream` that goes on until the client leaves or does not keep up.
+answer is a `Response`, or an `EventStream` that goes on until the client leaves or does not keep up. With a login whoever has none gets of
+the pages in `open_pages` the status alone, and nothing of the others; with a context of TLS it is spoken on all connections.
 
 Bounds: connections, the size of a request's head, the time for it, for an answer, for a client to take what was sent to it, and
 between two requests.
@@ -12,15 +13,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import h11
 
+from kafkalite.broker.tls_listener import TlsListener, listening_sockets
 from kafkalite.lifecycle import report
+
+if TYPE_CHECKING:
+    import socket
+
+    from kafkalite.broker.observation.login import Login
 
 logger = logging.getLogger("kafkalite.broker.http")
 
@@ -31,6 +38,9 @@ ANSWER_TIMEOUT_S: Final = 30.0
 TAKE_TIMEOUT_S: Final = 20.0
 """For a client to take everything that was sent to it."""
 
+REFUSAL_DELAY_S: Final = 0.3
+"""Before a wrong password is answered."""
+_ASK_WHO: Final = ("WWW-Authenticate", 'Basic realm="kafkalite", charset="UTF-8"')
 TEXT: Final = "text/plain; charset=utf-8"
 _ALWAYS: Final = (
     ("Cache-Control", "no-store"),
@@ -48,6 +58,7 @@ class Response:
     body: bytes
     content_type: str = TEXT
     status: int = HTTPStatus.OK
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +70,38 @@ class EventStream:
 
 Answer: TypeAlias = Response | EventStream
 Page: TypeAlias = Callable[[], Awaitable[Answer]]
+Encrypted: TypeAlias = "Callable[[list[socket.socket], Callable[[], asyncio.BaseProtocol]], TlsListener]"
+"""What accepts connections with TLS from sockets."""
 
 
 class HttpServer:
     """See the module. `pages` by path; at most `max_connections` at once."""
 
-    def __init__(self, pages: Mapping[str, Page], max_connections: int) -> None:
+    def __init__(
+        self,
+        pages: Mapping[str, Page],
+        max_connections: int,
+        login: Login | None = None,
+        open_pages: Collection[str] = (),
+    ) -> None:
         self._pages = pages
         self._max_connections = max_connections
-        self._server: asyncio.AbstractServer | None = None
+        self._login, self._open_pages = login, open_pages
+        self._server: asyncio.AbstractServer | TlsListener | None = None
         self.connections: set[HttpConnection] = set()
         self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, encrypted: Encrypted | None = None) -> None:
         """Bind and serve; `port` 0 takes a free one. OSError names the address."""
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                lambda: HttpConnection(self), host or None, port
-            )
+            if encrypted is None:
+                self._server = await asyncio.get_running_loop().create_server(
+                    lambda: HttpConnection(self), host or None, port
+                )
+            else:
+                sockets = await listening_sockets(host or None, port, self._max_connections)
+                self._server = encrypted(sockets, lambda: HttpConnection(self))
+                await self._server.start_serving()
         except OSError as problem:
             where = f"{host or '*'}:{port}"
             raise OSError(
@@ -98,9 +123,17 @@ class HttpServer:
         self.connections.add(connection)
         return True
 
-    async def answer(self, target: str) -> Answer:
+    async def answer(self, target: str, authorization: bytes | None = None) -> Answer:
         """What is at `target`, whose query means nothing."""
-        page = self._pages.get(target.partition("?")[0])
+        path = target.partition("?")[0]
+        page = self._pages.get(path)
+        if self._login is not None and not self._login.admits(authorization):
+            if page is not None and path in self._open_pages and isinstance(whole := await page(), Response):
+                return replace(whole, body=b"{}\n")
+            if authorization is not None:
+                await asyncio.sleep(REFUSAL_DELAY_S)
+            text = b"Who may look is in the file that kafkalite.http.users.file names.\n"
+            return Response(text, status=HTTPStatus.UNAUTHORIZED, headers=(_ASK_WHO,))
         if page is None:
             return _text(HTTPStatus.NOT_FOUND, f"There is nothing here. Try {', '.join(self._pages)}.")
         return await page()
@@ -236,16 +269,17 @@ class HttpConnection(asyncio.Protocol):
             await self._refuse(refusal, ("Allow", "GET, HEAD"))
             return
         target = request.target.decode("ascii", "replace")
+        authorization = next((value for name, value in request.headers if name == b"authorization"), None)
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                answer = await self._server.answer(target)
+                answer = await self._server.answer(target, authorization)
         except TimeoutError:
             answer = _text(HTTPStatus.SERVICE_UNAVAILABLE, f"No answer within {ANSWER_TIMEOUT_S:g} s.")
         except Exception as problem:
             report(f"{target} failed", problem)
             answer = _text(HTTPStatus.INTERNAL_SERVER_ERROR, "The broker met an unexpected error; its log tells more.")
         if isinstance(answer, Response):
-            await self._send_whole(answer)
+            await self._send_whole(answer, *answer.headers)
         else:
             await self._send_events(answer)
 

@@ -22,6 +22,7 @@ from kafkalite.broker.observation.broker_metrics import all_families
 from kafkalite.broker.observation.groups import ClusterGroups
 from kafkalite.broker.observation.http import Answer, EventStream, HttpServer, Page, Response
 from kafkalite.broker.observation.live import LiveStatus, TooManyStreams
+from kafkalite.broker.observation.login import read_login
 from kafkalite.broker.observation.loop_lag import LoopLag
 from kafkalite.broker.observation.peers import TIMEOUT_S, Peers
 from kafkalite.broker.observation.readiness import conditions
@@ -61,12 +62,20 @@ class Observation:
             "/status.json": self._status,
             "/events": self._events,
         }
-        self.server = HttpServer(pages, broker.config.kafkalite_http_max_connections)
+        config, login = broker.config, None
+        if config.kafkalite_http_users_file is not None:
+            login = read_login(
+                config.kafkalite_http_users_file, may_be_exposed=config.kafkalite_allow_world_readable_secrets
+            )
+        self.server = HttpServer(pages, config.kafkalite_http_max_connections, login, ("/health", "/ready"))
 
     async def start(self, listener: str) -> None:
-        """Serve at `listener`, host:port. OSError names the address."""
+        """Serve at `listener`, host:port. OSError names the address; ConfigError: there is no certificate, or nobody may look."""
         self._loop_lag.start()
-        await self.server.start(*split_host_port(listener))
+        encrypted = None
+        if self._broker.config.kafkalite_http_ssl_enable:
+            encrypted = await self._broker.security.of_http()
+        await self.server.start(*split_host_port(listener), encrypted)
 
     async def close(self) -> None:
         self._loop_lag.stop()

@@ -33,23 +33,30 @@ def look(config: BrokerConfig, timeout_s: float) -> Iterator[Finding]:
     for directory in map(Path, config.log_dirs):
         yield from look_at_log_dir(directory, config.broker_id)
     if config.kafkalite_http_listener is not None:
-        yield from judge_health(ask_health(config.kafkalite_http_listener, timeout_s))
+        yield from judge_health(
+            ask_health(config.kafkalite_http_listener, timeout_s, has_tls=config.kafkalite_http_ssl_enable)
+        )
     segments = sum(len(list(Path(each).glob("*/*.log"))) for each in config.log_dirs)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield judge_open_files(limits, segments * _FILES_OF_A_SEGMENT + _FILES_OF_A_BROKER)
 
 
-def ask_health(listener: str, timeout_s: float) -> dict[str, Any] | None:
-    """What the broker's `/health` says; None when it does not run, or somebody else answers."""
+def ask_health(listener: str, timeout_s: float, *, has_tls: bool = False) -> dict[str, Any] | None:
+    """What the broker's `/health` says, without a login; None when it does not run, or somebody else answers."""
     import json
+    import ssl
     from urllib.request import urlopen
 
     from kafkalite.config.listeners import split_host_port
 
     host, port = split_host_port(listener)
     named = f"[{host}]" if ":" in host else host or "localhost"
+    scheme, context = ("http", None)
+    if has_tls:  # its certificate may be for other names than this address
+        scheme, context = "https", ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        with urlopen(f"http://{named}:{port}/health", timeout=timeout_s) as answer:
+        with urlopen(f"{scheme}://{named}:{port}/health", timeout=timeout_s, context=context) as answer:
             found = json.load(answer)
     except (OSError, ValueError):
         return None
@@ -62,7 +69,10 @@ def judge_health(health: Mapping[str, Any] | None) -> Iterator[Finding]:
     if health is None:
         yield skipped(check, "the broker does not run")
         return
-    uncleanable = health.get("uncleanable_partitions", {})
+    uncleanable = health.get("uncleanable_partitions")
+    if uncleanable is None:
+        yield skipped(check, "the broker tells it only to those in kafkalite.http.users.file")
+        return
     for partition, reason in uncleanable.items():
         remedy = "see what is wrong with the log: kafkalite log verify; the broker tries it again when it starts"
         yield problem(check, f"{partition} cannot be compacted and grows: {reason}", remedy)

@@ -1,0 +1,55 @@
+"""Who may look at the pages of a broker (kafkalite.http.users.file): names and passwords, by HTTP's Basic authentication (RFC 7617)."""
+
+from __future__ import annotations
+
+import binascii
+import hmac
+from base64 import b64decode
+from collections.abc import Mapping
+
+from kafkalite.config.keys import ConfigError
+from kafkalite.security.secret_files import read_secret
+
+_NOBODY = "\0"
+
+
+class Login:
+    """Passwords by name. There is no `repr`: it would show them."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = passwords
+
+    def __repr__(self) -> str:
+        return f"Login of {len(self._passwords)} users"
+
+    def admits(self, authorization: bytes | None) -> bool:
+        """Does the header of a request name one of them, with the password? Compared in constant time."""
+        scheme, _, encoded = (authorization or b"").partition(b" ")
+        if scheme.lower() != b"basic":
+            return False
+        try:
+            name, colon, password = b64decode(encoded.strip(), validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return False
+        expected = self._passwords.get(name)
+        is_right = hmac.compare_digest(password.encode(), (expected or _NOBODY).encode())
+        return bool(colon) and expected is not None and is_right
+
+
+def read_login(path: str, *, may_be_exposed: bool) -> Login:
+    """Lines `name:password`; empty ones and those that begin with # are left out. ConfigError, which shows no line."""
+    try:
+        lines = read_secret(path, "passwords", is_allowed=may_be_exposed).splitlines()
+    except (OSError, ValueError) as problem:
+        raise ConfigError(f"kafkalite.http.users.file: {problem}") from None
+    passwords: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, password = line.partition(":")
+        if not name or not password:
+            raise ConfigError(f"kafkalite.http.users.file: line {number} of {path} is not name:password")
+        passwords[name] = password
+    if not passwords:
+        raise ConfigError(f"kafkalite.http.users.file: {path} names nobody")
+    return Login(passwords)
