@@ -10,7 +10,7 @@ Where nothing but markers of transactions is there, which old consumers have no 
 wait. Apache Kafka answers at once, with bytes that Java's old consumers take for a record that is too large.
 
 What is read is bounded as for all versions: max.bytes, which versions 0 to 2 lack, is fetch.max.bytes at most. Little is rewritten at
-once; the rest in another thread, one answer at a time, which releases the interpreter after each piece of some hundred records.
+once; the rest in another thread, one answer at a time, which releases the interpreter after each millisecond.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _STORAGE_ERROR_FROM: Final = 6
 
 _AT_ONCE_BYTES: Final = 16 * 1024
 """Of records that are rewritten on the event loop; what they decompress to may be four times as much."""
-_PIECES_WITHOUT_PAUSE: Final = 4
+_WITHOUT_PAUSE_S: Final = 1e-3
 _PAUSE_S: Final = 50e-6
 _PIECE: Final = 500
 
@@ -165,13 +165,13 @@ class _Conversion(NamedTuple):
 
 def _convert(conversions: list[_Conversion], cache: ConversionCache) -> None:
     """Rewrite all of these; runs in another thread, one call at a time."""
-    pieces = 0
+    since_s = time.perf_counter()
 
     def pause() -> None:
-        nonlocal pieces
-        pieces += 1
-        if pieces % _PIECES_WITHOUT_PAUSE == 0:
+        nonlocal since_s
+        if time.perf_counter() - since_s > _WITHOUT_PAUSE_S:
             time.sleep(_PAUSE_S)  # without it the event loop gets the interpreter after 5 ms only
+            since_s = time.perf_counter()
 
     for each in conversions:
         try:
