@@ -369,7 +369,11 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         held_bytes = self._frames.buffered_bytes + self._waiting_bytes + self._in_progress_bytes
         if held_bytes != self._held_bytes:
-            self._hold(held_bytes)
+            if held_bytes < self._held_bytes:
+                self._hold(held_bytes)
+            else:
+                self._memory.used_bytes += held_bytes - self._held_bytes
+                self._held_bytes = held_bytes
         wanted = self._writable and self._muted is None and not self._frames.stalled
         if self._waiting and wanted:
             wanted = (

@@ -35,6 +35,7 @@ from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import Api, ApiKey, request_header_version
 from kafkalite.protocol.bounds import PLAIN_BYTES, REQUEST_MEMORY_BYTES
+from kafkalite.protocol.produce_outline import is_mostly_one_batch
 from zk.store import SessionExpiredError
 
 if TYPE_CHECKING:
@@ -151,8 +152,9 @@ class Dispatcher(Generic[PartsT_contra]):
             if api_key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(served, correlation_id)
             raise ProtocolViolation(f"{api.name} version {version}; spoken are {first_version} to {last_version}")
-        is_weighed = len(frame) > TINY_BYTES and not has_waited
-        if is_weighed and (its_turn := self._its_turn(api_key, len(frame), connection)) is not None:
+        size = len(frame)
+        is_weighed = size > TINY_BYTES and not has_waited
+        if is_weighed and (its_turn := self._its_turn(api_key, size, connection)) is not None:
             connection.begin_alone()
             if len(frame) <= RECEIVE_BYTES:  # it may lie in the buffer that all connections share
                 frame = owned_copy(frame)
@@ -163,7 +165,9 @@ class Dispatcher(Generic[PartsT_contra]):
                 request, began_s = decoded
             else:
                 began_s = self.now_s()
-                if len(frame) <= plain_bytes:
+                if size <= plain_bytes or (
+                    api_key == ApiKey.PRODUCE and is_mostly_one_batch(frame, header.body_position, version)
+                ):
                     request = codec.reader(api_key, "request", version)(frame, header.body_position)
                 else:
                     portions = codec.request_portions(api_key, version, frame, header.body_position)
@@ -176,8 +180,10 @@ class Dispatcher(Generic[PartsT_contra]):
         except BoundExceeded as problem:
             raise BoundExceeded(problem.bound, f"{api.name} version {version}: {problem}") from None
         if is_weighed and api_key == ApiKey.PRODUCE:
-            topics = request.topic_data
-            self.request_turns.charge(sum([len(each.partition_data) for each in topics]) + len(topics))
+            named = 0
+            for each in request.topic_data:
+                named += 1 + len(each.partition_data)
+            self.request_turns.charge(named)
         if api_key == ApiKey.FETCH and replica_id_of(request) >= 0:
             latency = self.follower_fetches
         context = RequestContext(
@@ -214,6 +220,8 @@ class Dispatcher(Generic[PartsT_contra]):
         """What a request has to wait for before it begins."""
         turns = self.request_turns
         if api_key == ApiKey.PRODUCE:  # mostly records; what it names is charged when it is known
+            if turns.left > 0 and not turns.are_waiting:
+                return None
             return turns.begin(Line.PRODUCE, size >> 4, connection)
         its_turn = turns.begin(Line.LONG if size > LONG_BYTES else Line.SHORT, size >> 2, connection)
         if its_turn is None:

@@ -48,6 +48,8 @@ class Parts(Protocol):
 def is_much(request: messages.fetch_request.FetchRequest) -> bool:
     """Is that more than can be looked at in one go?"""
     topics, forgotten = request.topics, request.forgotten_topics_data
+    if len(topics) == 1 and not forgotten:
+        return len(topics[0].partitions) > AT_ONCE
     if len(topics) > AT_ONCE or sum([len(topic.partitions) for topic in topics]) > AT_ONCE:
         return True
     return bool(forgotten) and len(forgotten) + sum(len(topic.partitions) for topic in forgotten) > AT_ONCE

@@ -59,7 +59,7 @@ class RequestMemory:
     def change(self, difference: int) -> None:
         """So much more is taken than before, or less."""
         self.used_bytes += difference
-        if difference < 0:
+        if difference < 0 and self._line:
             self._go_on()
 
     def leave(self, taker: Taker) -> None:

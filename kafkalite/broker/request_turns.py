@@ -44,7 +44,9 @@ class RequestTurns:
 
     def __init__(self, portions: Portions) -> None:
         self._portions = portions
-        self._left = TURN_UNITS
+        self.left = TURN_UNITS
+        """What requests that begin in this turn may still name."""
+        self.are_waiting = False
         self._lines: tuple[dict[str, deque[_Waiting]], ...] = ({}, {}, {})
         """By host."""
         self._turn_is_due = False
@@ -53,8 +55,8 @@ class RequestTurns:
 
     def charge(self, units: int) -> None:
         """A request that did not wait names so many things."""
-        self._left -= units
-        if self._left <= TURN_UNITS // 2 and not self._turn_is_due:
+        self.left -= units
+        if self.left <= TURN_UNITS // 2 and not self._turn_is_due:
             self._have_a_turn()
 
     def begin(self, line: Line, units: int, connection: ClientConnection) -> asyncio.Future[None] | None:
@@ -62,6 +64,7 @@ class RequestTurns:
         if not self._lines[line] and self._has_room(line):
             return None
         self.waits += 1
+        self.are_waiting = True
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lines[line].setdefault(connection.peer_host, deque()).append(_Waiting(future, connection, units))
         if not self._turn_is_due:
@@ -71,7 +74,7 @@ class RequestTurns:
     def _has_room(self, line: Line) -> bool:
         if line is Line.LONG and self._portions.works >= LONG_WORKS:
             return False
-        return self._left > 0
+        return self.left > 0
 
     def _have_a_turn(self) -> None:
         self._turn_is_due = True
@@ -79,14 +82,15 @@ class RequestTurns:
 
     def _turn(self) -> None:
         self._turn_is_due = False
-        self._left = TURN_UNITS
+        self.left = TURN_UNITS
         lines = [line for line in Line if self._lines[line] and self._has_room(line)]
-        while lines and self._left > 0:
+        while lines and self.left > 0:
             for line in tuple(lines):
                 self._begin_next(self._lines[line])
                 if line is Line.LONG or not self._lines[line]:
                     lines.remove(line)
-        if any(self._lines):
+        self.are_waiting = any(self._lines)
+        if self.are_waiting:
             self._have_a_turn()
 
     def _begin_next(self, hosts: dict[str, deque[_Waiting]]) -> None:
@@ -100,5 +104,5 @@ class RequestTurns:
             if not each.future.done():
                 each.future.set_result(None)
                 if not each.connection.closed:
-                    self._left -= each.units
+                    self.left -= each.units
                     return
