@@ -2,6 +2,8 @@
 
 asyncio's own server would begin as many handshakes as strangers like, say nothing of those that fail, and keep the context it began
 with. Here the oldest handshake of the address that has most of them gives way to a new one when there are kafkalite.max.handshakes.
+Nor do event loops send the alert of a handshake that failed: without it clients take the end of the connection for a failure of the
+network, and Java's try again where their certificate has expired.
 """
 
 from __future__ import annotations
@@ -12,13 +14,41 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
-from typing import Final
+from typing import Any, Final, Self
 
 logger = logging.getLogger("kafkalite.broker.tls_listener")
 
 _PAUSE_S: Final = 0.1
 """After an error of accept, which mostly is that there are no file descriptors left."""
+_accepted: ContextVar[socket.socket] = ContextVar("accepted")
+
+
+class _Alerting(ssl.SSLObject):
+    """Sends what OpenSSL has to say when a handshake fails: the loop closes the connection without it."""
+
+    _outgoing: ssl.MemoryBIO
+    _socket: socket.socket | None
+
+    @classmethod
+    def _create(cls, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **more: Any) -> Self:
+        made: Self = super()._create(incoming, outgoing, *arguments, **more)  # type: ignore[misc]  # how SSLContext makes one
+        made._outgoing, made._socket = outgoing, _accepted.get(None)
+        return made
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError:
+            if self._socket is not None and (alert := self._outgoing.read()):
+                with suppress(OSError):
+                    self._socket.send(alert)
+            raise
+        self._socket = None
 
 
 class TlsListener:
@@ -88,10 +118,13 @@ class TlsListener:
     async def _handshake(self, accepted: socket.socket, host: str) -> None:
         accepted.setblocking(False)
         loop = asyncio.get_running_loop()
+        _accepted.set(accepted)
+        context = self._context()
+        context.sslobject_class = _Alerting
         try:
             async with asyncio.timeout(self._timeout_s()):
                 await self._turn()
-                await loop.connect_accepted_socket(self._make, accepted, ssl=self._context())
+                await loop.connect_accepted_socket(self._make, accepted, ssl=context)
             self.outcomes["succeeded"] += 1
         except (OSError, TimeoutError) as problem:
             self.outcomes["failed"] += 1

@@ -9,12 +9,17 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
+from typing import Any
+
+import pytest
+import uvloop
 
 from kafkalite.broker.strangers import Strangers
 from kafkalite.broker.tls_listener import TlsListener, listening_sockets
 from kafkalite.security.tls import StoreSettings, TlsSettings, client_context, server_context
 from tests.certificates import Authority, write
 
+AUTHORITY = Authority()
 DEADLINE_S = 30
 _SILENT = 5
 
@@ -35,12 +40,14 @@ def served(
     *,
     timeout_s: float = DEADLINE_S,
     max_handshakes: int = 3,
+    client_auth: str = "none",
+    run: Callable[[Any], None] = asyncio.run,
 ) -> None:
     async def scenario() -> None:
-        authority = Authority()
-        store = StoreSettings(location=write(folder / "key.pem", authority.issue("broker").pem))
-        context = server_context(TlsSettings(keystore=store))
-        trust = client_context(TlsSettings(truststore=StoreSettings(certificates=authority.pem.decode())))
+        store = StoreSettings(location=write(folder / "key.pem", AUTHORITY.issue("broker").pem))
+        trusted = StoreSettings(certificates=AUTHORITY.pem.decode())
+        context = server_context(TlsSettings(keystore=store, truststore=trusted, client_auth=client_auth))
+        trust = client_context(TlsSettings(truststore=trusted))
         sockets = await listening_sockets("127.0.0.1", 0, 100)
         turn = Strangers(lambda: 1, monotonic, Counter()).turn
         listener = TlsListener(
@@ -54,7 +61,7 @@ def served(
             listener.close()
             await asyncio.sleep(0)
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 async def echoed(port: int, trust: ssl.SSLContext) -> bytes:
@@ -101,3 +108,20 @@ def test_who_speaks_no_tls_is_closed_and_others_are_served(tmp_path: Path) -> No
         assert await echoed(port, trust) == b"hello"
 
     served(tmp_path, script)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_learns_why_its_certificate_is_refused(
+    tmp_path: Path, version: ssl.TLSVersion, run: Callable[[Any], None]
+) -> None:
+    """asyncio and uvloop close the connection without the alert, and clients try again."""
+
+    async def script(listener: TlsListener, port: int, trust: ssl.SSLContext) -> None:
+        trust.minimum_version = trust.maximum_version = version
+        trust.load_cert_chain(write(tmp_path / "expired.pem", AUTHORITY.issue("client", days=-1).pem))
+        with pytest.raises(ssl.SSLError, match=r"(?i)certificate.expired"):
+            await echoed(port, trust)
+        await until(lambda: listener.outcomes["failed"] == 1)
+
+    served(tmp_path, script, client_auth="required", run=run)
