@@ -78,6 +78,14 @@ def broker_settings(environment: Mapping[str, str]) -> dict[str, str]:
     return _without_kraft(settings) if "process.roles" in settings else settings
 
 
+def as_variables(properties: Mapping[str, str]) -> dict[str, str]:
+    """The settings as variables of a container, which `broker_settings` reads back."""
+    return {
+        "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper(): text
+        for name, text in properties.items()
+    }
+
+
 def properties_text(settings: Mapping[str, str]) -> str:
     """The settings as a .properties file, with escapes so that each is read as it was given."""
     return "".join(f"{name}={_escaped(text)}\n" for name, text in sorted(settings.items()))

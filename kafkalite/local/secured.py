@@ -26,7 +26,7 @@ from kafkalite.security.acl import (
     ResourcePattern,
     ResourceType,
 )
-from kafkalite.security.authority import Authority
+from kafkalite.security.authority import ORGANIZATION, Authority
 from kafkalite.security.tls import StoreSettings, TlsSettings, client_context
 from kafkalite.zookeeper_connection import security_of_texts
 from zk.server_settings import EnsembleTls
@@ -51,19 +51,32 @@ _RIGHTS: Final = (
 
 
 class ClusterSecurity:
-    """See the module; `hosts` are the names and addresses of servers besides those of this machine."""
+    """See the module; `hosts` are the names and addresses of servers besides those of this machine.
 
-    def __init__(self, folder: Path, hosts: tuple[str, ...] = ()) -> None:
+    Servers find the folder at `mounted_at`, by default where it is.
+    """
+
+    def __init__(self, folder: Path, hosts: tuple[str, ...] = (), mounted_at: Path | None = None) -> None:
         self.folder = folder
+        self._at_servers = mounted_at or folder
         self._hosts = (*_HOSTS, *hosts)
         self.authorities, self._passwords_path = folder / "ca.pem", folder / "passwords.properties"
         self._broker, self._admin, self._zookeeper = (folder / f"{name}.pem" for name in ("broker", ADMIN, "zookeeper"))
         self.passwords: Mapping[str, str] = {}
 
+    @property
+    def is_made(self) -> bool:
+        return self._passwords_path.exists()
+
+    @staticmethod
+    def rights() -> list[AclBinding]:
+        """What `app` may do; `admin` may do all."""
+        return list(_rules())
+
     def make(self) -> None:
         """Write what is not there yet. OSError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not self._passwords_path.exists():
+        if not self.is_made:
             authority = Authority()
             write_private(self.authorities, authority.pem.decode())
             for path in (self._broker, self._admin, self._zookeeper):
@@ -78,26 +91,42 @@ class ClusterSecurity:
         """Of a broker with its two listeners; the first is for clients."""
         return {
             "listeners": f"CLIENTS://{host}:{port},{INSIDE}://{host}:{inside_port}",
+            **self.security_settings(),
+        }
+
+    def security_settings(self) -> dict[str, str]:
+        """Of every broker with listeners of these names."""
+        identity, authorities = self._at_servers / self._broker.name, self._at_servers / self.authorities.name
+        return {
             "listener.security.protocol.map": _PROTOCOLS,
             "inter.broker.listener.name": INSIDE,
-            **_stores("ssl.", self._broker, self.authorities),
+            **_stores("ssl.", identity, authorities),
             f"listener.name.{INSIDE.lower()}.ssl.client.auth": "required",
-            "ssl.principal.mapping.rules": "RULE:^CN=([a-z]+),O=kafkalite$/$1/",
             "sasl.enabled.mechanisms": MECHANISM,
             f"listener.name.clients.{MECHANISM.lower()}.sasl.jaas.config": f"{_SCRAM} required;",
             "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-            "super.users": f"User:{self._broker.stem};User:{ADMIN}",
-            **self._zookeeper_settings(self._broker),
+            "super.users": f"User:{ADMIN};"
+            + ";".join(f"User:CN={name},O={ORGANIZATION}" for name in ("broker", ADMIN)),
+            **_zookeeper_settings(identity, authorities),
             "zookeeper.set.acl": "true",
         }
 
-    def _zookeeper_settings(self, identity: Path) -> dict[str, str]:
-        return {
-            "zookeeper.ssl.client.enable": "true",
-            "zookeeper.clientCnxnSocket": _NETTY,
-            **_stores("zookeeper.ssl.", identity, self.authorities),
-            "zookeeper.ssl.protocol": "TLSv1.3",
-        }
+    def java_options_of_zookeeper(self) -> str:
+        """Of a server in a container, which has no `zoo.cfg` of its own: see `zk.server_settings`."""
+        identity, authorities = self._at_servers / self._zookeeper.name, self._at_servers / self.authorities.name
+        stores = [
+            f"{use}.{store}.{key}"
+            for use in ("ssl", "ssl.quorum")
+            for store, path in (("keyStore", identity), ("trustStore", authorities))
+            for key in (f"location={path}", "type=PEM")
+        ]
+        options = (
+            "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+            "ssl.clientAuth=need",
+            "ssl.quorum.clientHostnameVerification=false",  # it would ask DNS for the names of addresses
+            *stores,
+        )
+        return " ".join(f"-Dzookeeper.{each}" for each in options)
 
     def ensemble_tls(self) -> EnsembleTls:
         context = self.context()
@@ -116,7 +145,7 @@ class ClusterSecurity:
 
     def store_security(self) -> StoreSecurity:
         """As a broker, to whom the znodes belong."""
-        return security_of_texts(self._zookeeper_settings(self._broker), {})
+        return security_of_texts(_zookeeper_settings(self._broker, self.authorities), {})
 
     def admin_options(self) -> dict[str, Any]:
         """Of a client at the listener of brokers."""
@@ -129,7 +158,7 @@ class ClusterSecurity:
         await admin.alter_user_scram_credentials(
             [ScramUpsertion(name, MECHANISM, password) for name, password in self.passwords.items()]
         )
-        await admin.create_acls(_rules())
+        await admin.create_acls(self.rights())
 
     # clients
 
@@ -146,7 +175,7 @@ class ClusterSecurity:
     def write_client_files(self, bootstrap_servers: str, zookeeper_connect: str) -> dict[str, Path]:
         """The files for each kind of client, by what they are for."""
         java, admin = ({"bootstrap.servers": bootstrap_servers, **self.client_settings(user)} for user in (USER, ADMIN))
-        zookeeper = self._zookeeper_settings(self._broker)
+        zookeeper = {"zookeeper.clientCnxnSocket": _NETTY, **_zookeeper_settings(self._broker, self.authorities)}
         librdkafka = {
             "bootstrap.servers": bootstrap_servers,
             "security.protocol": "SASL_SSL",
@@ -210,6 +239,14 @@ def _rules() -> Iterator[AclBinding]:
         for operation in operations:
             yield may(ResourcePattern(kind, USER, PatternType.PREFIXED), operation)
     yield may(ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME), Operation.IDEMPOTENT_WRITE)
+
+
+def _zookeeper_settings(identity: Path, authorities: Path) -> dict[str, str]:
+    return {
+        "zookeeper.ssl.client.enable": "true",
+        **_stores("zookeeper.ssl.", identity, authorities),
+        "zookeeper.ssl.protocol": "TLSv1.3",
+    }
 
 
 def _stores(prefix: str, identity: Path, authorities: Path) -> dict[str, str]:

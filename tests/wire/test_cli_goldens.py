@@ -63,6 +63,7 @@ PENDING: Final[frozenset[str]] = frozenset()
 RUN_FOR_LONG: Final = {
     "broker": "tests/unit/cli/test_commands.py",
     "cluster up": "tests/system/test_cluster_command.py",
+    "cluster users": "tests/wire/test_secured_cluster.py",
     "demo": "deploy/demo",
     "spark archive": "tests/spark/test_archive.py",
     "spark audit": "tests/spark/test_archive.py",
@@ -74,8 +75,8 @@ RUN_FOR_LONG: Final = {
     "zk run": "tests/unit/cli/test_zk_run.py",
     "zk serve": "tests/contract/test_ensemble.py",
 }
-"""Commands that start servers and stay, or Spark, or need a transaction that is open: transcripts show how they refuse, the rest is
-tested there."""
+"""Commands that start servers and stay, or Spark, or need a transaction that is open or a secured cluster: transcripts show how they
+refuse, the rest is tested there."""
 
 
 @pytest.fixture(scope="module")

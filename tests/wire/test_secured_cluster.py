@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer
 
+from kafkalite.cli.main import main
 from kafkalite.client import AuthenticationFailedError, SyncProducer
 from kafkalite.config.properties import read_properties
 from kafkalite.local.cluster import LocalCluster
@@ -87,6 +89,17 @@ def test_others_are_kept_out(cluster: LocalCluster, files: dict[str, Path]) -> N
             await store.start(1)
 
     asyncio.run(without_certificate())
+
+
+def test_users_are_made_again_by_a_command(cluster: LocalCluster) -> None:
+    """As in containers, where nobody else makes them."""
+    inside = cluster.brokers[1].inside
+    assert inside is not None
+    arguments = ["cluster", "users", str(cluster.security.folder), "-b", f"{inside.host}:{inside.port}"]
+    planned = CliRunner().invoke(main, [*arguments, "--dry-run"])
+    assert planned.exit_code == 0 and "User:app may Read Topic prefix app" in planned.output
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
 
 
 def test_the_znodes_are_the_brokers_and_their_secrets_nobody_elses(cluster: LocalCluster) -> None:

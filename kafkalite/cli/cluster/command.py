@@ -1,4 +1,4 @@
-"""`kafkalite cluster up|info|health|watch`: a cluster on this machine, what a cluster says of itself, how well it is, its changes live."""
+"""`kafkalite cluster up|info|health|watch`: a cluster on this machine, what one says of itself, how well it is, its changes live."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import click
 
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import admin_options, bootstrap_option, run
+from kafkalite.cli.cluster.secure import secure as secure_command
+from kafkalite.cli.cluster.secure import users as users_command
 from kafkalite.cli.output import Exit, fail, flush, note, output_option, write_line, write_rows
 from kafkalite.cli.zookeeper.session import with_session, zookeeper_option
 from kafkalite.types import NO_BROKER
@@ -32,6 +34,10 @@ _WATCH_S = 0.25
 @click.group()
 def cluster() -> None:
     """Run a cluster on this machine; look at one."""
+
+
+cluster.add_command(secure_command, "secure")
+cluster.add_command(users_command, "users")
 
 
 @cluster.command()

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from testcontainers.core.network import Network
 
-from kafkalite.config.environment import BROKER_DATA
+from kafkalite.config.environment import BROKER_DATA, as_variables
 from kafkalite.local.broker_process import BrokerDied
 from kafkalite.local.contract import LIVE_CLUSTERS, broker_settings
 from kafkalite.local.readiness import ask
@@ -128,11 +128,3 @@ class KafkaliteContainer(ServerContainer):
     def logs(self, lines: int = 60) -> dict[str, str]:
         """For the report of a failing test."""
         return {f"broker {self.id} at port {self.port}": self.log_tail(lines)}
-
-
-def as_variables(properties: Mapping[str, str]) -> dict[str, str]:
-    """The settings as variables of a container; `kafkalite.config.environment` reads them."""
-    return {
-        "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper(): text
-        for name, text in properties.items()
-    }

@@ -13,10 +13,10 @@ from typing import Any
 import docker.errors
 import pytest
 
+from kafkalite.config.environment import as_variables
 from kafkalite.config.environment import broker_settings as settings_of_variables
 from kafkalite.local.parallel import run_at_once
 from kafkalite.testing.containers import neighbours
-from kafkalite.testing.containers.broker import as_variables
 from kafkalite.testing.containers.network_cuts import NetworkCuts
 from kafkalite.testing.containers.owner import OWNER_LABEL, is_orphan, owner_labels, remove_orphans
 from kafkalite.testing.containers.server import engine_needed, freeze
