@@ -13,7 +13,7 @@ from typing import Final
 from kafkalite.config.keys import ConfigError, InvalidValue
 from kafkalite.config.zookeeper_keys import ZOOKEEPER_KEYS, ZookeeperSettings, zookeeper_settings
 from kafkalite.security.jaas import jaas_file, parse_jaas_file
-from kafkalite.security.secret_files import read_secret
+from kafkalite.security.secret_files import ALLOWED_BY, read_secret
 from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context
 from zk.digest_md5 import DigestCredentials
 from zk.store_security import StoreSecurity
@@ -84,7 +84,7 @@ def _tls(config: ZookeeperSettings) -> TlsSettings | None:
         keystore=StoreSettings(
             location=config.zookeeper_ssl_keystore_location,
             password=config.zookeeper_ssl_keystore_password,
-            must_be_private=not config.kafkalite_allow_world_readable_secrets,
+            private_unless=None if config.kafkalite_allow_world_readable_secrets else ALLOWED_BY,
         ),
         truststore=StoreSettings(
             location=config.zookeeper_ssl_truststore_location, password=config.zookeeper_ssl_truststore_password

@@ -40,7 +40,7 @@ from kafkalite.security.sasl_server import (
     UserLookup,
 )
 from kafkalite.security.scram import ScramMechanism
-from kafkalite.security.secret_files import read_secret
+from kafkalite.security.secret_files import ALLOWED_BY, read_secret
 from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context, peer_name, server_context
 from kafkalite.types import Endpoint
 
@@ -198,7 +198,7 @@ class ListenerSecurity:
                 key_password=config.ssl_key_password,
                 certificates=config.ssl_keystore_certificate_chain,
                 key=config.ssl_keystore_key,
-                must_be_private=not self._live.current.kafkalite_allow_world_readable_secrets,
+                private_unless=None if self._live.current.kafkalite_allow_world_readable_secrets else ALLOWED_BY,
             ),
             truststore=StoreSettings(
                 location=config.ssl_truststore_location,

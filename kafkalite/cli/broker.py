@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kafkalite.cli.output import fail
+from kafkalite.cli.output import fail, note
 
 
 @click.command()
@@ -29,9 +29,13 @@ def broker(config: Path | None, overrides: tuple[str, ...], log_level: str) -> N
     from kafkalite.broker.process import run
     from kafkalite.config.broker import ConfigError, load_broker_config
     from kafkalite.config.properties import parse_overrides
+    from kafkalite.security.secret_files import exposed_settings
 
     try:
-        status = run(load_broker_config(config, parse_overrides(overrides)), log_level)
+        settings = load_broker_config(config, parse_overrides(overrides))
+        if config is not None and (told := exposed_settings(config, settings.originals)) is not None:
+            note(told)
+        status = run(settings, log_level)
     except ConfigError as problem:
         fail(str(problem))
     raise SystemExit(status)

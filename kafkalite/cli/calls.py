@@ -96,6 +96,7 @@ def client_options(bootstrap_server: str, timeout: float, client: str = "Admin")
     from kafkalite.cli.context.file import ContextError
     from kafkalite.cli.context.settings import (
         BOOTSTRAP_SERVERS,
+        exposed_files,
         gather,
         keyword_options,
         setting_names,
@@ -109,6 +110,8 @@ def client_options(bootstrap_server: str, timeout: float, client: str = "Admin")
         if bootstrap_server:
             settings.pop(BOOTSTRAP_SERVERS, None)
         options = keyword_options(settings, client, line.command_config, note)
+        for told in exposed_files(settings):
+            note(told)
     except (ConfigError, ContextError) as problem:
         fail(str(problem), Exit.USAGE)
     if bootstrap_server or BOOTSTRAP_SERVERS not in settings:

@@ -36,6 +36,7 @@ class SecurityKeywords(TypedDict, total=False):
     ssl_enabled_protocols: str
     ssl_cipher_suites: str
     ssl_endpoint_identification_algorithm: str
+    allow_world_readable_secrets: bool
     sasl_mechanism: str
     sasl_username: str
     sasl_password: str
@@ -53,6 +54,7 @@ class SecurityOptions:
       `ssl_keystore_key` (PEM text): who the client is. What kind a store is, is seen in its first bytes, whatever `ssl_*_type` says.
     - `ssl_enabled_protocols`, `ssl_cipher_suites`: names as Java's, separated by commas. `ssl_endpoint_identification_algorithm`: the name
       of a broker must be in its certificate, unless this is empty.
+    - `allow_world_readable_secrets`: a key store that everybody on the machine can read is refused otherwise.
     - `ssl_context` replaces all other `ssl_` options.
     - `sasl_mechanism`: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512" or "OAUTHBEARER", with `sasl_username` and `sasl_password`, or
       `sasl_jaas_config` as Java's clients have it (parsed, never executed; `tokenauth="true"` for delegation tokens). `sasl_token` gives
@@ -74,6 +76,7 @@ class SecurityOptions:
     ssl_enabled_protocols: str = "TLSv1.2,TLSv1.3"
     ssl_cipher_suites: str = ""
     ssl_endpoint_identification_algorithm: str = "https"
+    allow_world_readable_secrets: bool = False
     sasl_mechanism: str = ""
     sasl_username: str = ""
     sasl_password: str = field(default="", repr=False)
@@ -135,6 +138,7 @@ def tls_context_of(security: SecurityOptions) -> ssl.SSLContext | None:
         return None
     if security.ssl_context is not None:
         return security.ssl_context
+    from kafkalite.security.secret_files import ALLOWED_BY_CLIENT
     from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context
 
     settings = TlsSettings(
@@ -144,6 +148,7 @@ def tls_context_of(security: SecurityOptions) -> ssl.SSLContext | None:
             key_password=security.ssl_key_password or None,
             certificates=security.ssl_keystore_certificate_chain or None,
             key=security.ssl_keystore_key or None,
+            private_unless=None if security.allow_world_readable_secrets else ALLOWED_BY_CLIENT,
         ),
         truststore=StoreSettings(
             location=security.ssl_truststore_location or None,

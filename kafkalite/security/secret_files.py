@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 ALLOWED_BY: Final = "kafkalite.allow.world.readable.secrets"
+ALLOWED_BY_CLIENT: Final = "allow.world.readable.secrets"
+_SECRET: Final = ("password", "secret", "jaas", "keystore.key", "token")
 
 
-def exposure(path: str | Path, content: str) -> str | None:
+def is_secret(key: str) -> bool:
+    """Must the value of this setting not be shown?"""
+    return any(part in key for part in _SECRET) and not key.startswith("kafkalite.") and key != ALLOWED_BY_CLIENT
+
+
+def exposed_settings(path: Path, keys: Iterable[str]) -> str | None:
+    """What is to be said of a file of settings, if there are secrets among them and everybody can read it.
+
+    That is no reason to refuse it: Kafka's `server.properties` and files for `--command-config` are often like this.
+    """
+    try:
+        is_exposed = any(map(is_secret, keys)) and exposure(path, "passwords") is not None
+    except OSError:
+        return None
+    return f"{path} has passwords and everybody on this machine can read it: chmod 600 {path}" if is_exposed else None
+
+
+def exposure(path: str | Path, content: str, allowed_by: str = ALLOWED_BY) -> str | None:
     """Why a file with `content` (as in "a private key") must not be used as it is, with the remedy; None when others cannot read it.
 
     A file in a folder that others cannot enter is not theirs to read, whatever its own mode. OSError.
@@ -21,7 +40,7 @@ def exposure(path: str | Path, content: str) -> str | None:
         return None
     return (
         f"{path} has {content} and everybody on this machine can read it (mode {stat.S_IMODE(mode):o}); "
-        f"chmod 600 {path}, or set {ALLOWED_BY}=true"
+        f"chmod 600 {path}, or set {allowed_by}=true"
     )
 
 

@@ -42,8 +42,8 @@ class StoreSettings:
     certificates: str | None = None
     """PEM text: the chain of a key store, the authorities of a trust store."""
     key: str | None = field(default=None, repr=False)
-    must_be_private: bool = False
-    """Is a file with a private key refused that everybody on the machine can read?"""
+    private_unless: str | None = None
+    """The setting that allows a file with a private key to be readable by everybody on the machine; None: it is not looked at."""
 
     @property
     def is_set(self) -> bool:
@@ -164,7 +164,8 @@ def _content(store: StoreSettings, setting: str) -> _Content:
     try:
         with open(store.location, "rb") as file:
             data = file.read(_FILE_MAX_BYTES)
-        exposed = exposure(store.location, "a private key") if store.must_be_private else None
+        allowed_by = store.private_unless
+        exposed = exposure(store.location, "a private key", allowed_by) if allowed_by is not None else None
     except OSError as problem:
         raise TlsError(f"{_named(store, setting)}: {problem.strerror}") from None
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +69,8 @@ def secure(
 @click.option("--dry-run", is_flag=True, help="Only say who would get which rights.")
 def users(directory: Path, bootstrap_server: str, timeout: float, dry_run: bool) -> None:
     """Give a running cluster the users of DIRECTORY, and what they may do. Changes nothing the second time."""
+    import asyncio
+
     from kafkalite.local.secured import ClusterSecurity
 
     security = ClusterSecurity(directory.resolve())
@@ -90,6 +91,8 @@ def users(directory: Path, bootstrap_server: str, timeout: float, dry_run: bool)
 
 async def _make_users(security: ClusterSecurity, bootstrap_server: str, timeout_s: float) -> None:
     """Brokers that are just starting are asked again."""
+    import asyncio
+
     from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
 

@@ -28,12 +28,12 @@ from kafkalite.cli.context.settings import (
     Setting,
     check_key,
     environment_settings,
-    is_secret,
     load_contexts,
     user_file_path,
     working_directory,
 )
 from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
+from kafkalite.security.secret_files import is_secret
 
 if TYPE_CHECKING:
     from kafkalite.cli.context.settings import Contexts

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.cli.context.file import ContextError, ContextFile, find_project_file, parse, read
+from kafkalite.security.secret_files import exposed_settings, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,6 @@ _NOT_FROM_TEXT: Final = frozenset({"chance", "clock", "opener", "sasl_token", "s
 }
 """Options of clients that are no text, or that a command decides: commands write and read bytes."""
 _SECURITY: Final = ("sasl.", "security.", "ssl.")
-_SECRET: Final = ("password", "secret", "jaas", "keystore.key", "token")
 
 
 class Setting(NamedTuple):
@@ -126,11 +126,6 @@ def load_contexts(environment: Mapping[str, str], directory: Path, wanted: str |
     choices += [(file.current, f"{file.path}: current-context") for file in (project, user) if file is not None]
     name, chosen_by = next(((name, by) for name, by in choices if name), (None, ""))
     return Contexts(user, project, name, chosen_by)
-
-
-def is_secret(key: str) -> bool:
-    """Must the value of this setting not be shown?"""
-    return any(part in key for part in _SECRET)
 
 
 def variable_of(key: str) -> str:
@@ -221,6 +216,13 @@ def check_key(key: str) -> None:
     """ContextError for the name of a setting that no client has."""
     if not _is_of_zookeeper(key) and not _some_client_has(key.replace(".", "_")):
         raise ContextError(f"{key}: no client has a setting of this name")
+
+
+def exposed_files(settings: Mapping[str, Setting]) -> list[str]:
+    """A sentence about each file with secrets that everybody on the machine can read."""
+    sources = {setting.source.partition(": context ")[0] for key, setting in settings.items() if is_secret(key)}
+    told = (exposed_settings(Path(source), ["password"]) for source in sorted(sources))
+    return [each for each in told if each is not None]
 
 
 def keyword_options(

@@ -31,7 +31,7 @@ def security_of(properties: Mapping[str, str]) -> dict[str, Any]:
     """Those options of a client that are about security; what only Java has is left out. ToolError for text that does not fit."""
     from kafkalite.client.options import AdminOptions
 
-    named = ("security.", "ssl.", "sasl.")
+    named = ("security.", "ssl.", "sasl.", "allow.world.readable.secrets")
     return options_for(AdminOptions, {key: text for key, text in properties.items() if key.startswith(named)})
 
 

@@ -13,6 +13,7 @@ import pytest
 from kafkalite.broker.listener_security import ListenerSecurity
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.config.keys import ConfigError
+from kafkalite.security import secret_files
 from kafkalite.security.sasl_server import SaslRefused
 from tests.certificates import PASSWORD, Authority, write
 
@@ -123,3 +124,15 @@ def test_jaas_files_are_read_and_what_lacks_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"listener BOTH: ssl\.keystore\.location .* No such file"):
         Path(properties["ssl.keystore.location"]).unlink()
         asyncio.run(prepared(f"KafkaServer {{ {JAAS.format('x')} }};"))
+
+
+def test_a_private_key_that_everybody_can_read_stops_the_start_unless_that_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secret_files, "_folders", lambda path: [])  # those above are private to pytest
+    properties = settings(tmp_path)
+    Path(properties["ssl.keystore.location"]).chmod(0o604)
+    with pytest.raises(ConfigError, match=r"BOTH: ssl\.keystore\.location .*mode 604.*chmod 600"):
+        asyncio.run(security_of(properties)[0].prepare())
+    allowed = properties | {"kafkalite.allow.world.readable.secrets": "true"}
+    asyncio.run(security_of(allowed)[0].prepare())

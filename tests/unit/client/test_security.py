@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from kafkalite.client.errors import AuthenticationFailedError, NoBrokersAvailabl
 from kafkalite.client.options import ConnectionOptions, options_from_config
 from kafkalite.client.security import SecurityOptions, credentials_of, tls_context_of
 from kafkalite.errors import AuthenticationError
+from kafkalite.security import secret_files
 from tests.certificates import PASSWORD, Authority, write
 
 JAVA = {
@@ -79,6 +81,36 @@ def test_a_context_is_that_of_the_files_or_the_one_that_is_given(tmp_path: Path)
     assert made is not None and not made.check_hostname and len(made.get_ca_certs()) == 1
     with pytest.raises(ConnectionError, match=r"ssl\.truststore\.location nowhere"):
         tls_context_of(SecurityOptions(security_protocol="SSL", ssl_truststore_location="nowhere"))
+
+
+def test_a_key_store_that_everybody_can_read_is_refused_unless_that_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secret_files, "_folders", lambda path: [])  # those above are private to pytest
+    path = write(tmp_path / "key.pem", Authority().issue("client").pem)
+    Path(path).chmod(0o644)
+    options = SecurityOptions(security_protocol="SSL", ssl_keystore_location=path)
+    with pytest.raises(
+        ConnectionError, match=r"ssl\.keystore\.location .*mode 644.* allow\.world\.readable\.secrets=true"
+    ):
+        tls_context_of(options)
+    assert tls_context_of(replace(options, allow_world_readable_secrets=True)) is not None
+    Path(path).chmod(0o640)
+    assert tls_context_of(options) is not None
+
+
+def test_a_file_of_settings_that_everybody_can_read_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not refused: Kafka's own files with passwords are often like this."""
+    monkeypatch.setattr(secret_files, "_folders", lambda path: [])
+    path = Path(write(tmp_path / "client.properties", b"sasl.jaas.config=x"))
+    assert secret_files.exposed_settings(path, ["sasl.jaas.config"]) is None
+    path.chmod(0o644)
+    assert "chmod 600" in str(secret_files.exposed_settings(path, ["sasl.jaas.config"]))
+    for public in ("bootstrap.servers", "kafkalite.jaas.file", "allow.world.readable.secrets"):
+        assert secret_files.exposed_settings(path, [public]) is None
+    assert secret_files.exposed_settings(tmp_path / "gone", ["ssl.key.password"]) is None
 
 
 def test_refused_credentials_are_an_error_of_their_own() -> None:
