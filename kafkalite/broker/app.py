@@ -19,6 +19,7 @@ from kafkalite.broker.delegation_tokens import DelegationTokens
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.dynamic_configs import DynamicConfigs
 from kafkalite.broker.handlers import SERVED
+from kafkalite.broker.leadership_proof import LOOKS
 from kafkalite.broker.listener_security import LOOK_EVERY_S, ListenerSecurity
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.quota_znodes import all_quotas
@@ -234,6 +235,7 @@ class Broker:
             "checkpoint high watermarks",
             parts.replicas.checkpoint_high_watermarks,
         )
+        every(config.zookeeper_session_timeout_ms / 1000 / LOOKS, "look for pauses", parts.session_doubt.look)
         first_s = config.log_initial_task_delay_ms / 1000
         check_s = config.log_retention_check_interval_ms / 1000
         every(check_s, "retention", partial(self._apply_retention, logs), first_s)

@@ -21,6 +21,7 @@ from kafkalite.broker.fetch_sessions import FetchSessionCache, random_session_id
 from kafkalite.broker.fetching import PartitionReader
 from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
 from kafkalite.broker.leader_fetcher import FetcherContext
+from kafkalite.broker.leadership_proof import LeadershipProof, SessionDoubt
 from kafkalite.broker.listener_security import ListenerSecurity
 from kafkalite.broker.log_dir_moves import LogDirMoves
 from kafkalite.broker.marker_sender import MarkerSender
@@ -113,6 +114,8 @@ class BrokerParts:
     fetchers: ReplicaFetchers
     log_dir_moves: LogDirMoves
     coordinators: Coordinators
+    session_doubt: SessionDoubt
+    leadership: LeadershipProof
     marker_writer: MarkerWriter
     marker_sender: MarkerSender
     transaction_verifier: TransactionVerifier
@@ -211,6 +214,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
     marker_writer = MarkerWriter(
         replicas, clock, lambda: live.current.request_timeout_ms, coordinators.groups.transaction_ended
     )
+    session_doubt = SessionDoubt(store, clock, config.zookeeper_session_timeout_ms)
     portions = Portions()
     marker_sender = MarkerSender(
         broker_id,
@@ -252,6 +256,16 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         fetchers=fetchers,
         log_dir_moves=LogDirMoves(replicas, logs, jobs, live),
         coordinators=coordinators,
+        session_doubt=session_doubt,
+        leadership=LeadershipProof(
+            broker_id,
+            session_doubt,
+            replicas.partitions.get,
+            lambda broker: metadata.endpoint(broker, live.current.inter_broker_listener_name),
+            versions.offset_for_leader_epoch,
+            jobs.spawn,
+            connect,
+        ),
         marker_writer=marker_writer,
         marker_sender=marker_sender,
         transaction_verifier=TransactionVerifier(

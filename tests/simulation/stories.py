@@ -17,8 +17,8 @@ Lines that begin with `#` tell the story. The commands:
     until controller=N
     reassign PARTITION N,N ...                asked for; `until in-sync` waits for its end
     elect PARTITION                           the preferred leader
-    commit GROUP PARTITION OFFSET             by a consumer that is no member
-    offsets GROUP                             what its coordinator tells
+    commit GROUP PARTITION OFFSET [as NAME]   by a consumer that is no member, on the machine NAME
+    offsets GROUP [as NAME]                   what its coordinator tells, to a client on the machine NAME
     begin COMMAND ...                         goes on in the background until
     end                                       which shows what it saw
     wait SECONDS
@@ -36,6 +36,7 @@ Lines that begin with `#` tell the story. The commands:
     metadata N                                what broker N tells clients of the cluster
     written PARTITION                         the ISR, and by which controller
     reach N                                   does anybody listen there?
+    lose-quorum|regain-quorum                 of ZooKeeper
     expire-session N
     may-complain N                            that broker logs an error, which is right here
     plan                                      a life of `tests.simulation.plan`, as a failing seed leaves it: `holds`, or what is broken
@@ -151,10 +152,11 @@ class Story(Sights):
     # clients
 
     async def _client(
-        self, use: Callable[[dict[str, Any]], Awaitable[list[str]]], process: Process | None = None
+        self, use: Callable[[dict[str, Any]], Awaitable[list[str]]], process: Process | None = None, name: str = ""
     ) -> list[str]:
+        """What a client sees: that of `process`, or one that ends then, on the machine of that name or one of its own."""
         self._clients += 1
-        own = process or self.simulation.process(f"client-{self._clients}")
+        own = process or self.simulation.process(name or f"client-{self._clients}")
         options = {
             "bootstrap_servers": self.cluster.bootstrap_servers,
             "client_id": own.name,
@@ -231,7 +233,7 @@ class Story(Sights):
         except Exception:
             return f"{text}: not acknowledged"
 
-    async def _commit(self, group: str, partition: str, offset: str) -> list[str]:
+    async def _commit(self, group: str, partition: str, offset: str, *words: str) -> list[str]:
         target = _partition(partition)
 
         async def commit(options: dict[str, Any]) -> list[str]:
@@ -243,9 +245,9 @@ class Story(Sights):
                     return ["not acknowledged"]
             return ["acknowledged"]
 
-        return await self._client(commit)
+        return await self._client(commit, name=words[1] if words else "")
 
-    async def _offsets(self, group: str) -> list[str]:
+    async def _offsets(self, group: str, *words: str) -> list[str]:
         async def ask(options: dict[str, Any]) -> list[str]:
             async with Admin(**options) as admin:
                 try:
@@ -254,7 +256,7 @@ class Story(Sights):
                     return ["not known"]
             return [f"{partition}: {told.offset}" for partition, told in sorted(found.items()) if told is not None]
 
-        return await self._client(ask)
+        return await self._client(ask, name=words[1] if words else "")
 
     async def _reassign(self, partition: str, replicas: str) -> list[str]:
         async def ask(options: dict[str, Any]) -> list[str]:
@@ -431,6 +433,14 @@ class Story(Sights):
 
     async def _delete_controller(self) -> list[str]:
         self.cluster.zookeeper.administer([Delete(paths.CONTROLLER)])
+        return []
+
+    async def _lose_quorum(self) -> list[str]:
+        self.cluster.zookeeper.lose_quorum()
+        return []
+
+    async def _regain_quorum(self) -> list[str]:
+        self.cluster.zookeeper.regain_quorum()
         return []
 
     async def _cut_zookeeper(self, broker: str) -> list[str]:

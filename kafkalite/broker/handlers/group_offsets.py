@@ -6,6 +6,7 @@
 - OffsetFetch 2 all partitions of the group, an error of the whole; 7 require_stable (KIP-447); 8 several groups (KIP-709); 9 member
   and epoch, which mean nothing to classic groups.
 - OffsetDelete (KIP-496): offsets of topics that somebody is subscribed to stay.
+- A coordinator that may have a successor has its leadership proven before it tells offsets (`broker/leadership_proof`).
 - What an OffsetFetch names several times is answered once. The offsets of a large OffsetCommit or OffsetDelete are stored in
   several batches; Kafka refuses a commit that is larger than one batch may be.
 """
@@ -39,9 +40,10 @@ from kafkalite.errors import BoundExceeded, ErrorCode, KafkaError
 from kafkalite.portions import Pace, Work, in_one_go
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.types import TopicPartition
+from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.broker.leadership_proof import LeadershipProof
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
@@ -74,6 +76,9 @@ class Parts(zookeeper_offsets.Parts, Protocol):
 
     @property
     def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
+
+    @property
+    def leadership(self) -> LeadershipProof: ...
 
 
 class Metadata(Protocol):
@@ -203,7 +208,28 @@ def offset_fetch(
     """The committed offsets; -1 where nothing is committed."""
     if not context.api_version:
         return asyncio.ensure_future(_fetch_from_zookeeper(parts, request, context))
+    if parts.leadership.is_needed:
+        return asyncio.ensure_future(_fetch_proven(parts, request, context))
     return context.portions.run(_fetched(parts, request))
+
+
+async def _fetch_proven(
+    parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext
+) -> messages.offset_fetch_response.OffsetFetchResponse:
+    """With NOT_COORDINATOR for groups whose partition may be led elsewhere."""
+    asked = await context.portions.finish(_coordinated_by(parts, request))
+    proofs = await asyncio.gather(*(parts.leadership.sought(TopicPartition(OFFSETS_TOPIC, each)) for each in asked))
+    doubtful = frozenset(each for each, is_proven in zip(asked, proofs, strict=True) if not is_proven)
+    return await context.portions.finish(_fetched(parts, request, doubtful))
+
+
+def _coordinated_by(parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest) -> Work[list[int]]:
+    """The partitions of the internal topic to which the groups belong."""
+    partitions: dict[int, None] = {}
+    for group in request.groups:
+        yield
+        partitions[parts.groups.partition_for(group.group_id)] = None
+    return list(partitions)
 
 
 async def _fetch_from_zookeeper(
@@ -215,7 +241,9 @@ async def _fetch_from_zookeeper(
 
 
 def _fetched(
-    parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest
+    parts: Parts,
+    request: messages.offset_fetch_request.OffsetFetchRequest,
+    doubtful: frozenset[int] = frozenset(),
 ) -> Work[messages.offset_fetch_response.OffsetFetchResponse]:
     m = messages.offset_fetch_response
     groups = []
@@ -223,6 +251,8 @@ def _fetched(
     for group_id, partitions in asked.items():
         yield
         try:
+            if parts.groups.partition_for(group_id) in doubtful:
+                raise KafkaError(ErrorCode.NOT_COORDINATOR)
             machine = parts.groups.machine_for(group_id)
             topics = yield from _offsets(machine, group_id, partitions, request.require_stable)
             if parts.groups.machine_for(group_id) is not machine:  # another broker may have served the group meanwhile

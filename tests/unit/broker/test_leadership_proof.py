@@ -1,0 +1,186 @@
+"""When a broker doubts that it leads, and what proves that it does. What a client sees of it is a transcript of the simulation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafkalite.broker.leadership_proof import LeadershipProof, SessionDoubt
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.testing.simulation import virtual_time
+from kafkalite.types import BrokerId, Endpoint, TopicPartition
+from zk.store import SessionState
+
+PARTITION = TopicPartition("__consumer_offsets", 3)
+TIMEOUT_MS = 6000
+
+
+class Time:
+    def __init__(self) -> None:
+        self.at_ms = 0.0
+
+    def monotonic_ms(self) -> float:
+        return self.at_ms
+
+    def now_ms(self) -> int:
+        return int(self.at_ms)
+
+
+class Store:
+    def __init__(self) -> None:
+        self.state = SessionState.CONNECTED
+        self.enter: Callable[[SessionState], object] = lambda state: None
+
+    def add_session_listener(self, listener: Callable[[SessionState], object]) -> None:
+        self.enter = listener
+
+
+class Doubted:
+    def __init__(self) -> None:
+        self.time, self.store = Time(), Store()
+        self.doubt = SessionDoubt(self.store, self.time, TIMEOUT_MS)  # type: ignore[arg-type]
+
+    def after(self, milliseconds: float) -> bool:
+        """Looking as often as the broker does."""
+        for _ in range(10):
+            self.time.at_ms += milliseconds / 10
+            self.doubt.look()
+        return self.doubt.holds()
+
+
+def test_a_session_that_lives_is_not_doubted() -> None:
+    doubted = Doubted()
+    assert not doubted.doubt.holds()
+    assert not doubted.after(TIMEOUT_MS)
+
+
+@pytest.mark.parametrize("lost", [SessionState.SUSPENDED, SessionState.EXPIRED])
+def test_a_lost_connection_is_doubted_until_a_controller_had_time_to_say_who_leads(lost: SessionState) -> None:
+    doubted = Doubted()
+    doubted.store.enter(lost)
+    assert doubted.doubt.holds() and doubted.after(10 * TIMEOUT_MS)
+    doubted.store.enter(SessionState.CONNECTED)
+    assert doubted.after(0.9 * TIMEOUT_MS)
+    assert not doubted.after(0.2 * TIMEOUT_MS)
+
+
+def test_a_process_that_was_paused_doubts_before_it_hears_of_anything() -> None:
+    doubted = Doubted()
+    doubted.time.at_ms += 0.6 * TIMEOUT_MS
+    assert doubted.doubt.holds()
+    assert doubted.after(0.9 * TIMEOUT_MS)
+    assert not doubted.after(0.2 * TIMEOUT_MS)
+
+
+class Replicas:
+    """Others who answer with a code, or a problem; `asked` has who was, in which epoch."""
+
+    def __init__(self, answers: dict[BrokerId, ErrorCode | Exception], version: int = 4) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, int]] = []
+        self.partition: Any = SimpleNamespace(is_leader=True, leader_epoch=7, maximal_isr=(1, *answers))
+        self.session = Doubted()
+        self.session.store.enter(SessionState.SUSPENDED)
+        self.proof = LeadershipProof(
+            1,
+            self.session.doubt,
+            {PARTITION: self.partition}.get,
+            lambda broker: Endpoint("PLAINTEXT", str(broker), 9092),
+            version,
+            lambda coroutine, name: asyncio.ensure_future(coroutine),
+            self.connect,
+        )
+
+    async def connect(self, endpoint: Endpoint, client_id: str, timeout_s: float) -> Any:
+        await asyncio.sleep(0.01)
+        answer = self.answers[int(endpoint.host)]
+        if isinstance(answer, OSError):
+            raise answer
+
+        async def request(message: Any, version: int) -> Any:
+            if isinstance(answer, TimeoutError):
+                await asyncio.sleep(1000)
+            (topic,) = message.topics
+            (asked,) = topic.partitions
+            assert (message.replica_id, topic.topic, asked.partition) == (1, *PARTITION)
+            self.asked.append((endpoint.host, asked.current_leader_epoch))
+            m = messages.offset_for_leader_epoch_response
+            told = m.EpochEndOffset(partition=asked.partition, error_code=answer)
+            return m.OffsetForLeaderEpochResponse(
+                topics=[m.OffsetForLeaderTopicResult(topic=topic.topic, partitions=[told])]
+            )
+
+        async def negotiate(timeout_s: float) -> None:
+            pass
+
+        return SimpleNamespace(request=request, negotiate=negotiate, close=lambda: None)
+
+
+FOLLOWS = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(
+    ("answers", "proven"),
+    [
+        ({}, True),
+        ({2: FOLLOWS, 3: FOLLOWS}, True),
+        ({2: FOLLOWS, 3: ErrorCode.FENCED_LEADER_EPOCH}, False),
+        ({2: ErrorCode.NONE}, False),
+        ({2: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}, False),
+        ({2: FOLLOWS, 3: ConnectionError("closed")}, False),
+        ({2: TimeoutError("silent"), 3: FOLLOWS}, False),
+    ],
+)
+def test_every_member_of_the_isr_has_to_follow(answers: dict[BrokerId, ErrorCode | Exception], proven: bool) -> None:
+    async def main() -> None:
+        replicas = Replicas(answers)
+        assert replicas.proof.is_needed
+        assert await replicas.proof.sought(PARTITION) is proven
+        assert all(epoch == 7 for _, epoch in replicas.asked)
+
+    virtual_time.run(main())
+
+
+def test_who_leads_nothing_proves_nothing() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        assert not await replicas.proof.sought(TopicPartition("__consumer_offsets", 4))
+        replicas.partition.is_leader = False
+        assert not await replicas.proof.sought(PARTITION)
+        assert not replicas.asked
+
+    virtual_time.run(main())
+
+
+def test_a_leader_that_is_deposed_meanwhile_proves_nothing() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        sought = replicas.proof.sought(PARTITION)
+        await asyncio.sleep(0.005)
+        replicas.partition.leader_epoch = 8
+        assert not await sought
+
+    virtual_time.run(main())
+
+
+def test_those_who_come_while_one_proof_is_sought_share_the_next() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        first = replicas.proof.sought(PARTITION)
+        await asyncio.sleep(0.005)
+        late = [replicas.proof.sought(PARTITION) for _ in range(1000)]
+        assert await first
+        assert not any(each.done() for each in late)
+        assert all(await asyncio.gather(*late))
+        assert len(replicas.asked) == 2
+
+    virtual_time.run(main())
+
+
+def test_replicas_that_know_no_epochs_are_not_asked() -> None:
+    assert not Replicas({2: FOLLOWS}, version=1).proof.is_needed
