@@ -14,13 +14,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from kafkalite.broker.plain_produce import FRAME_BYTES, PlainShape, PlainTurn
-from kafkalite.broker.request_handler import Answer, AuthenticationFailed, RequestHandler
-from kafkalite.broker.request_memory import RequestMemory
-from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND, SlowSenders
-from kafkalite.broker.unread_responses import UnreadResponses
+from kafkalite.broker.request_handler import Acceptor, Answer, AuthenticationFailed, Gate, RequestHandler
+from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND
 from kafkalite.errors import BoundExceeded, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
@@ -37,35 +35,6 @@ _FETCH = b"\x00\x01"
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 _SHAPES_MAX = 64
 """So often a connection is looked at whether its requests repeat each other."""
-
-
-class Gate(RequestHandler, Protocol):
-    """Who takes requests until the connection is authenticated: see `SaslAuthenticator`."""
-
-    def attach(self, connection: ServerConnection) -> None:
-        """The connection was admitted."""
-
-    def detach(self, connection: ServerConnection) -> None:
-        """The connection is over, and was never authenticated."""
-
-
-class Acceptor(Protocol):
-    """Who counts the connections: see `Server`."""
-
-    def admit(self, connection: ServerConnection) -> bool: ...
-
-    def gone(self, connection: ServerConnection) -> None: ...
-
-    def bound_exceeded(self, bound: str) -> None: ...
-
-    @property
-    def memory(self) -> RequestMemory: ...
-
-    @property
-    def slow_senders(self) -> SlowSenders: ...
-
-    @property
-    def unread(self) -> UnreadResponses: ...
 
 
 def _is_produce(frame: memoryview) -> bool:
@@ -187,7 +156,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.last_used_s = self._loop.time()
         if self._plain is not None:
-            if nbytes <= FRAME_BYTES and not self._slots and not self._waiting and self._may_start_any:
+            if nbytes <= FRAME_BYTES and not self._waiting and self._may_start_produce:
                 whole = self._frames.whole(nbytes)
                 if whole is not None:
                     shape, turn = self._plain
@@ -236,16 +205,14 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._start(frame)
 
     @property
-    def _may_start_any(self) -> bool:
-        return self._writable and self._muted is None
+    def _may_start_produce(self) -> bool:
+        if not self._writable or self._muted is not None:
+            return False
+        # Produce behind Produce: see the module.
+        return not self._slots or (self._pipelining and len(self._slots) < _PIPELINED_MAX)
 
     def _may_start(self, frame: memoryview) -> bool:
-        if not self._may_start_any:
-            return False
-        if not self._slots:
-            return True
-        # Produce behind Produce: see the module.
-        return self._pipelining and _is_produce(frame) and len(self._slots) < _PIPELINED_MAX
+        return self._may_start_produce and (not self._slots or _is_produce(frame))
 
     def _start(self, frame: memoryview) -> None:
         slot = Slot()
@@ -292,6 +259,21 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._finish(slot, [answer])
         else:
             self._write([answer])
+
+    def answer_later(self) -> Callable[[bytes], None]:
+        """As `answered`, with an answer that comes when this is called; what is behind it waits, unless that is a Produce too."""
+        slot = Slot()
+        if not self.closed:
+            self._slots.append(slot)
+            self._pipelining = True
+
+        def answer(frame: bytes) -> None:
+            if not self.closed:
+                self._finish(slot, [frame])
+                self._serve_waiting()
+                self._limit_reading()
+
+        return answer
 
     def take_as_any(self, request: bytes) -> None:
         """Serve a request that was given to a turn as any other, behind those before it; it begins with its length."""

@@ -193,6 +193,8 @@ class Dispatcher(Generic[PartsT_contra]):
             if cluster_permission is not None:
                 context.require(cluster_permission)
             reply = handle(self._parts, request, context)
+            if turn is not None and len(frame) <= FRAME_BYTES:
+                turn.learn(connection, frame, version, header.body_position, request)
             if is_async or isinstance(reply, asyncio.Future):
                 if api_key == ApiKey.FETCH and len(frame) > _KEPT_DECODED_BYTES and decoded is None:
                     request = _Undecoded(bytes(frame), api_key, version, header.body_position)
@@ -211,8 +213,6 @@ class Dispatcher(Generic[PartsT_contra]):
                 refusing = self._refused(served, request, version, correlation_id, problem)
                 return self._later(self._observed(refusing, latency, began_s))
             answer = _frame(api, version, correlation_id, self._failure(served, request, version, problem)())
-        if turn is not None and len(frame) <= FRAME_BYTES:
-            turn.learn(connection, frame, version, header.body_position, request)
         latency.observe(self.now_s() - began_s)
         return answer
 

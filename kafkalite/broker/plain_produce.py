@@ -5,9 +5,9 @@ id and the lengths. `shape_of` notes them once a request was served as any other
 them. Those of all connections that arrive in one turn of the loop are served together at its end (`PlainTurn`): each partition looks
 once whether it may be appended to, their batches are one write, and followers and waiting fetches are notified once.
 
-Whatever is not plain (several partitions, transactions, compression, an answer that waits for replicas, a batch that might be refused, a
-quota) is served as if there were no such thing, in the order of its connection: nothing is refused here. So what is appended
-here is what `handlers.produce` would append. A write that fails has failed for all requests in it.
+Whatever is not plain (several partitions, transactions, compression, a batch that might be refused, a quota) is served as if there were no
+such thing, in the order of its connection: nothing is refused here. So what is appended here is what `handlers.produce` would
+append. A write that fails has failed for all requests in it. With acks=all each answer waits until its record is committed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from kafkalite.broker.commit_waits import CommitWaits
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.frames import response_frame
@@ -68,6 +70,9 @@ class Sender(Protocol):
     def answered(self, answer: bytes) -> None:
         """To the oldest request that is not answered yet."""
 
+    def answer_later(self) -> Callable[[bytes], None]:
+        """What gives its answer to the oldest request that has none."""
+
     def take_as_any(self, request: bytes) -> None:
         """Serve this one as any other, behind those before it."""
 
@@ -99,12 +104,15 @@ class PlainShape:
         "_fields_end",
         "_is_flexible",
         "acks",
+        "timeout_ms",
         "topic_partition",
         "version",
     )
 
-    def __init__(self, version: int, acks: int, topic_partition: TopicPartition, frame: bytes, fields_end: int) -> None:
-        self.version, self.acks, self.topic_partition = version, acks, topic_partition
+    def __init__(
+        self, version: int, acks: int, timeout_ms: int, topic_partition: TopicPartition, frame: bytes, fields_end: int
+    ) -> None:
+        self.version, self.acks, self.timeout_ms, self.topic_partition = version, acks, timeout_ms, topic_partition
         self._api, self._fields, self._fields_end = frame[4:8], frame[12:fields_end], fields_end
         self._is_flexible = version >= _FLEXIBLE_FROM
         before, _, self._behind = self._answer(ErrorCode.NONE, None).partition(_ANY_PLACE)
@@ -133,10 +141,10 @@ class PlainShape:
         length, fields = self._before
         return length + frame[8:12] + fields + _PLACE.pack(offset, -1, log_start_offset) + self._behind
 
-    def refusal(self, frame: bytes, code: ErrorCode, message: str | None) -> bytes:
-        """The answer's frame where the record was not appended."""
+    def refusal(self, frame: bytes, code: ErrorCode, message: str | None = None, log_start_offset: int = -1) -> bytes:
+        """The answer's frame where the record was not appended, or may not be committed."""
         answer = self._answer(code, message)
-        return answer[:4] + frame[8:12] + answer[8:].replace(_ANY_PLACE, _PLACE.pack(-1, -1, -1))
+        return answer[:4] + frame[8:12] + answer[8:].replace(_ANY_PLACE, _PLACE.pack(-1, -1, log_start_offset))
 
     def _answer(self, code: ErrorCode, message: str | None) -> bytes:
         m = messages.produce_response
@@ -179,7 +187,9 @@ def shape_of(
         fields_bytes = 1 + 2 + 4 + 1 + (1 if name_bytes < 127 else 2) + name_bytes + 1 + 4
     whole = len(frame).to_bytes(4, "big") + frame
     topic_partition = TopicPartition(topics[0].name, asked.index)
-    shape = PlainShape(version, request.acks, topic_partition, whole, 4 + body_position + fields_bytes)
+    shape = PlainShape(
+        version, request.acks, request.timeout_ms, topic_partition, whole, 4 + body_position + fields_bytes
+    )
     begin = shape.begin_in(whole)
     # Where fields have another length than the shortest, or tags, the records do not lie where they are expected.
     return shape if begin and whole[begin : shape.end_in(whole)] == asked.records else None
@@ -220,7 +230,7 @@ class _Batches:
             or end - begin > self.max_bytes
             or len(self.records) + end - begin > self.segment_bytes
             or not self.earliest <= header.max_timestamp <= self.latest
-            or (shape.acks == -1 and len(self.partition.replicas) != 1)
+            or (shape.acks == -1 and len(self.partition.isr) < self.partition.effective_min_isr)
             or (header.producer_id >= 0 and not self._is_next(header))
         ):
             return False
@@ -238,6 +248,14 @@ class _Batches:
             return self.partition.log.producers.check(header, NO_TRANSACTION) is None
         except KafkaError:
             return False
+
+
+class _Uncommitted(NamedTuple):
+    """A record that was appended, and is to be answered when it is committed."""
+
+    partition: Partition
+    offset: int
+    log_start_offset: int
 
 
 class _Taken(NamedTuple):
@@ -302,17 +320,42 @@ class PlainTurn:
         taken, self._taken = self._taken, []
         if not taken:
             return
-        answers: list[bytes | None] = [None] * len(taken)
+        answers: list[bytes | _Uncommitted | None] = [None] * len(taken)
         now_ms, wall_ms = self._parts.clock.monotonic_ms(), self._parts.clock.now_ms()
         for batches in self._sorted(taken, wall_ms):
             self._append(batches, taken, answers, now_ms, wall_ms)
-        duration_s = self._now_s() - self._began_s
+        began_s = self._began_s
+        duration_s = self._now_s() - began_s
+        waits: dict[int, CommitWaits] = {}
         for each, answer in zip(taken, answers, strict=True):
             if answer is None:
                 each.sender.take_as_any(each.frame)
-            else:
+            elif isinstance(answer, bytes):
                 self._latency.observe(duration_s)
                 each.sender.answered(answer)
+            else:
+                timeout_ms = each.shape.timeout_ms
+                together = waits.get(timeout_ms) or waits.setdefault(timeout_ms, CommitWaits(timeout_ms))
+                tell = each.sender.answer_later()
+                done = partial(self._committed, each.shape, each.frame, answer, tell, began_s)
+                together.add(answer.partition, answer.offset + 1, done)
+        for together in waits.values():
+            together.start()
+
+    def _committed(
+        self,
+        shape: PlainShape,
+        frame: bytes,
+        record: _Uncommitted,
+        tell: Callable[[bytes], None],
+        began_s: float,
+        code: ErrorCode,
+    ) -> None:
+        self._latency.observe(self._now_s() - began_s)
+        if code:
+            tell(shape.refusal(frame, code, None, record.log_start_offset))
+        else:
+            tell(shape.answer(frame, record.offset, record.log_start_offset))
 
     def _sorted(self, taken: list[_Taken], wall_ms: int) -> list[_Batches]:
         """What is plain by partition. Behind what is not, nothing of the same connection is."""
@@ -347,7 +390,12 @@ class PlainTurn:
         return _Batches(partition, wall_ms) if is_as_sent else None
 
     def _append(
-        self, batches: _Batches, taken: list[_Taken], answers: list[bytes | None], now_ms: float, wall_ms: int
+        self,
+        batches: _Batches,
+        taken: list[_Taken],
+        answers: list[bytes | _Uncommitted | None],
+        now_ms: float,
+        wall_ms: int,
     ) -> None:
         partition, numbers = batches.partition, batches.numbers
         try:
@@ -364,7 +412,11 @@ class PlainTurn:
             return
         self._parts.traffic.produced(partition.topic_partition.topic, len(batches.records), len(numbers))
         log_start_offset = partition.log.log_start_offset
+        committed = partition.high_watermark if len(partition.maximal_isr) >= partition.effective_min_isr else -1
         for number in numbers:
             each = taken[number]
-            answers[number] = each.shape.answer(each.frame, offset, log_start_offset)
+            if each.shape.acks == 1 or offset < committed:
+                answers[number] = each.shape.answer(each.frame, offset, log_start_offset)
+            else:
+                answers[number] = _Uncommitted(partition, offset, log_start_offset)
             offset += 1

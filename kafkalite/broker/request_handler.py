@@ -1,12 +1,18 @@
-"""Whom a connection hands its requests to: the dispatcher, or until it is authenticated a gate before it."""
+"""What a connection works with: whom it hands its requests to (the dispatcher, or until it is authenticated a gate), and who counts it."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kafkalite.errors import ProtocolViolation
 from kafkalite.types import Buffer
+
+if TYPE_CHECKING:
+    from kafkalite.broker.connection import ServerConnection
+    from kafkalite.broker.request_memory import RequestMemory
+    from kafkalite.broker.slow_senders import SlowSenders
+    from kafkalite.broker.unread_responses import UnreadResponses
 
 Answer: TypeAlias = "list[Buffer] | None"
 """The frame of an answer in a few buffers; None where there is no answer."""
@@ -25,3 +31,32 @@ class AuthenticationFailed(ProtocolViolation):
     def __init__(self, reason: str, answer: Answer = None) -> None:
         super().__init__(reason)
         self.answer = answer
+
+
+class Gate(RequestHandler, Protocol):
+    """Who takes requests until the connection is authenticated: see `SaslAuthenticator`."""
+
+    def attach(self, connection: ServerConnection) -> None:
+        """The connection was admitted."""
+
+    def detach(self, connection: ServerConnection) -> None:
+        """The connection is over, and was never authenticated."""
+
+
+class Acceptor(Protocol):
+    """Who counts the connections: see `Server`."""
+
+    def admit(self, connection: ServerConnection) -> bool: ...
+
+    def gone(self, connection: ServerConnection) -> None: ...
+
+    def bound_exceeded(self, bound: str) -> None: ...
+
+    @property
+    def memory(self) -> RequestMemory: ...
+
+    @property
+    def slow_senders(self) -> SlowSenders: ...
+
+    @property
+    def unread(self) -> UnreadResponses: ...

@@ -145,6 +145,11 @@ REPLICATION: Final = (
                 "if partition.high_watermark < required or len(partition.maximal_isr) < partition.effective_min_isr:",
                 "if partition.high_watermark > required:",
             ),
+            Edit(
+                "kafkalite.broker.plain_produce",
+                "if each.shape.acks == 1 or offset < committed:",
+                "if each.shape.acks:",
+            ),
         ),
     ),
     Bug(

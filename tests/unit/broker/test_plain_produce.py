@@ -287,13 +287,112 @@ def test_a_partition_that_changed_hands_in_the_turn_is_not_appended_to(tmp_path:
     assert run(tmp_path, act).logs[0].log_end_offset == 1
 
 
-def test_acks_all_waits_for_replicas_as_ever(tmp_path: Path) -> None:
+def replicated(broker: Broker, isr: tuple[int, ...] = (1, 2)) -> Partition:
+    partition = broker.partition()
+    partition.become_leader(assignment(leader_epoch=5, isr=isr, replicas=(1, 2)), 0.0)
+    return partition
+
+
+def fetched(partition: Partition, offset: int) -> None:
+    """The follower has all records before `offset`."""
+    now_ms = asyncio.get_running_loop().time() * 1000
+    partition.follower_fetched(2, offset, 0, now_ms, SimpleNamespace(last_fetch_ms=now_ms))  # type: ignore[arg-type]
+
+
+def test_acks_all_is_answered_when_the_record_is_committed(tmp_path: Path) -> None:
+    async def act(broker: Broker) -> None:
+        peer, hasty = await broker.peer(produce(acks=-1)), await broker.peer()
+        partition = replicated(broker)
+        fetched(partition, 2)
+        for number in range(3):
+            peer.send(produce(acks=-1, correlation_id=number))
+            await virtual_time.settle()
+        peer.send(METADATA)
+        hasty.send(produce(correlation_id=8))
+        await virtual_time.settle()
+        assert hasty.told() == [(8, 0, 5)] and not peer.answers() and not broker.served
+        fetched(partition, 4)
+        await virtual_time.settle()
+        assert peer.told() == [(0, 0, 2), (1, 0, 3)]
+        fetched(partition, 6)
+        await virtual_time.settle()
+        answers = peer.answers()
+        assert [int.from_bytes(each[4:8], "big") for each in answers] == [2, 9] and broker.served == [9]
+        await asyncio.sleep(5)
+        assert not peer.answers(), "no timer is left"
+
+    run(tmp_path, act)
+
+
+def test_a_request_that_waits_for_replicas_shows_what_the_next_ones_look_like(tmp_path: Path) -> None:
+    async def act(broker: Broker) -> None:
+        fetched(replicated(broker), 0)
+        peer = Peer(broker)
+        for number in range(3):
+            peer.send(produce(acks=-1, correlation_id=number))
+            await virtual_time.settle()
+        assert broker.served == [0] and not peer.answers()
+        fetched(broker.partition(), 3)
+        await virtual_time.settle()
+        assert peer.told() == [(0, 0, 0), (1, 0, 1), (2, 0, 2)]
+
+    run(tmp_path, act)
+
+
+def test_an_answer_that_is_there_waits_for_those_before_it(tmp_path: Path) -> None:
     async def act(broker: Broker) -> None:
         peer = await broker.peer(produce(acks=-1))
-        broker.partition().become_leader(assignment(leader_epoch=5, isr=(1, 2), replicas=(1, 2)), 0.0)
+        partition = replicated(broker)
+        fetched(partition, 1)
+        peer.send(produce(acks=-1, correlation_id=1))
+        await virtual_time.settle()
+        peer.send(produce(correlation_id=2))  # acks=1, of another shape
+        peer.send(produce(correlation_id=3))
+        await virtual_time.settle()
+        assert not peer.answers() and broker.served == [2]
+        fetched(partition, 4)
+        await virtual_time.settle()
+        assert peer.told() == [(1, 0, 1), (2, 0, 2), (3, 0, 3)]
+
+    run(tmp_path, act)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_what_is_not_committed_is_told_as_to_requests_that_are_served_alone(tmp_path: Path, repeats: bool) -> None:
+    async def outcomes(broker: Broker) -> list[Any]:
+        found: list[Any] = []
+        peer = await broker.peer(produce(acks=-1))
+        if not repeats:
+            peer.connection._plain, peer.connection._shapes_left = None, 0
+        partition = replicated(broker)
+        fetched(partition, 1)
+        peer.send(produce(acks=-1))
+        await asyncio.sleep(1.4)
+        assert not peer.answers()
+        await asyncio.sleep(0.2)
+        found.append(peer.answers())  # the time is over
         peer.send(produce(acks=-1))
         await virtual_time.settle()
-        assert broker.served == [5] and not peer.answers()
+        partition.resign()
+        await virtual_time.settle()
+        found.append(peer.answers())
+        partition.become_leader(assignment(leader_epoch=6, isr=(1,), replicas=(1, 2)), 0.0)
+        partition.log.config = TopicConfig(min_insync_replicas=2)
+        peer.send(produce(acks=-1))  # appended by nobody
+        await virtual_time.settle()
+        found.append(peer.answers())
+        return [*found, partition.log.log_end_offset]
+
+    async def act(broker: Broker) -> None:
+        timed_out, not_leader, not_enough, end = await outcomes(broker)
+        codes = [codec.decode_response(ApiKey.PRODUCE, 7, each[0], 8) for each in (timed_out, not_leader, not_enough)]
+        told = [reply.responses[0].partition_responses[0] for reply in codes]
+        assert [(each.error_code, each.base_offset, each.log_start_offset) for each in told] == [
+            (ErrorCode.REQUEST_TIMED_OUT, -1, 0),
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 0),
+            (ErrorCode.NOT_ENOUGH_REPLICAS, -1, -1),
+        ]
+        assert end == 3
 
     run(tmp_path, act)
 
