@@ -156,15 +156,9 @@ class ServerConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.last_used_s = self._loop.time()
         if self._plain is not None:
-            if nbytes <= FRAME_BYTES and not self._waiting and self._may_start_produce:
-                whole = self._frames.whole(nbytes)
-                if whole is not None:
-                    shape, turn = self._plain
-                    if begin := shape.begin_in(whole):
-                        turn.take(self, shape, whole, begin)
-                        return
-            if self.plain_waits:
-                self._plain[1].end()
+            whole = self._frames.whole(nbytes) if nbytes <= FRAME_BYTES else None
+            if whole is not None and self._give_to_turn(whole, *self._plain):
+                return
         frames = self._frames.received(nbytes)
         if self._frames.is_cut:
             if frames or self._cut_since_s is None:
@@ -177,6 +171,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         for frame, owned in frames:
             if self.closed:
                 return
+            if self._plain is not None:
+                shape, turn = self._plain
+                is_short = len(frames) > 1 and len(frame) <= FRAME_BYTES
+                if is_short and self._give_to_turn(len(frame).to_bytes(4, "big") + frame, shape, turn):
+                    continue
+                if self.plain_waits:
+                    turn.end()
             self._take(frame, owned)
         if self._frames.violation and not self.closed:
             self._violation(BoundExceeded("frame size", self._frames.violation))
@@ -249,11 +250,18 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._shapes_left -= 1
         self._plain = shape, turn
 
+    def _give_to_turn(self, request: bytes, shape: PlainShape, turn: PlainTurn) -> bool:
+        """Have a request, which begins with its length, served with others, if it is of that shape and may begin."""
+        if self._waiting or not self._may_start_produce or not (begin := shape.begin_in(request)):
+            return False
+        turn.take(self, shape, request, begin)
+        return True
+
     def answered(self, answer: bytes) -> None:
         """To the oldest request that is not answered yet, of those that were given to a turn."""
         if self.closed:
             return
-        if self._slots:
+        if self._slots or self._corked is not None:
             slot = Slot()
             self._slots.append(slot)
             self._finish(slot, [answer])

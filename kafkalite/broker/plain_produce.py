@@ -27,7 +27,7 @@ from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.plain_batch import plain_header
 from kafkalite.protocol.reader_source import read_uvarint
-from kafkalite.protocol.records import MAGIC, BatchHeader, header_at
+from kafkalite.protocol.records import MAGIC, SEQUENCE_LIMIT, BatchHeader, header_at
 from kafkalite.storage.old_form import stored_magic
 from kafkalite.storage.verification import NO_TRANSACTION
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
@@ -219,7 +219,8 @@ class _Batches:
         self.records = bytearray()
         self.headers: list[BatchHeader] = []
         self.numbers: list[int] = []
-        self.producers: set[int] = set()
+        self.producers: dict[int, BatchHeader] = {}
+        """The last batch of each, of those that have an id."""
 
     def add(self, number: int, shape: PlainShape, frame: bytes, begin: int) -> bool:
         """Take the batch of request `number`; False when it is to be looked at by others."""
@@ -240,14 +241,19 @@ class _Batches:
         return True
 
     def _is_next(self, header: BatchHeader) -> bool:
-        """Is it new, and what its producer should send now? One batch of a producer at a time: the next one follows from it."""
-        if header.producer_id in self.producers:
-            return False
-        self.producers.add(header.producer_id)
-        try:
-            return self.partition.log.producers.check(header, NO_TRANSACTION) is None
-        except KafkaError:
-            return False
+        """Is it new, and what its producer should send now? Then it is the one before the next."""
+        before = self.producers.get(header.producer_id)
+        if before is not None:  # which is not appended yet
+            follows = (before.base_sequence + 1) % SEQUENCE_LIMIT
+            is_next = header.producer_epoch == before.producer_epoch and header.base_sequence == follows
+        else:
+            try:
+                is_next = self.partition.log.producers.check(header, NO_TRANSACTION) is None
+            except KafkaError:
+                is_next = False
+        if is_next:
+            self.producers[header.producer_id] = header
+        return is_next
 
 
 class _Uncommitted(NamedTuple):

@@ -264,10 +264,16 @@ def test_nothing_overtakes_what_waits_for_the_end_of_the_turn(tmp_path: Path) ->
         peer.send(produce(correlation_id=2))
         peer.send(produce(correlation_id=3, index=1))  # of another shape
         assert [each[0] for each in peer.told()] == [2, 3]
+        broker.served.clear()
         peer.send(produce(correlation_id=4, index=1))
-        peer.send(produce(correlation_id=5, index=1), produce(correlation_id=6, index=1))  # two in one read
+        peer.send(METADATA, produce(correlation_id=5, index=1), produce(correlation_id=6, index=1))  # three in one read
+        assert [int.from_bytes(each[4:8], "big") for each in peer.answers()] == [4, 9]
         await virtual_time.settle()
-        assert peer.told() == [(4, 0, 1), (5, 0, 2), (6, 0, 3)]
+        assert peer.told() == [(5, 0, 2), (6, 0, 3)] and broker.served == [9]
+        peer.send(METADATA, produce(correlation_id=7, index=1), METADATA, produce(correlation_id=8, index=1))
+        assert [int.from_bytes(each[4:8], "big") for each in peer.answers()] == [9, 7, 9]
+        await virtual_time.settle()
+        assert peer.told() == [(8, 0, 5)]
 
     run(tmp_path, act)
 
@@ -451,10 +457,30 @@ def test_producers_with_numbers_are_told_of_what_they_sent_before(tmp_path: Path
         peer.send(numbered(5, 4))
         await virtual_time.settle()
         assert peer.told() == [(2, 0, 1), (3, 0, 2), (4, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)]
+        broker.served.clear()
         peer.send(numbered(3, 5))
-        peer.send(numbered(4, 6))  # two of one turn
+        peer.send(numbered(4, 6), numbered(5, 7))  # three of one turn
         await virtual_time.settle()
-        assert peer.told() == [(5, 0, 3), (6, 0, 4)]
+        assert peer.told() == [(5, 0, 3), (6, 0, 4), (7, 0, 5)] and not broker.served
+        other = await broker.peer(produce(index=1))
+        other.send(produce())
+        await virtual_time.settle()
+        other.answers()
+        peer.send(numbered(8, 7))  # too early
+        other.send(numbered(9, 7))  # follows only that
+        await virtual_time.settle()
+        for each in (peer, other):
+            assert each.told() == [(7, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)]
+        peer.send(numbered(6, 8), numbered(6, 9), numbered(7, 10))
+        peer.send(numbered(8, 11), numbered(10, 12))
+        await virtual_time.settle()
+        assert [each[1:] for each in peer.told()] == [
+            (0, 7),
+            (0, 7),
+            (0, 8),
+            (0, 9),
+            (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1),
+        ]
 
     run(tmp_path, act)
 
