@@ -412,13 +412,9 @@ class KazooStore:
             self._client.handler.spawn(self._restart_client)
 
     def _restart_client(self) -> None:
-        """In a thread of its own."""
-        client = cast(KazooClient, self._client)
-        if self._closing:
-            return
-        client.stop()
+        """In a thread of its own. It is not stopped first: that would leave a wish to close in its queue, for the next session."""
         if not self._closing:
-            client.start_async()
+            cast(KazooClient, self._client).start_async()
 
     def _stop_client(self, stopped: asyncio.Event) -> None:
         """In a thread of its own."""

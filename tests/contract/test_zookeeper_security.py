@@ -186,3 +186,31 @@ def test_a_wrong_password_ends_the_start_with_its_reason(secured: Secured) -> No
             await store.start(20)
 
     asyncio.run(run())
+
+
+def test_who_is_refused_while_it_runs_tries_again_with_a_new_session(
+    secured: Secured, drop_connection: Callable[[KazooStore], None]
+) -> None:
+    """As a broker does whose password is changed at the servers before it is changed in its own file."""
+
+    async def run() -> None:
+        store = KazooStore(secured.ensemble.connect, 4.0, security=StoreSecurity(credentials=BROKER))
+        states: asyncio.Queue[SessionState] = asyncio.Queue()
+        store.add_session_listener(states.put_nowait)
+        await store.start(20)
+        first = store.session_id
+        assert store._client is not None
+        connection = store._client._connection
+        connection._credentials = DigestCredentials(BROKER.username, "changed")
+        drop_connection(store)
+        async with asyncio.timeout(30):
+            while await states.get() is not SessionState.EXPIRED:
+                pass
+            connection._credentials = BROKER
+            while await states.get() is not SessionState.CONNECTED:
+                pass
+        await store.exists("/")
+        assert store.session_id != first
+        await store.close()
+
+    asyncio.run(run())

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer
 
 from kafkalite.cli.main import main
-from kafkalite.client import AuthenticationFailedError, SyncProducer
+from kafkalite.client import AuthenticationFailedError, SyncAdmin, SyncProducer
 from kafkalite.config.properties import read_properties
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.secured import ClusterSecurity
@@ -89,6 +89,30 @@ def test_others_are_kept_out(cluster: LocalCluster, files: dict[str, Path]) -> N
             await store.start(1)
 
     asyncio.run(without_certificate())
+
+
+def test_kafkas_tools_reach_zookeeper_by_their_file(cluster: LocalCluster, files: dict[str, Path]) -> None:
+    connect, tls = cluster.zookeeper_connect, str(files["zookeeper.properties"])
+    told = run_ours("zookeeper-shell", connect, "-zk-tls-config-file", tls, "ls", "/brokers/ids")
+    assert told.status == 0 and "[1, 2]" in told.stdout
+    user = ("--entity-type", "users", "--entity-name", "bob")
+    made = run_ours(
+        "kafka-configs",
+        *("--zookeeper", connect, "--zk-tls-config-file", tls, *user, "--alter"),
+        *("--add-config", "SCRAM-SHA-512=[iterations=4096,password=bob-secret]"),
+    )
+    assert made.status == 0, made.stderr
+    rules = run_ours(
+        "kafka-acls",
+        *("--authorizer-properties", f"zookeeper.connect={connect}", "--zk-tls-config-file", tls),
+        *("--list", "--group", "app", "--resource-pattern-type", "prefixed"),
+    )
+    assert rules.status == 0 and "principal=User:app" in rules.stdout
+    bob = keywords(files["app.properties"])
+    bob["sasl_jaas_config"] = bob["sasl_jaas_config"].replace('"app"', '"bob"')
+    bob["sasl_jaas_config"] = bob["sasl_jaas_config"].replace(cluster.security.passwords["app"], "bob-secret")
+    with SyncAdmin(**bob) as admin:  # type: ignore[arg-type]
+        assert admin.list_topics() == [], "let in, and nothing is his"
 
 
 def test_users_are_made_again_by_a_command(cluster: LocalCluster) -> None:
