@@ -5,12 +5,15 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
     import ssl
+
+    from kafkalite.protocol.messages import Request
+    from kafkalite.security.sasl_client import SaslCredentials
 
 _LENGTH: Final = struct.Struct(">i")
 _LONGEST_RESPONSE_BYTES: Final = 64 * 1024 * 1024
@@ -26,18 +29,54 @@ def exchange(
     request: Sequence[Buffer],
     left_s: Callable[[], float],
     tls: ssl.SSLContext | None = None,
+    credentials: SaslCredentials | None = None,
 ) -> bytes:
-    """Send a framed request on a connection of its own; the response's frame, without its length.
+    """Send a framed request on a connection of its own, authenticated first with `credentials`; the response's frame, without its length.
 
     `left_s` says before each step how many seconds are left for it, and raises TimeoutError when none are. OSError; NotKafkaError.
     """
     plain = socket.create_connection((host, port), timeout=left_s())
     with plain if tls is None else _secured(plain, host, tls) as connection:
-        connection.sendall(b"".join(request))
-        (size,) = _LENGTH.unpack(_received(connection, _LENGTH.size, left_s))
-        if not 0 <= size <= _LONGEST_RESPONSE_BYTES:
-            raise NotKafkaError(f"{host}:{port} does not speak Kafka's protocol")
-        return _received(connection, size, left_s)
+
+        def ask(framed: Sequence[Buffer]) -> bytes:
+            connection.sendall(b"".join(framed))
+            (size,) = _LENGTH.unpack(_received(connection, _LENGTH.size, left_s))
+            if not 0 <= size <= _LONGEST_RESPONSE_BYTES:
+                raise NotKafkaError(f"{host}:{port} does not speak Kafka's protocol")
+            return _received(connection, size, left_s)
+
+        if credentials is not None:
+            _log_in(ask, credentials)
+        return ask(request)
+
+
+def _log_in(ask: Callable[[Sequence[Buffer]], bytes], credentials: SaslCredentials) -> None:
+    """ConnectionError when the broker does not let the client in, or is not the one that it must be."""
+    from kafkalite.net.frames import request_frame, response_body_position
+    from kafkalite.protocol import codec, messages
+    from kafkalite.protocol.apis import APIS
+    from kafkalite.security.sasl_client import ServerNotProven
+
+    def answer(request: Request[Any], version: int) -> Any:
+        api = APIS[request.API.key]
+        frame = memoryview(ask(request_frame(api, version, 1, "kafkalite", codec.encode_request(request, version))))
+        return codec.decode_response(api.key, version, frame, response_body_position(api, version, frame))
+
+    handshake = messages.sasl_handshake_request.SaslHandshakeRequest(mechanism=credentials.mechanism)
+    if code := answer(handshake, 1).error_code:
+        raise ConnectionError(f"the broker refused to authenticate: error {code}")
+    exchange = credentials.begin()
+    try:
+        token = next(exchange)
+        while True:
+            reply = answer(messages.sasl_authenticate_request.SaslAuthenticateRequest(auth_bytes=token), 0)
+            if reply.error_code:
+                raise ConnectionError(reply.error_message or f"error {reply.error_code}")
+            token = exchange.send(bytes(reply.auth_bytes))
+    except StopIteration:
+        return
+    except ServerNotProven as problem:
+        raise ConnectionError(str(problem)) from None
 
 
 def _secured(plain: socket.socket, host: str, tls: ssl.SSLContext) -> ssl.SSLSocket:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from confluent_kafka.admin import (
 )
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from kafkalite.cli.completion.words import BUDGET_VARIABLE
 from kafkalite.client import AuthenticationFailedError, SyncAdmin, SyncConsumer, SyncProducer, TopicPartition
 from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.net.connection import Connection
@@ -213,6 +215,31 @@ def test_commands_and_faces_take_the_settings_of_java_from_a_file(cluster: Secur
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
         assert re.search(r"(?m)^t\b", done.stdout), done.stdout
         assert USER_PASSWORD not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("listener", PROTOCOLS)
+def test_names_are_completed_for_who_is_let_in(cluster: SecuredCluster, listener: str, tmp_path: Path) -> None:
+    """By the settings of a file, as Java has them."""
+
+    def completed(password: str) -> list[str]:
+        lines = [
+            f"security.protocol={PROTOCOLS[listener]}",
+            f"ssl.truststore.location={cluster.trust}",
+            "sasl.mechanism=SCRAM-SHA-256",
+            f'sasl.jaas.config=x.ScramLoginModule required username="{USER}" password="{password}";',
+        ]
+        path = write(tmp_path / "client.properties", "\n".join(lines).encode())
+        words = f"kafkalite topic describe --bootstrap-server {cluster.servers(listener)} --command-config {path} "
+        shell = {"_KAFKALITE_COMPLETE": "bash_complete", "COMP_LINE": words, BUDGET_VARIABLE: "30000"}
+        program = "from kafkalite.cli.main import main; main(prog_name='kafkalite')"
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | shell, capture_output=True, text=True, timeout=DEADLINE_S
+        )
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert completed(USER_PASSWORD) == ["t"]
+    if listener == "SASL":
+        assert not completed("wrong")
 
 
 def test_a_bearer_token_lets_in_until_it_is_for_somebody_else(cluster: SecuredCluster) -> None:

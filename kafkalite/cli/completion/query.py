@@ -19,6 +19,8 @@ from kafkalite.protocol.apis import APIS
 if TYPE_CHECKING:
     import ssl
 
+    from kafkalite.security.sasl_client import SaslCredentials
+
 _METADATA_VERSION: Final = 5
 _LIST_GROUPS_VERSION: Final = 2
 """Versions that brokers of the last ten years speak, without flexible fields: nothing to negotiate, quick to compile."""
@@ -62,23 +64,34 @@ class Deadline:
         return Deadline(self.left_s() / parts, self._now_s)
 
 
-def names_of(servers: Sequence[Server], deadline: Deadline, tls: bool = False) -> Names:
+class Access(NamedTuple):
+    """How a client is let in."""
+
+    tls: ssl.SSLContext | None = None
+    credentials: SaslCredentials | None = None
+
+
+OPEN: Final = Access()
+
+
+def names_of(servers: Sequence[Server], deadline: Deadline, access: Callable[[], Access] = lambda: OPEN) -> Names:
     """Topics and brokers, from the first server that answers; nothing when none does in time."""
     found: list[Names] = []
-    _in_time(lambda: found.append(_first_answer(servers, deadline, tls)), deadline)
+    _in_time(lambda: found.append(_first_answer(servers, deadline, access())), deadline)
     return found[0] if found else Names()
 
 
-def groups_of(servers: Sequence[Server], deadline: Deadline, tls: bool = False) -> list[str]:
+def groups_of(servers: Sequence[Server], deadline: Deadline, access: Callable[[], Access] = lambda: OPEN) -> list[str]:
     """The groups that brokers tell of in time, sorted."""
     found: set[str] = set()
 
     def ask() -> None:
-        brokers = _first_answer(servers, deadline, tls).brokers
+        let_in = access()
+        brokers = _first_answer(servers, deadline, let_in).brokers
         for broker in brokers:
             request = messages.list_groups_request.ListGroupsRequest()
             try:
-                answer = _ask(Server(broker.host, broker.port), request, _LIST_GROUPS_VERSION, deadline, tls)
+                answer = _ask(Server(broker.host, broker.port), request, _LIST_GROUPS_VERSION, deadline, let_in)
             except OSError:
                 continue  # the groups of the others are better than none
             found.update(each.group_id for each in answer.groups)
@@ -104,13 +117,15 @@ def _in_time(ask: Callable[[], None], deadline: Deadline) -> None:
         pass
 
 
-def _first_answer(servers: Sequence[Server], deadline: Deadline, tls: bool) -> Names:
+def _first_answer(servers: Sequence[Server], deadline: Deadline, access: Access) -> Names:
     """OSError when no server answers; each gets an equal share of the time that is left."""
     problem: OSError = TimeoutError()
     for number, server in enumerate(servers):
         share = deadline.share(len(servers) - number)
         try:
-            answer = _ask(server, messages.metadata_request.MetadataRequest(topics=None), _METADATA_VERSION, share, tls)
+            answer = _ask(
+                server, messages.metadata_request.MetadataRequest(topics=None), _METADATA_VERSION, share, access
+            )
         except OSError as failed:
             problem = failed
             continue
@@ -120,15 +135,9 @@ def _first_answer(servers: Sequence[Server], deadline: Deadline, tls: bool) -> N
     raise problem
 
 
-def _ask(server: Server, request: Any, version: int, deadline: Deadline, tls: bool) -> Any:
+def _ask(server: Server, request: Any, version: int, deadline: Deadline, access: Access) -> Any:
     """The answer to one request on a connection of its own. OSError."""
     api = APIS[request.API.key]
     framed = request_frame(api, version, 1, "kafkalite-completion", codec.encode_request(request, version))
-    frame = memoryview(exchange(*server, framed, deadline.left_s, _tls_context() if tls else None))
+    frame = memoryview(exchange(*server, framed, deadline.left_s, *access))
     return codec.decode_response(api.key, version, frame, response_body_position(api, version, frame))
-
-
-def _tls_context() -> ssl.SSLContext:
-    import ssl
-
-    return ssl.create_default_context()

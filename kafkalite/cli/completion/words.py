@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -24,7 +25,10 @@ from kafkalite.cli.context.settings import (
 )
 
 if TYPE_CHECKING:
-    from kafkalite.cli.completion.query import Deadline, Names, Server
+    from pathlib import Path
+
+    from kafkalite.cli.completion.query import Access, Deadline, Names, Server
+    from kafkalite.cli.context.settings import Given
 
 BUDGET_VARIABLE: Final = "KAFKALITE_COMPLETION_BUDGET_MS"
 _BUDGET_MS: Final = 300
@@ -125,13 +129,12 @@ def _config_names(ctx: click.Context) -> list[str]:
     return sorted(TOPIC_KEYS)
 
 
-def _cluster(ctx: click.Context) -> tuple[list[Server], Deadline, bool]:
-    """Where to ask, until when, and whether over TLS."""
-    from kafkalite.cli.completion.query import Deadline, Server
+def _cluster(ctx: click.Context) -> tuple[list[Server], Deadline, Callable[[], Access]]:
+    """Where to ask, until when, and how this client is let in."""
+    from kafkalite.cli.completion.query import OPEN, Deadline, Server
 
-    settings = gather(
-        given_on_command_line(ctx), os.environ, working_directory(), [BOOTSTRAP_SERVERS, _SECURITY_PROTOCOL]
-    )
+    given = given_on_command_line(ctx), os.environ, working_directory()
+    settings = gather(*given, [BOOTSTRAP_SERVERS, _SECURITY_PROTOCOL])
     named = settings.get(BOOTSTRAP_SERVERS)
     text = ctx.params.get("bootstrap_server") or (named.value if named else DEFAULT_SERVER)
     addresses = [each.strip().rpartition(":") for each in text.split(",")]
@@ -140,4 +143,19 @@ def _cluster(ctx: click.Context) -> tuple[list[Server], Deadline, bool]:
     budget_s = float(os.environ.get(BUDGET_VARIABLE, _BUDGET_MS)) / 1000
     # The start of Python counts, too; its processor time is what is known of it.
     deadline = Deadline(budget_s - time.process_time(), time.monotonic)
-    return servers, deadline, protocol is not None and protocol.value == "SSL"
+    is_open = protocol is None or protocol.value == "PLAINTEXT"
+    return servers, deadline, (lambda: OPEN) if is_open else partial(_access, *given)
+
+
+def _access(given: Given, environment: Mapping[str, str], directory: Path) -> Access:
+    """By the settings of security, wherever they stand. ValueError, OSError: nobody is let in by these."""
+    from dataclasses import fields
+
+    from kafkalite.cli.completion.query import Access
+    from kafkalite.client.security import SecurityOptions, credentials_of, tls_context_of
+
+    names = {each.name.replace("_", "."): each.name for each in fields(SecurityOptions) if each.type == "str"}
+    found = gather(given, environment, directory, names)
+    texts: dict[str, Any] = {names[key]: found[key].value for key in names if key in found}
+    security = SecurityOptions(**texts)
+    return Access(tls_context_of(security), credentials_of(security))
