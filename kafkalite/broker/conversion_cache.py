@@ -11,7 +11,9 @@ from kafkalite.types import TopicPartition
 
 
 class ConversionCache:
-    """What was rewritten last, up to `limit_bytes`: consumers that follow a log, or read it after each other, mostly want the same.
+    """What was rewritten last, up to `limit_bytes`: consumers that follow a log, or read it beside each other, mostly want the same.
+
+    It is not much, so that the processor's own cache has room for it.
 
     Used by one thread at a time.
     """
@@ -19,7 +21,7 @@ class ConversionCache:
     _ENTRY_BYTES: Final = 300
     """Beside the messages."""
 
-    def __init__(self, limit_bytes: int = 16 * 1024 * 1024) -> None:
+    def __init__(self, limit_bytes: int = 4 * 1024 * 1024) -> None:
         self._limit_bytes = limit_bytes
         self._entries: OrderedDict[tuple[TopicPartition, int, int, int, int], bytes] = OrderedDict()
         self.size_bytes = 0
