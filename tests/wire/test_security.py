@@ -239,7 +239,7 @@ def test_names_are_completed_for_who_is_let_in(cluster: SecuredCluster, listener
 
     assert completed(USER_PASSWORD) == ["t"]
     if listener == "SASL":
-        assert not completed("wrong")
+        assert "t" not in completed("wrong")
 
 
 def test_a_bearer_token_lets_in_until_it_is_for_somebody_else(cluster: SecuredCluster) -> None:
