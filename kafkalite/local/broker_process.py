@@ -116,7 +116,10 @@ class BrokerProcess:
     @property
     def http_url(self) -> str | None:
         """Where its status page is; None without one."""
-        return None if self.http_port is None else f"http://{self.host}:{self.http_port}/"
+        if self.http_port is None:
+            return None
+        scheme = "https" if self.properties.get("kafkalite.http.ssl.enable") == "true" else "http"
+        return f"{scheme}://{self.host}:{self.http_port}/"
 
     @property
     def log_dir(self) -> Path:

@@ -39,6 +39,8 @@ ADMIN, USER = "admin", "app"
 MECHANISM: Final = "SCRAM-SHA-512"
 INSIDE: Final = "BROKERS"
 """The listener of brokers and of the administrator's certificate."""
+_LOOKERS: Final = "http.users"
+"""Who may look at status pages and metrics."""
 _HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 _PROTOCOLS: Final = f"CLIENTS:SASL_SSL,{INSIDE}:SSL"
 _SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -84,6 +86,8 @@ class ClusterSecurity:
             made = {name: secrets.token_urlsafe(18) for name in (ADMIN, USER)}
             write_private(self._passwords_path, _properties(made))  # last: with it, all is there
         self.passwords = read_properties(self._passwords_path)
+        if not (self.folder / _LOOKERS).exists():
+            write_private(self.folder / _LOOKERS, f"{ADMIN}:{self.passwords[ADMIN]}\n")
 
     # servers
 
@@ -104,6 +108,8 @@ class ClusterSecurity:
             f"listener.name.{INSIDE.lower()}.ssl.client.auth": "required",
             "sasl.enabled.mechanisms": MECHANISM,
             f"listener.name.clients.{MECHANISM.lower()}.sasl.jaas.config": f"{_SCRAM} required;",
+            "kafkalite.http.users.file": str(self._at_servers / _LOOKERS),
+            "kafkalite.http.ssl.enable": "true",
             "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
             "super.users": f"User:{ADMIN};"
             + ";".join(f"User:CN={name},O={ORGANIZATION}" for name in ("broker", ADMIN)),

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import ssl
 import stat
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +35,8 @@ TOPIC = "app-greetings"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     few = {"offsets.topic.num.partitions": "1"}
-    with LocalCluster(brokers=2, secure=True, directory=tmp_path_factory.mktemp("secured"), properties=few) as running:
+    folder = tmp_path_factory.mktemp("secured")
+    with LocalCluster(brokers=2, secure=True, directory=folder, properties=few, http=True) as running:
         yield running
 
 
@@ -113,6 +118,17 @@ def test_kafkas_tools_reach_zookeeper_by_their_file(cluster: LocalCluster, files
     bob["sasl_jaas_config"] = bob["sasl_jaas_config"].replace(cluster.security.passwords["app"], "bob-secret")
     with SyncAdmin(**bob) as admin:  # type: ignore[arg-type]
         assert admin.list_topics() == [], "let in, and nothing is his"
+
+
+def test_the_status_page_asks_who_looks(cluster: LocalCluster) -> None:
+    security, url = cluster.security, str(cluster.brokers[1].http_url)
+    context = ssl.create_default_context(cafile=str(security.authorities))
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{url}metrics", context=context, timeout=30)
+    name = base64.b64encode(f"admin:{security.passwords['admin']}".encode()).decode()
+    asked = urllib.request.Request(f"{url}metrics", headers={"Authorization": f"Basic {name}"})
+    with urllib.request.urlopen(asked, context=context, timeout=30) as answer:
+        assert b"kafkalite_" in answer.read()
 
 
 def test_users_are_made_again_by_a_command(cluster: LocalCluster) -> None:
