@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.fuzz.brokers import Brokers
+from tests.fuzz.commands import Commands
 from tests.fuzz.engine import Target
 from tests.fuzz.files import Checkpoints, Logs
 from tests.fuzz.messages import Requests, Responses
@@ -24,6 +25,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
         Znodes,
         Properties,
         CommandLines,
+        Commands,
         Tools,
     )
 }

@@ -21,6 +21,7 @@ CASES = {
     "znodes": 2_000,
     "properties": 600,
     "command-lines": 500,
+    "commands": 400,
     "tools": 600,
 }
 """About a second of processor time each."""

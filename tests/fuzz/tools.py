@@ -150,7 +150,7 @@ class Tools:
             return "no such tool"
         tool = import_module(f"kafkalite.legacy.{TOOLS[words[0]]}")
         out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
-        with _without_a_cluster(is_odd=len(data) % 2 == 1), redirect_stdout(out), redirect_stderr(err):
+        with without_a_cluster(is_odd=len(data) % 2 == 1), redirect_stdout(out), redirect_stderr(err):
             try:
                 status = tool.main(words[1:])
             except (TimeoutError, asyncio.CancelledError):
@@ -163,12 +163,12 @@ class Tools:
 
 
 @contextlib.contextmanager
-def _without_a_cluster(is_odd: bool) -> Iterator[None]:
+def without_a_cluster(is_odd: bool) -> Iterator[None]:
     cluster, stored = _Brokers({"t": 3}), MemoryZooKeeper()
     with contextlib.ExitStack() as stack:
         for target, name, value in (
             (ClusterClient, "_open", lambda _, host, port: cluster.open(host, port)),
-            (asyncio, "run", _run),
+            (asyncio, "run", run_on_virtual_time),
             (import_module("zk.kazoo_store"), "KazooStore", lambda connect, **_: _Store(stored, is_odd)),
             (virtual_time.VirtualTimeLoop, "add_signal_handler", lambda *_: None),
             (atexit, "register", lambda *_: None),
@@ -189,7 +189,7 @@ class _Brokers(FakeCluster):
             return getattr(messages, f"{request.API.name}_response").ROOT()
 
 
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
+def run_on_virtual_time(work: Coroutine[Any, Any, Any]) -> Any:
     async def in_time() -> Any:
         with virtual_time.expected_errors() as seen:
             try:
