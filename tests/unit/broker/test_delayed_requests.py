@@ -24,6 +24,7 @@ from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.fake_log import make_partition
+from tests.unit.broker.memory_parts import FakeConnection
 from tests.unit.broker.test_partition import append, assignment
 
 LIMITS = FetchLimits(replica_id=-1, version=11, max_wait_ms=500, min_bytes=1, max_bytes=1000, isolation_level=0)
@@ -50,7 +51,7 @@ def answer_of(key: ApiKey, request: Any, version: int, begin: Callable[[], async
         )  # type: ignore[arg-type]
         frame = b"".join(request_frame(APIS[key], version, 7, "me", codec.encode_request(request, version)))
         with virtual_time.expected_errors() as seen:
-            reply = await dispatcher.handle(memoryview(frame)[4:], "a connection")  # type: ignore[arg-type, misc]
+            reply = await dispatcher.handle(memoryview(frame)[4:], FakeConnection())  # type: ignore[misc]
         answer = b"".join(reply)
         at = 4 + response_body_position(APIS[key], version, answer[4:])
         return codec.decode_response(key, version, answer, at), seen
