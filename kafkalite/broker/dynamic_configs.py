@@ -14,8 +14,10 @@ from kafkalite.clock import Clock
 from kafkalite.config.broker import FORMAT_IS_FIXED, BrokerConfig, ConfigError, LiveConfig
 from kafkalite.config.dynamic import BrokerSources
 from kafkalite.config.keys import Effect, InvalidValue
+from kafkalite.config.security_keys import is_secret
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.security.password_encoder import decode_password, encode_password
 from zk import paths
 from zk.store import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError, Store
 from zk.znodes import ConfigChange, ConfigEntity, MalformedZnodeError
@@ -66,8 +68,10 @@ class DynamicConfigs:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"no entity can have this name: {problem}") from problem
         while True:
             current, version = await self._current(path)
-            wanted = change(current)
+            plain = self._decoded(path, current)
+            wanted = change(plain)
             check(wanted)
+            wanted = self._encoded(entity_path, wanted, plain, current)
             if validate_only:
                 return
             try:
@@ -81,6 +85,51 @@ class DynamicConfigs:
             except (BadVersionError, NodeExistsError, NoNodeError):
                 continue
         await self._store.create(paths.CONFIG_CHANGE_PREFIX, ConfigChange(entity_path).encode(), sequence=True)
+
+    def _encoded(
+        self, entity_path: str, wanted: dict[str, str], before: Mapping[str, str], kept: Mapping[str, str]
+    ) -> dict[str, str]:
+        """What is written: passwords encrypted, as Kafka's `DynamicBrokerConfig` does it; those that stay as they are in `kept`.
+
+        KafkaError INVALID_REQUEST, in Kafka's words.
+        """
+        kind, _, name = entity_path.partition("/")
+        if kind != "brokers" or not any(map(is_secret, wanted)):
+            return wanted
+        resource = f"ConfigResource(type=BROKER, name='{name}')"
+        refusal, secret = "", self._config.current.password_encoder_secret
+        if name == paths.DEFAULT_ENTITY:
+            refusal = "Password config can be defined only at broker level"
+        elif secret is None:
+            refusal = "Password encoder secret not configured"
+        if refusal or secret is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid config value for resource {resource}: {refusal}")
+        return {
+            each: text
+            if not is_secret(each)
+            else kept[each]
+            if before.get(each) == text
+            else encode_password(text, secret)
+            for each, text in wanted.items()
+        }
+
+    def _decoded(self, path: str, overrides: Mapping[str, str]) -> dict[str, str]:
+        """With passwords in the clear; one that cannot be decrypted is left out, and logged without it."""
+        config, found = self._config.current, dict(overrides)
+        if not path.startswith(f"{paths.CONFIG_BROKERS}/"):
+            return found
+        for name in filter(is_secret, overrides):
+            for secret in (config.password_encoder_secret, config.password_encoder_old_secret):
+                if secret is not None:
+                    try:
+                        found[name] = decode_password(overrides[name], secret)
+                        break
+                    except ValueError:
+                        continue
+            else:
+                logger.error("%s: %s cannot be decrypted with password.encoder.secret; going on without it", path, name)
+                del found[name]
+        return found
 
     async def _remove(self, path: str, version: int | None) -> None:
         """Delete the znode of an entity without overrides, and what is above it and empty now."""
@@ -146,10 +195,11 @@ class DynamicConfigs:
 
     async def load_broker(self, broker_id: int) -> None:
         """Have the broker obey the cluster's and its own dynamic configuration (KIP-226); one that cannot work is logged and left out."""
+        own = paths.broker_config(broker_id)
         self.sources = BrokerSources(
             static=self.sources.static,
             cluster_default=await self.read(paths.broker_config(None)),
-            per_broker=await self.read(paths.broker_config(broker_id)),
+            per_broker=self._decoded(own, await self.read(own)),
         )
         try:
             config = BrokerConfig.from_properties(self.sources.effective())

@@ -364,6 +364,18 @@ class BrokerSettings(ZookeeperSettings):
         256, "TLS handshakes at once on a listener; beyond that the oldest of the busiest address ends.", at_least(1)
     )
 
+    password_encoder_secret: str | None = declare(
+        ConfigType.PASSWORD,
+        None,
+        ANY,
+        "Secret by which passwords in the dynamic configuration of a broker are encrypted in ZooKeeper; without it there are none.",
+    )
+    password_encoder_old_secret: str | None = declare(
+        ConfigType.PASSWORD,
+        None,
+        ANY,
+        "The secret before that one: passwords that were encrypted with it are read.",
+    )
     delegation_token_secret_key: str | None = declare(
         ConfigType.PASSWORD,
         None,

@@ -144,3 +144,9 @@ def is_of_listener(name: str) -> bool:
     if not name.startswith("listener.name."):
         name = "." + name
     return any(name.endswith("." + known) for known in SECURITY_KEYS)
+
+
+def is_secret(name: str) -> bool:
+    """Is it a password among these settings, for all listeners, for one or for a mechanism?"""
+    dotted = "." + name
+    return any(dotted.endswith("." + known) for known, key in SECURITY_KEYS.items() if key.sensitive)

@@ -5,6 +5,7 @@ A client of Java's talks to our listeners with SASL_SSL.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 from collections.abc import Iterator, Mapping
@@ -13,25 +14,40 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
+from kafkalite.security.password_encoder import decode_password
 from tests.case import case
-from tests.certificates import write
+from tests.certificates import PASSWORD, write
 from tests.peers import apache_kafka
 from tests.peers.face_server import shared_faces
 from tests.peers.tool_server import Outcome, run_tool, shared_tools
 from tests.wire.logins import PROTOCOLS, REFUSED, Login
 from tests.wire.logins import ours as log_in
 from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
+from zk import paths
+from zk.kazoo_store import KazooStore
+from zk.znodes import ConfigEntity
 
 pytestmark = pytest.mark.peer
 
 DEADLINE_S: Final = 60
-SETTINGS: Final = {"listener.name.sasl.plain.connections.max.reauth.ms": "3600000"}
+SETTINGS: Final = {
+    "listener.name.sasl.plain.connections.max.reauth.ms": "3600000",
+    "password.encoder.secret": "the secret",
+}
 RIGHT: Final = f"\0{USER}\0{USER_PASSWORD}".encode()
 
 
@@ -245,3 +261,28 @@ def is_refused(cluster: SecuredCluster, login: Login) -> bool:
     except REFUSED:
         return True
     return False
+
+
+def test_passwords_in_the_dynamic_configuration_of_a_broker_are_encrypted_as_apache_kafka_does_it(
+    clusters: Mapping[str, SecuredCluster],
+) -> None:
+    name = "listener.name.both.ssl.keystore.password"
+
+    async def kept(connect: str) -> str:
+        store = KazooStore(connect)
+        await store.start(DEADLINE_S)
+        try:
+            data, _ = await store.read(paths.broker_config(1))
+            return ConfigEntity.decode(data).config[name]
+        finally:
+            await store.close()
+
+    for whose, cluster in clusters.items():
+        with case(whose):
+            change = ConfigEntry(name, PASSWORD, incremental_operation=AlterConfigOpType.SET)
+            broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[change])
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+            admin.incremental_alter_configs([broker])[broker].result(DEADLINE_S)
+            text = asyncio.run(kept(cluster.zookeeper_connect))
+            assert PASSWORD not in text
+            assert decode_password(text, "the secret") == PASSWORD

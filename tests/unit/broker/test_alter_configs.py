@@ -6,11 +6,14 @@ from kafkalite.broker.dynamic_configs import DynamicConfigs
 from kafkalite.broker.handlers.describe_configs import BROKER
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
+from kafkalite.security.password_encoder import decode_password
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.memory_parts import MemoryParts
 from tests.unit.broker.settings import live_config
+from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.top_level import create_top_level
+from zk.znodes import ConfigEntity
 
 
 def test_a_throttle_held_only_once_the_notification_had_come() -> None:
@@ -40,6 +43,59 @@ def test_a_throttle_held_only_once_the_notification_had_come() -> None:
         assert config.current.follower_replication_throttled_rate == 5
         assert await alter(parts, "1", "no number") == ErrorCode.INVALID_REQUEST
         assert config.current.follower_replication_throttled_rate == 5
+        await store.close()
+
+    virtual_time.run(scenario())
+
+
+def test_passwords_are_encrypted_in_zookeeper_and_refused_without_a_secret_for_that() -> None:
+    """As Kafka's DynamicBrokerConfig; the znode is one that the world may read."""
+    m = messages.incremental_alter_configs_request
+    password, other = "listener.name.x.ssl.keystore.password", "listener.name.x.ssl.client.auth"
+
+    async def alter(parts: MemoryParts, broker: str, **values: str) -> tuple[int, str | None]:
+        named = {"password": password, "other": other}
+        configs = [m.AlterableConfig(name=named[key], config_operation=0, value=text) for key, text in values.items()]
+        resource = m.AlterConfigsResource(resource_type=BROKER, resource_name=broker, configs=configs)
+        (response,) = (await parts.ask(m.IncrementalAlterConfigsRequest(resources=[resource]), 1)).responses
+        return int(response.error_code), response.error_message
+
+    async def scenario() -> None:
+        store = MemoryStore(MemoryZooKeeper())
+        await store.start(10)
+        await create_top_level(store)
+        parts = MemoryParts()
+
+        def broker(**settings: str) -> DynamicConfigs:
+            config = live_config(**settings)
+            parts.dynamic_configs = DynamicConfigs(store, config)
+            return parts.dynamic_configs
+
+        async def kept() -> dict[str, str]:
+            data, _ = await store.read(paths.broker_config(1))
+            return dict(ConfigEntity.decode(data).config)
+
+        broker()
+        code, message = await alter(parts, "1", password="s3cret")
+        assert (code, message) == (
+            ErrorCode.INVALID_REQUEST,
+            "Invalid config value for resource ConfigResource(type=BROKER, name='1'): Password encoder secret not configured",
+        )
+        running = broker(password_encoder_secret="first")
+        code, message = await alter(parts, "", password="s3cret")
+        assert (code, "only at broker level" in str(message)) == (ErrorCode.INVALID_REQUEST, True)
+        assert (await alter(parts, "1", password="s3cret"))[0] == ErrorCode.NONE
+        encrypted = (await kept())[password]
+        assert "s3cret" not in encrypted and decode_password(encrypted, "first") == "s3cret"
+        assert running.sources.per_broker == {password: "s3cret"}
+        assert (await alter(parts, "1", other="none"))[0] == ErrorCode.NONE
+        assert await kept() == {password: encrypted, other: "none"}, "what does not change stays as it is"
+        renewed = broker(password_encoder_secret="second", password_encoder_old_secret="first")
+        await renewed.load_broker(1)
+        assert renewed.sources.per_broker == {password: "s3cret", other: "none"}
+        lost = broker(password_encoder_secret="third")
+        await lost.load_broker(1)
+        assert lost.sources.per_broker == {other: "none"}
         await store.close()
 
     virtual_time.run(scenario())
