@@ -23,10 +23,10 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.broker_keys import BROKER_KEYS
 from kafkalite.config.environment import container_settings
 from kafkalite.local.broker_process import start_process
+from kafkalite.local.ports import ReservedPort
 from kafkalite.local.secured import ClusterSecurity
 from kafkalite.zookeeper_connection import store_security
 from tests.conftest import foreign_program
-from zk.ensemble import free_ports
 from zk.kazoo_store import KazooStore
 from zk.server_command import server_command
 
@@ -94,11 +94,12 @@ def test_servers_of_compose_are_closed(services: dict[str, Any], folder: Path, t
     environment = services["zookeeper-1"]["environment"]
     settings = container_settings(environment, "zookeeper-1").zookeeper
     assert settings is not None and settings["sslQuorum"] == "true" and settings["clientPortAddress"] == "127.0.0.1"
-    client, secure = free_ports(2)
+    client, secure = ReservedPort(), ReservedPort()
     own = {
         **{key: text for key, text in settings.items() if not key.startswith("server.") and key != "sslQuorum"},
         **{"dataDir": str(tmp_path), "dataLogDir": str(tmp_path)},
-        **{"clientPort": str(client), "secureClientPort": str(secure), "secureClientPortAddress": "127.0.0.1"},
+        **{"clientPort": str(client.number), "secureClientPort": str(secure.number)},
+        "secureClientPortAddress": "127.0.0.1",
         "admin.enableServer": "false",
     }
     path = tmp_path / "zoo.cfg"
@@ -109,7 +110,7 @@ def test_servers_of_compose_are_closed(services: dict[str, Any], folder: Path, t
 
     async def look() -> None:
         security = ClusterSecurity(folder / "security")
-        store = KazooStore(f"127.0.0.1:{secure}", 4.0, security=security.store_security())
+        store = KazooStore(f"127.0.0.1:{secure.number}", 4.0, security=security.store_security())
         await store.start(60)
         await store.close()
 
@@ -118,6 +119,8 @@ def test_servers_of_compose_are_closed(services: dict[str, Any], folder: Path, t
     finally:
         process.kill()
         process.wait()
+        client.release()
+        secure.release()
 
 
 def test_manifests_are_closed(folder: Path) -> None:
