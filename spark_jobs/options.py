@@ -116,7 +116,7 @@ class SourceOptions:
     choice: Choice
     start: Bound
     end: Bound
-    kafka: Mapping[str, str]
+    kafka: Mapping[str, str] = field(repr=False)
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
@@ -141,7 +141,7 @@ class SinkOptions:
     """
 
     topic: str | None
-    kafka: Mapping[str, str] = field(default_factory=dict)
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     include_timestamp: bool = False
     transactional_id_prefix: str | None = None
 

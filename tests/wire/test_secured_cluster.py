@@ -18,10 +18,18 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer
 
 from kafkalite.cli.main import main
-from kafkalite.client import AuthenticationFailedError, SyncAdmin, SyncProducer
+from kafkalite.client import (
+    AuthenticationFailedError,
+    ConsumerOptions,
+    SyncAdmin,
+    SyncConsumer,
+    SyncProducer,
+    TopicPartition,
+)
 from kafkalite.config.properties import read_properties
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.secured import ClusterSecurity
+from spark_jobs.options import batch_options, client_options
 from tests.peers.face_server import run_ours
 from zk import paths
 from zk.kazoo_store import KazooStore
@@ -75,9 +83,10 @@ def test_each_client_connects_by_its_file(cluster: LocalCluster, files: dict[str
         told = run_ours("kafka-topics", *servers, "--command-config", str(files[name]), "--list")
         assert told.status == 0 and TOPIC in told.stdout
         assert ("__consumer_offsets" in told.stdout) is listed, "a name that the user may not see"
-    spark = json.loads(files["spark.json"].read_text())
-    java = read_properties(files["app.properties"])
-    assert {key.removeprefix("kafka."): text for key, text in spark.items()} == dict(java)
+    spark = batch_options({**json.loads(files["spark.json"].read_text()), "subscribe": TOPIC})
+    with SyncConsumer(**client_options(ConsumerOptions, spark.kafka), auto_offset_reset="earliest") as source:
+        source.assign([TopicPartition(TOPIC, 0)])
+        assert next(source).value == b"one"
 
 
 def test_others_are_kept_out(cluster: LocalCluster, files: dict[str, Path]) -> None:

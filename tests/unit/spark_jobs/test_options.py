@@ -210,3 +210,9 @@ def test_sinks() -> None:
 
 def test_headers_are_included_on_request() -> None:
     assert include_headers({"INCLUDEHEADERS": "True"}) and not include_headers({})
+
+
+def test_options_show_no_secret() -> None:
+    secret = {**SERVERS, "kafka.sasl.jaas.config": 'x.PlainLoginModule required username="u" password="s3cret";'}
+    for made in (batch_options({**secret, "subscribe": "t"}), sink_options({**secret, "topic": "t"})):
+        assert made.kafka["sasl.jaas.config"] and "s3cret" not in repr(made)
