@@ -284,13 +284,16 @@ class Soak:
 
 
 def _done(delete: Callable[[list[str]], object], names: list[str]) -> bool:
-    """A controller or coordinator that changes meanwhile says so; who asks again may hear that there is nothing to delete."""
+    """A controller or coordinator that changes meanwhile says so; who asks again may hear that there is nothing to delete.
+
+    A member whose farewell reached a coordinator that was not ready stays until its session is over.
+    """
     try:
         delete(names)
     except ClientError as problem:
         if problem.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND):
             return True
-        if not problem.retriable:
+        if not problem.retriable and problem.code is not ErrorCode.NON_EMPTY_GROUP:
             raise
         return False
     return True
