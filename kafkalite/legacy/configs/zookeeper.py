@@ -7,10 +7,12 @@ import secrets
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
+from kafkalite.config.security_keys import is_secret
 from kafkalite.legacy.cluster.zookeeper_store import live_brokers, read_config, tool_security, with_store, write_config
 from kafkalite.legacy.command_line.failures import InvalidConfiguration, ToolError
 from kafkalite.legacy.configs import options as tool
 from kafkalite.legacy.configs.actions import added_configs, deleted_configs, password_and_iterations
+from kafkalite.security.password_encoder import encode_password
 from kafkalite.security.scram import ScramMechanism, credential_of, salted_password
 from zk import paths
 from zk.store import NoNodeError, Store
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _CREDENTIAL: Final = re.compile(r"(?:iterations=([0-9]*),)?password=(.*)")
 _MECHANISMS: Final = {each.config_key: each for each in ScramMechanism}
+_ENCODER: Final = "password.encoder."
 _SALT_BYTES: Final = 32
 _SHOWN_TYPES: Final = {"users": "user-principal"}
 
@@ -51,6 +54,7 @@ async def _alter(options: Options, store: Store, kind: str, name: str) -> None:
         added = {mechanism: credential(mechanism, value) for mechanism, value in added.items()}
     else:
         await _check_down(store, name, refusal)
+        added = encrypted(added)
     path = f"{kind}/{quote(name, safe='*') if name else paths.DEFAULT_ENTITY}"
     configs = await read_config(store, path)
     absent = [each for each in deleted if each not in configs]
@@ -64,6 +68,21 @@ async def _alter(options: Options, store: Store, kind: str, name: str) -> None:
 def _braced(configs: dict[str, str]) -> str:
     """As `java.util.Properties` prints itself."""
     return "{" + ", ".join(f"{key}={value}" for key, value in configs.items()) + "}"
+
+
+def encrypted(configs: dict[str, str]) -> dict[str, str]:
+    """Settings of a broker as they are kept: without those of the password encoder, by whose secret passwords are encrypted. ToolError."""
+    kept = {key: value for key, value in configs.items() if not key.startswith(_ENCODER)}
+    secret, passwords = configs.get(f"{_ENCODER}secret"), [key for key in kept if is_secret(key)]
+    if secret is None:
+        if passwords:
+            raise ToolError(
+                f"requirement failed: {_ENCODER}secret must be specified to update Set({', '.join(passwords)}). Other password encoder "
+                "configs like cipher algorithm and iterations may also be specified to override the default encoding parameters. "
+                "Password encoder configs will not be persisted in ZooKeeper."
+            )
+        return kept
+    return kept | {key: encode_password(kept[key], secret) for key in passwords}
 
 
 async def _check_down(store: Store, name: str, refusal: str) -> None:
