@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
+from kafkalite.broker.handlers.topics import Mutating, mutations_of, silenced_for
 from kafkalite.broker.metadata_cache import TopicMetadata
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
@@ -24,10 +25,13 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import INTERNAL_TOPICS, NO_BROKER, NO_TOPIC_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.topic_creation import TopicCreation
     from kafkalite.config.broker import BrokerConfig
 
+_NEVER_STRICT: Final = 2**15
 _CLUSTER_OPERATIONS_IN: Final = range(8, 11)
 _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 _CREATE: Final = Permission(Operation.CREATE, ResourceType.TOPIC)
@@ -35,7 +39,7 @@ _CREATE_ANY: Final = Permission(Operation.CREATE, ResourceType.CLUSTER)
 _DESCRIBE_CLUSTER: Final = Permission(Operation.DESCRIBE, ResourceType.CLUSTER)
 
 
-class Parts(Protocol):
+class Parts(Mutating, Protocol):
     """What these handlers use of the broker."""
 
     @property
@@ -58,6 +62,7 @@ async def metadata(
     version, listener = context.api_version, context.listener
     await parts.metadata.wait_for_controller()
     cache = parts.metadata
+    throttle_ms = 0
     topics, missing = await context.portions.finish(_topics(parts, request, context))
     if missing:
         may_create = version < 4 or request.allow_auto_topic_creation
@@ -65,6 +70,7 @@ async def metadata(
             missing, refused = await context.portions.finish(_creatable(missing, context))
             topics += refused
         codes = await parts.topic_creation.create_missing(missing, may_create, context.portions)
+        throttle_ms = _charge(parts, codes, context)
         topics += await context.portions.finish(_missing(missing, codes))
     if request.include_topic_authorized_operations:
         await context.portions.finish(_tell_operations(topics, context))
@@ -76,6 +82,7 @@ async def metadata(
     ]
     controller = cache.controller_id if cache.endpoint(cache.controller_id, listener) else NO_BROKER
     return m.MetadataResponse(
+        throttle_time_ms=throttle_ms,
         brokers=brokers,
         cluster_id=parts.cluster_id,
         controller_id=controller,
@@ -84,6 +91,15 @@ async def metadata(
         if request.include_cluster_authorized_operations and version in _CLUSTER_OPERATIONS_IN
         else UNKNOWN_OPERATIONS,
     )
+
+
+def _charge(parts: Parts, codes: Mapping[str, ErrorCode], context: RequestContext) -> int:
+    """Topics that were made for the client count as those that it creates (KIP-599), but are never refused; the ms of silence."""
+    created = sum(code is ErrorCode.LEADER_NOT_AVAILABLE for code in codes.values())
+    mutations = mutations_of(parts, context, _NEVER_STRICT) if created else None
+    if mutations is not None:
+        mutations.charge(created * parts.config.num_partitions)
+    return silenced_for(mutations, context)
 
 
 def cluster_operations(context: RequestContext) -> int:

@@ -66,11 +66,18 @@ class Controller(Protocol):
     async def wait_until_brokers_know(self, timeout_s: float) -> bool: ...
 
 
-class Parts(Protocol):
-    """What these handlers use of the broker."""
+class Mutating(Protocol):
+    """What counts created and deleted partitions."""
 
     @property
     def clock(self) -> Clock: ...
+
+    @property
+    def quotas(self) -> ClientQuotas: ...
+
+
+class Parts(Mutating, Protocol):
+    """What these handlers use of the broker."""
 
     @property
     def metadata(self) -> MetadataCache: ...
@@ -81,16 +88,13 @@ class Parts(Protocol):
     @property
     def controller(self) -> Controller: ...
 
-    @property
-    def quotas(self) -> ClientQuotas: ...
-
 
 async def create_topics(
     parts: Parts, request: messages.create_topics_request.CreateTopicsRequest, context: RequestContext
 ) -> messages.create_topics_response.CreateTopicsResponse:
     """Create, then wait until all partitions have a leader or the request's timeout has passed."""
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
-    mutations = _mutations(parts, context, _STRICT_CREATION_FROM)
+    mutations = mutations_of(parts, context, _STRICT_CREATION_FROM)
     outcomes = await parts.controller.create_topics(
         await context.portions.finish(_each(_new_topic, request.topics)),
         validate_only=request.validate_only,
@@ -110,11 +114,11 @@ async def create_topics(
     if not request.validate_only:
         await _tell_all(parts, deadline_ms)
     return messages.create_topics_response.CreateTopicsResponse(
-        topics=results, throttle_time_ms=_throttle(mutations, context)
+        topics=results, throttle_time_ms=silenced_for(mutations, context)
     )
 
 
-def _mutations(parts: Parts, context: RequestContext, strict_from: int) -> Mutations | None:
+def mutations_of(parts: Mutating, context: RequestContext, strict_from: int) -> Mutations | None:
     """What the request is charged to; versions before `strict_from` are never refused for it (KIP-599)."""
     return parts.quotas.mutations.of(
         context.user,
@@ -124,7 +128,7 @@ def _mutations(parts: Parts, context: RequestContext, strict_from: int) -> Mutat
     )
 
 
-def _throttle(mutations: Mutations | None, context: RequestContext) -> int:
+def silenced_for(mutations: Mutations | None, context: RequestContext) -> int:
     """The ms for which the connection is silenced."""
     throttle_ms = 0 if mutations is None else mutations.throttle_ms()
     if throttle_ms:
@@ -198,7 +202,7 @@ async def delete_topics(
     """
     m = messages.delete_topics_response
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
-    mutations = _mutations(parts, context, _STRICT_DELETION_FROM)
+    mutations = mutations_of(parts, context, _STRICT_DELETION_FROM)
     outcomes = await parts.controller.delete_topics(
         await context.portions.finish(
             _each(lambda topic: TopicReference(topic.name, bytes(topic.topic_id)), request.topics)
@@ -228,7 +232,7 @@ async def delete_topics(
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic is marked for deletion, but was not deleted in time."
     await _tell_all(parts, deadline_ms)
-    return m.DeleteTopicsResponse(responses=results, throttle_time_ms=_throttle(mutations, context))
+    return m.DeleteTopicsResponse(responses=results, throttle_time_ms=silenced_for(mutations, context))
 
 
 async def create_partitions(
@@ -238,7 +242,7 @@ async def create_partitions(
     m = messages.create_partitions_response
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
     wanted = await context.portions.finish(_each(_new_partitions, request.topics))
-    mutations = _mutations(parts, context, _STRICT_ENLARGEMENT_FROM)
+    mutations = mutations_of(parts, context, _STRICT_ENLARGEMENT_FROM)
     outcomes = await parts.controller.create_partitions(
         wanted,
         validate_only=request.validate_only,
@@ -261,7 +265,7 @@ async def create_partitions(
                 result.error_message = "The partitions were created, but not all of them had a leader in time."
     if not request.validate_only:
         await _tell_all(parts, deadline_ms)
-    return m.CreatePartitionsResponse(results=results, throttle_time_ms=_throttle(mutations, context))
+    return m.CreatePartitionsResponse(results=results, throttle_time_ms=silenced_for(mutations, context))
 
 
 def _new_partitions(topic: messages.create_partitions_request.CreatePartitionsTopic) -> NewPartitions:

@@ -250,6 +250,19 @@ def test_a_client_that_creates_too_much_is_refused_in_versions_that_know_it_and_
     play(scenario)
 
 
+def test_topics_that_are_made_because_somebody_asks_count_as_created() -> None:
+    async def scenario() -> None:
+        parts = MemoryParts()
+        parts.quotas.take(QuotaEntity(client_id="me"), {CONTROLLER_MUTATION_RATE: 1.0})
+        m = messages.metadata_request
+        topics = [m.MetadataRequestTopic(name=f"new-{number}") for number in range(12)]
+        reply = await parts.ask(m.MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9)
+        assert {each.error_code for each in reply.topics} == {ErrorCode.LEADER_NOT_AVAILABLE}
+        assert reply.throttle_time_ms == 1000, "one more than eleven seconds bring"
+
+    play(scenario)
+
+
 def test_find_coordinator_makes_the_topics_of_groups_and_transactions() -> None:
     async def scenario() -> None:
         parts = MemoryParts()
