@@ -77,8 +77,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.principal: KafkaPrincipal = ANONYMOUS
         self.last_used_s = 0.0
         self._loop = asyncio.get_running_loop()
-        self._memory, self._unread = server.memory, server.unread
-        self.written_bytes = 0
+        self._memory, self.unread = server.memory, server.unread
+        self.written_bytes = self._counted_bytes = self._next_count_bytes = 0
         self._max_frame_bytes = max_frame_bytes
         self._frames = FrameReader(
             receive_buffers(self._loop),
@@ -349,9 +349,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             size = sum(map(len, buffers))
             transport.writelines(buffers)
         self.written_bytes += size
-        self._unread.headroom_bytes -= size
-        if self._unread.headroom_bytes < 0:
-            self._unread.look()
+        if self.written_bytes > self._next_count_bytes:
+            self._count_written()
 
     def _limit_reading(self) -> None:
         transport = self._transport
@@ -420,9 +419,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             return 0
         return transport.get_write_buffer_size()
 
-    @property
-    def response_bytes_max(self) -> int:
-        return self._unread.response_bytes_max
+    def _count_written(self) -> None:
+        """Each 64 KiB, for a small answer costs little more than this."""
+        self.unread.headroom_bytes -= self.written_bytes - self._counted_bytes
+        self._counted_bytes = self.written_bytes
+        self._next_count_bytes = self.written_bytes + SMALL_BYTES
+        if self.unread.headroom_bytes < 0:
+            self.unread.look()
 
     def end_as_unread(self, unread_s: float, total_bytes: int) -> None:
         text = f"{self.unread_bytes} bytes of responses unread for {unread_s:.0f} s, {total_bytes} on all connections"

@@ -153,12 +153,13 @@ class Dispatcher(Generic[PartsT_contra]):
                 return self._unknown_api_versions(served, correlation_id)
             raise ProtocolViolation(f"{api.name} version {version}; spoken are {first_version} to {last_version}")
         size = len(frame)
-        is_weighed = size > TINY_BYTES and not has_waited
-        if is_weighed and (its_turn := self._its_turn(api_key, size, connection)) is not None:
-            connection.begin_alone()
-            if len(frame) <= RECEIVE_BYTES:  # it may lie in the buffer that all connections share
-                frame = owned_copy(frame)
-            return self._later(self._in_turn(its_turn, frame, connection))
+        if size > TINY_BYTES and not has_waited:
+            its_turn = self._its_turn(api_key, size, connection)
+            if its_turn is not None:
+                connection.begin_alone()
+                if size <= RECEIVE_BYTES:  # it may lie in the buffer that all connections share
+                    frame = owned_copy(frame)
+                return self._later(self._in_turn(its_turn, frame, connection))
         try:
             header = read_request_header(frame, request_header_version(api, version))
             if decoded is not None:
@@ -179,7 +180,7 @@ class Dispatcher(Generic[PartsT_contra]):
                         return self._later(self._in_portions(frame, header, connection, began_s))
         except BoundExceeded as problem:
             raise BoundExceeded(problem.bound, f"{api.name} version {version}: {problem}") from None
-        if is_weighed and api_key == ApiKey.PRODUCE:
+        if size > TINY_BYTES and api_key == ApiKey.PRODUCE and not has_waited:
             named = 0
             for each in request.topic_data:
                 named += 1 + len(each.partition_data)

@@ -17,6 +17,12 @@ audit: Final = logging.getLogger("kafkalite.authorizer")
 """What was denied, at INFO; what was denied while looking for what is allowed, at DEBUG (Kafka's `kafka.authorizer.logger`)."""
 
 
+class ResponseBound(Protocol):
+    """See `UnreadResponses`."""
+
+    response_bytes_max: int
+
+
 class ClientConnection(Sender, Protocol):
     """The connection that a request came by."""
 
@@ -35,8 +41,7 @@ class ClientConnection(Sender, Protocol):
     def closed(self) -> bool: ...
 
     @property
-    def response_bytes_max(self) -> int:
-        """Bytes of records that a response may have now: less while clients leave very much unread."""
+    def unread(self) -> ResponseBound: ...
 
     def begin_alone(self) -> None:
         """Begin nothing behind the request that is being begun until it is answered."""

@@ -29,18 +29,12 @@ class RequestMemory:
     """See the module."""
 
     def __init__(self, config: Current[BrokerConfig]) -> None:
-        self._config = config
+        given = config.current.queued_max_request_bytes
+        self.max_bytes = given if given > 0 else _LONGEST_REQUESTS * config.current.socket_request_max_bytes
         self._line: dict[Taker, None] = {}
         self.used_bytes = 0
         self.waits = 0
         """How often a connection had to wait, for metrics."""
-
-    @property
-    def max_bytes(self) -> int:
-        """The bound that is obeyed now."""
-        config = self._config.current
-        given = config.queued_max_request_bytes
-        return given if given > 0 else _LONGEST_REQUESTS * config.socket_request_max_bytes
 
     @property
     def is_short(self) -> bool:

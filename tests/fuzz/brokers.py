@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Coroutine, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from kafkalite.client import Admin, NewTopic
@@ -31,7 +32,7 @@ class _Connection:
     peer_host = "stranger"
     listener = "PLAINTEXT"
     principal = ANONYMOUS
-    response_bytes_max = 1 << 31
+    unread = SimpleNamespace(response_bytes_max=1 << 31)
     wants_shape = False
 
     def mute(self, duration_s: float) -> None:

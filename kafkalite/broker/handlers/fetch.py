@@ -81,7 +81,7 @@ def _old_fetch(parts: Parts, items: list[FetchItem], limits: FetchLimits, contex
 
 def _limits(parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchLimits:
     replica_id = replica_id_of(request)
-    max_bytes = min(request.max_bytes, parts.config.fetch_max_bytes, context.connection.response_bytes_max)
+    max_bytes = min(request.max_bytes, parts.config.fetch_max_bytes, context.connection.unread.response_bytes_max)
     if replica_id < 0:
         quota = parts.quotas.fetched
         if quota.is_set and (most_bytes := quota.most_bytes(context.user, context.client_id or "")) is not None:

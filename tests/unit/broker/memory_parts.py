@@ -56,7 +56,7 @@ class FakeConnection:
         self.alone = 0
         """Requests behind which none may begin before they end."""
 
-        self.response_bytes_max = 1 << 31
+        self.unread = SimpleNamespace(response_bytes_max=1 << 31)
 
     def begin_alone(self) -> None:
         self.alone += 1

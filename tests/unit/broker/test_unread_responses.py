@@ -166,7 +166,7 @@ def test_many_connections_are_not_asked_for_each_response_beyond_the_bound() -> 
 def test_a_connection_that_is_closed_for_it_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async def act() -> None:
         peer = Peer()
-        peer.server.unread = peer.connection._unread = UnreadResponses(LIVE, peer.server.connections)
+        peer.server.unread = peer.connection.unread = UnreadResponses(LIVE, peer.server.connections)
         peer.transport.read_bytes = 0
         peer.dispatcher.large = [b"." * (BOUND * 3)]
         peer.send(frame(OTHER, b"large"))
@@ -185,5 +185,5 @@ def test_a_fetch_gets_little_while_much_is_unread(replica_id: int) -> None:
     context = context_of(12)
     parts = MemoryParts(leader(end=5))
     assert fetch._limits(parts, request, context).max_bytes == parts.config.fetch_max_bytes
-    context.connection.response_bytes_max = SHORT_BYTES  # type: ignore[misc]
+    context.connection.unread.response_bytes_max = SHORT_BYTES
     assert fetch._limits(parts, request, context).max_bytes == SHORT_BYTES

@@ -42,7 +42,7 @@ def connection() -> Any:
         principal=ANONYMOUS,
         listener="PLAINTEXT",
         closed=False,
-        response_bytes_max=1 << 31,
+        unread=SimpleNamespace(response_bytes_max=1 << 31),
         begin_alone=lambda: None,
         mute=lambda s: None,
     )
