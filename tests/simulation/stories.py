@@ -10,6 +10,7 @@ Lines that begin with `#` tell the story. The commands:
                                               one after the other, acks=all unless it says otherwise; KEY:VALUE has a key, KEY: is a
                                               tombstone; with a name the same producer, on the machine NAME, goes on
     read PARTITION [as NAME]                  all that a consumer is given; with a name the same consumer goes on
+    seek PARTITION OFFSET as NAME             that consumer goes on there
     state PARTITION                           as ZooKeeper has it
     logs PARTITION                            every replica: values, each with its leader epoch
     controller                                who governs, in which epoch
@@ -309,6 +310,11 @@ class Story(Sights):
             if line.source == process.name
         ]
         return told + seen
+
+    async def _seek(self, partition: str, offset: str, *words: str) -> list[str]:
+        _, consumer = self._readers[words[1]]
+        consumer.seek(_partition(partition), int(offset))
+        return []
 
     # what there is
 

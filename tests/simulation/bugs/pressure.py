@@ -95,7 +95,7 @@ def _silent_members(chance: random.Random) -> list[Fault]:
 def _late_commits(chance: random.Random) -> list[Fault]:
     """What a member sends to its coordinator arrives seconds later, when the group has other generations."""
     one, other = chance.sample(MEMBERS, 2)
-    delays_s = chance.choice([1.5, 3.0, 8.0])
+    delays_s = chance.choice([3.0, 6.0, 8.0])
     return [
         *(Fault(at_s, "slow-link", (one, _COORDINATOR), 2.0, (("delay_s", delays_s),)) for at_s in (1.0, 6.0)),
         Fault(chance.uniform(1.0, 3.0), KILL_CLIENT, (other,), 0.5, (("callbacks", 1.0),)),
@@ -130,12 +130,15 @@ _STORIES: Final[tuple[Callable[[random.Random], list[Fault]], ...]] = (
 def pressure(seed: int) -> Plan:
     """The plan of a seed with the faults of a story, each in its turn, and now and then with those that it draws itself."""
     chance, plan = random.Random(f"{seed}/pressure"), draw_plan(seed)
-    faults = _STORIES[seed % len(_STORIES)](chance)
+    story = _STORIES[seed % len(_STORIES)]
+    faults = story(chance)
     if chance.random() < 0.3:
         faults += plan.faults
     settings = {"replica.lag.time.max.ms": chance.choice(["1500", "5000", "30000"]), **plan.settings}
     settings["zookeeper.session.timeout.ms"] = "2000"  # so that a successor is elected before the dead one is back
     workload = {**plan.workload, "records": 60, "pace_ms": 30, "flights_min_isr": chance.choice([1, 2]), "compacts": 1}
+    if story is _late_commits:
+        workload["session_timeout_ms"] = 10_000  # who is late is still a member
     rounded = [replace(each, at_s=round(each.at_s, 3), length_s=round(each.length_s, 3)) for each in faults]
     return replace(
         plan, settings=settings, workload=workload, faults=tuple(sorted(rounded, key=lambda each: each.at_s))

@@ -74,6 +74,7 @@ class Seat:
                     clock=self._life.cluster.clock,
                     transactional_id=self.name,
                     transaction_timeout_ms=workload.get("transaction_timeout_ms", 5000),
+                    delivery_timeout_ms=workload.get("delivery_timeout_ms", 120_000),
                     batch_size=workload.get("batch_size", 16384),
                     linger_ms=workload.get("linger_ms", 0),
                     **options,
@@ -92,7 +93,7 @@ class Seat:
             await asyncio.sleep(_AGAIN_S)
 
     async def suffer(self, fault: Fault) -> None:
-        """One fault of a client, at its moment."""
+        """One fault of a client, at its moment. With the parameter `alone` nobody takes the place of one that is silent."""
         await asyncio.sleep(fault.at_s)
         process, trace = self._current, self._life.simulation.trace
         if process is None or not process.alive or process.paused:
@@ -101,7 +102,8 @@ class Seat:
         trace.add("fault", str(fault).strip())
         if fault.kind == PAUSE_CLIENT:
             process.pause()
-            self._succeed(_SUCCESSOR_S)
+            if not fault.parameter("alone"):
+                self._succeed(_SUCCESSOR_S)
             await asyncio.sleep(fault.length_s)
             process.resume()
             return

@@ -38,7 +38,9 @@ def _wrong_with(facts: Facts, transaction: Transaction, seen: dict[TopicPartitio
             continue
         if value in seen[name]:
             found.append(f"{value} in {name}")
-        elif sent.offset is not None:
+        elif (
+            sent.offset is not None or transaction.outcome is Outcome.OK
+        ):  # a commit fails unless every record was delivered
             missing.append(f"{value} in {name}")
     if transaction.outcome is Outcome.FAILED and found:
         return f"was aborted, and {', '.join(found)} can be read"
