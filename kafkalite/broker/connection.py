@@ -22,7 +22,7 @@ from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND
 from kafkalite.errors import BoundExceeded, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
-from kafkalite.net.frames import FrameReader
+from kafkalite.net.frames import FILLING, FrameReader
 from kafkalite.protocol.bounds import SMALL_BYTES
 from kafkalite.security.principal import ANONYMOUS, KafkaPrincipal
 from kafkalite.types import Buffer
@@ -160,6 +160,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             if whole is not None and self._give_to_turn(whole, *self._plain):
                 return
         frames = self._frames.received(nbytes)
+        if frames is FILLING:
+            return
         if self._frames.is_cut:
             if frames or self._cut_since_s is None:
                 self._cut_since_s = self.last_used_s
@@ -420,10 +422,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         return transport.get_write_buffer_size()
 
     def _count_written(self) -> None:
-        """Each 64 KiB, for a small answer costs little more than this."""
         self.unread.headroom_bytes -= self.written_bytes - self._counted_bytes
-        self._counted_bytes = self.written_bytes
-        self._next_count_bytes = self.written_bytes + SMALL_BYTES
+        self._counted_bytes, self._next_count_bytes = self.written_bytes, self.written_bytes + SMALL_BYTES
         if self.unread.headroom_bytes < 0:
             self.unread.look()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafkalite.buffer_pool import BufferPool
 from kafkalite.errors import ProtocolViolation
@@ -142,6 +142,10 @@ def owned_copy(frame: memoryview) -> memoryview:
     return memoryview(copy)[: len(frame)]
 
 
+FILLING: Final[list[tuple[memoryview, bool]]] = []
+"""What `FrameReader.received` returns when more of a frame came, which had room and is not complete: nothing else has changed."""
+
+
 class FrameReader:
     """Cuts a stream of bytes into frames for `asyncio.BufferedProtocol`, with as few copies as can be.
 
@@ -211,7 +215,7 @@ class FrameReader:
         if self._frame is not None:
             self._filled += count
             if self._filled < len(self._frame):
-                return []
+                return FILLING
             if self._filled < self._size:
                 self._grow(self._frame)
                 return []
