@@ -1,7 +1,8 @@
 """When all is well again, ZooKeeper and every broker must tell the same: who governs, who leads and in which epoch, who is in sync.
 
 A partition that is led by nobody in its ISR, a broker that missed what it should lead or follow, or metadata that lacks a partition would
-otherwise show only when somebody happens to ask for just that.
+otherwise show only when somebody happens to ask for just that. A replica that a reassignment took from a broker while that was away may
+stay there, and may believe to lead, as with Kafka: nobody asks it.
 """
 
 from __future__ import annotations
@@ -66,12 +67,6 @@ def _of_replicas(
 ) -> Iterator[str]:
     assert broker.app is not None and broker.app.serving is not None
     here = broker.app.serving.parts.replicas.partitions
-    for (
-        name,
-        partition,
-    ) in here.items():  # a replica that was taken from a broker while that was away may stay, as with Kafka
-        if partition.is_leader and broker.broker_id not in wanted.get(name, ()):
-            yield f"{broker.name} leads {name}, which is not assigned to it"
     for name, (state, version) in states.items():
         if broker.broker_id not in wanted[name]:
             continue

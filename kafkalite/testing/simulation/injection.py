@@ -239,6 +239,10 @@ class Injection:
         broker.requests.odds = {name: fault.parameter(name) for name in MISBEHAVIOURS}
         await asyncio.sleep(fault.length_s)
         broker.requests.odds = {}
+        for other in self._others(
+            broker.name
+        ):  # else who asked would wait for what was lost as long as it likes, 300 s for JoinGroup
+            self._network.reset(broker.name, other)
 
     async def kill_all(self, fault: Fault) -> None:
         for broker in self.cluster.running():
