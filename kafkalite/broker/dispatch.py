@@ -123,15 +123,19 @@ class Dispatcher(Generic[PartsT_contra]):
         self.follower_fetches = Histogram()
 
     def run_within(self, around: Callable[[ServedApi[PartsT_contra], Handle], Handle] | None) -> None:
-        """From now on call handlers through what `around` makes of them, or (None) as they are, which costs nothing."""
+        """From now on call handlers through what `around` makes of them, or (None) as they are, which costs nothing.
+
+        `around` may return the handler that it is given; what it makes itself returns replies or futures.
+        """
         self._routes = self._plain_routes
         for turn in self._turns:
             turn.is_off = around is not None
         if around is not None:
-            self._routes = {
-                key: route._replace(handle=around(route.served, route.handle), is_async=False)
-                for key, route in self._plain_routes.items()
-            }
+            self._routes = {}
+            for key, route in self._plain_routes.items():
+                handle = around(route.served, route.handle)
+                is_async = route.is_async and handle is route.handle
+                self._routes[key] = route._replace(handle=handle, is_async=is_async)
 
     def handle(
         self,

@@ -32,15 +32,21 @@ class ToolServer:
         )
 
     def run(self, name: str, *arguments: str, stdin: str = "", timeout_s: float = 60) -> Outcome:
-        """`stdin` is read as bytes, one for each character up to 255."""
+        """`stdin` is read as bytes, one for each character up to 255. Who does not wait for the end of a tool ends the machine,
+        or what it prints would be taken for what the next one does."""
         parts = [TOOLS[name], str(int(timeout_s * 1000)), stdin, *arguments]
         encoded = [each.encode() for each in parts]
         request = _LENGTH.pack(len(encoded)) + b"".join(_LENGTH.pack(len(each)) + each for each in encoded)
         assert self._process.stdin is not None
-        self._process.stdin.write(request)
-        self._process.stdin.flush()
-        (status,) = _LENGTH.unpack(self._read(_LENGTH.size))
-        stdout, stderr = (self._read(_LENGTH.unpack(self._read(_LENGTH.size))[0]).decode() for _ in range(2))
+        try:
+            self._process.stdin.write(request)
+            self._process.stdin.flush()
+            (status,) = _LENGTH.unpack(self._read(_LENGTH.size))
+            stdout, stderr = (self._read(_LENGTH.unpack(self._read(_LENGTH.size))[0]).decode() for _ in range(2))
+        except BaseException:
+            self.close()
+            shared_tools.cache_clear()
+            raise
         return Outcome(status, stdout, stderr)
 
     def _read(self, size: int) -> bytes:
@@ -53,6 +59,7 @@ class ToolServer:
         """End the Java machine, and whatever still runs in it."""
         self._process.kill()
         self._process.wait()
+        atexit.unregister(self.close)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()

@@ -344,9 +344,9 @@ def _lose_writes(node: _FileNode, chance: Chance) -> None:
         node.content[position:] = tail
         if number == kept and was_write:
             torn = written[: chance.randint(0, len(written))]
-            if chance.randint(0, HOLES) == HOLES:
-                torn += bytes(len(written) - len(torn))
             node.content[position : position + len(torn)] = torn
+            if chance.randint(0, HOLES) == HOLES:
+                node.content.extend(bytes(max(0, position + len(written) - len(node.content))))
     node.unsynced.clear()
 
 

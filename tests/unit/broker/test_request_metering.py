@@ -168,3 +168,11 @@ def test_a_request_whose_client_leaves_ends_and_counts(setup: Setup) -> None:
     setup.__init__(setup.takes(150, 150, kind="coroutine"))  # type: ignore[misc]
     virtual_time.run(scenario())
     assert setup.quotas.requests.throttled == 1
+
+
+def test_brokers_are_answered_by_handlers_that_wait_while_there_is_a_quota(setup: Setup) -> None:
+    async def handler(parts: Any, request: Any, context: Any) -> Any:
+        return messages.stop_replica_response.StopReplicaResponse()
+
+    setup.__init__(served(ApiKey.STOP_REPLICA, 0, 4, handler))  # type: ignore[misc]
+    assert virtual_time.run(setup.ask(messages.stop_replica_request.StopReplicaRequest(), 3)).error_code == 0

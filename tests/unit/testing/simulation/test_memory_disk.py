@@ -18,9 +18,9 @@ def disk_with(content: bytes) -> MemoryDisk:
     return disk
 
 
-def test_of_what_was_not_synced_the_beginning_stays() -> None:
+def test_of_what_was_not_synced_the_beginning_stays_and_maybe_the_length() -> None:
     found = set()
-    for seed in range(200):
+    for seed in range(1000):
         disk = disk_with(b"synced,")
         file = disk.open("/d/f")
         for number in range(3):
@@ -28,7 +28,10 @@ def test_of_what_was_not_synced_the_beginning_stays() -> None:
         disk.lose_power(random.Random(seed))
         found.add(disk.read("/d/f"))
     whole = b"synced,000,111,222,"
-    assert found == {whole[:size] for size in range(len(b"synced,"), len(whole) + 1)}
+    beginnings = {whole[:size] for size in range(len(b"synced,"), len(whole) + 1)}
+    write = len(b"000,")
+    ends = range(len(b"synced,") + write, len(whole) + 1, write)
+    assert found == beginnings | {whole[:size].ljust(end, b"\0") for end in ends for size in range(end - write, end)}
 
 
 def test_a_truncation_and_an_overwrite_are_taken_back_in_order() -> None:
