@@ -94,6 +94,22 @@ READERS: dict[str, Callable[[str, str, int, int, str], Values]] = {
 }
 
 
+def end_of_all_transactions(servers: str, topic: str) -> int:
+    """Where partition 0 ends, once no transaction is open: producers do not wait for the markers of their last one."""
+
+    def end_for(isolation: str) -> int:
+        settings = {"bootstrap.servers": servers, "group.id": "unused", "isolation.level": isolation}
+        consumer = confluent_kafka.Consumer(settings)
+        place = confluent_kafka.TopicPartition(topic, 0)
+        end = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S, cached=False)[1]
+        consumer.close()
+        return int(end)
+
+    written = end_for("read_uncommitted")
+    wait_until(lambda: end_for("read_committed") >= written, "the markers of the last transactions", TIMEOUT_S)
+    return end_for("read_uncommitted")
+
+
 class Written:
     """A topic, where it ends, and (value, was it committed) of its records in the order of their offsets."""
 
@@ -127,10 +143,7 @@ class Written:
                         each.commit_transaction(TIMEOUT_S)
                     else:
                         each.abort_transaction(TIMEOUT_S)
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "unused"})
-        place = confluent_kafka.TopicPartition(topic, 0)
-        self.end = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S, cached=False)[1]
-        consumer.close()
+        self.end = end_of_all_transactions(servers, topic)
 
     def _send(self, producer: confluent_kafka.Producer, values: Values, committed: bool) -> None:
         def delivered(error: object, message: confluent_kafka.Message) -> None:
@@ -199,10 +212,7 @@ def test_what_is_left_after_compaction_is_told_apart_too(servers: str, admin: Ad
             producer.commit_transaction(TIMEOUT_S)
         else:
             producer.abort_transaction(TIMEOUT_S)
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "unused"})
-    place = confluent_kafka.TopicPartition(topic, 0)
-    end = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S, cached=False)[1]
-    consumer.close()
+    end = end_of_all_transactions(servers, topic)
 
     def is_told_apart() -> bool:
         """By all alike, once the cleaner has nothing more to do."""
