@@ -37,7 +37,7 @@ does the same with each of the three, all live; what it writes is read by conflu
 _NOT_SHOWN: Final = (
     (
         "kcl, topicctl",
-        "proxy.golang.org answers 403, to versions by name too",
+        "the Go module proxy answers 403, to versions by name too",
         "franz-go and kafka-go, which they are made of",
     ),
     (
