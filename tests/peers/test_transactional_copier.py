@@ -30,6 +30,9 @@ RECORDS: Final = 2400
 """In each of the two partitions."""
 PER_TRANSACTION: Final = 50
 STATE_PARTITIONS: Final = 3
+TRANSACTION_TIMEOUT_MS: Final = 30_000
+"""A copier that is started again asks for its position before it ends the transaction that the killed one left. While offsets are pending
+in that it waits, for a minute at most."""
 
 
 class Copier:
@@ -43,7 +46,7 @@ class Copier:
             *("--broker-list", servers, "--input-topic", "input", "--input-partition", str(partition)),
             *("--output-topic", "output", "--consumer-group", self.transactional_id),
             *("--transactional-id", self.transactional_id, "--transaction-size", str(PER_TRANSACTION)),
-            *("--transaction-timeout", "60000", "--enable-random-aborts", "--use-group-metadata"),
+            *("--transaction-timeout", str(TRANSACTION_TIMEOUT_MS), "--enable-random-aborts", "--use-group-metadata"),
         )
 
     def start(self) -> None:
@@ -76,6 +79,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         "transaction.state.log.num.partitions": str(STATE_PARTITIONS),
         "offsets.topic.num.partitions": "3",
         "min.insync.replicas": "2",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     }
     with LocalCluster(brokers=3, properties=settings, directory=tmp_path / "cluster") as cluster:
         yield cluster
