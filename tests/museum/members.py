@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
-from tests.museum.program import Program
+from tests.museum.program import Program, StepFailed
 from tests.museum.stage import Visit, values_of
 
 MOVE_TIMEOUT_S: Final = 90
@@ -26,8 +27,18 @@ class Member:
     def listen(self) -> None:
         """Take what it has told until now. StepFailed when it has ended or tells of an error."""
         while self.program.has_answer:
-            told = self.program.receive()
-            self.seen.append((told["partition"], told["value"]))
+            self._take()
+
+    def kill(self) -> None:
+        """As `kill -9` does; what it has told counts, because it may be committed."""
+        self.program.kill()
+        with suppress(StepFailed, ValueError):  # its end, or a line that it did not finish
+            while True:
+                self._take()
+
+    def _take(self) -> None:
+        told = self.program.receive()
+        self.seen.append((told["partition"], told["value"]))
 
     def forget(self) -> None:
         """`partitions` begins again."""

@@ -72,7 +72,7 @@ def test_when_a_member_on_zookeeper_is_killed_nothing_is_left_out(stage: Stage, 
         victim, survivor = flow.members
         flow.until_shared()
         flow.write(40)
-        victim.program.kill()
+        victim.kill()
         flow.write(40)
         flow.until_all_read([survivor])
         flow.until_alone(survivor)
