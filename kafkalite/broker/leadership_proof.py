@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.broker.leader_offsets import code_of
 from kafkalite.clock import Clock
 from kafkalite.errors import ErrorCode, ProtocolViolation
+from kafkalite.lifecycle import report
 from kafkalite.net.connection import OpenToBroker, open_unauthenticated
 from kafkalite.protocol import messages
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
@@ -110,10 +111,11 @@ class LeadershipProof:
             is_proven = False
             try:
                 is_proven = await self._is_proven(topic_partition)
-            finally:
-                for future in waiting:
-                    if not future.done():
-                        future.set_result(is_proven)
+            except Exception as problem:
+                report(f"whether {topic_partition} is led here could not be asked", problem)
+            for future in waiting:
+                if not future.done():
+                    future.set_result(is_proven)
         del self._waiting[topic_partition]
 
     async def _is_proven(self, topic_partition: TopicPartition) -> bool:

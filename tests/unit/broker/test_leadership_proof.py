@@ -184,3 +184,17 @@ def test_those_who_come_while_one_proof_is_sought_share_the_next() -> None:
 
 def test_replicas_that_know_no_epochs_are_not_asked() -> None:
     assert not Replicas({2: FOLLOWS}, version=1).proof.is_needed
+
+
+def test_what_nobody_expects_proves_nothing_and_the_next_one_asks_again() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        answers, replicas.answers = replicas.answers, {}  # so that it raises a KeyError, as no connection does
+        problems: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: problems.append(context))
+        assert not await replicas.proof.sought(PARTITION)
+        assert len(problems) == 1
+        replicas.answers = answers
+        assert await replicas.proof.sought(PARTITION)
+
+    virtual_time.run(main())
