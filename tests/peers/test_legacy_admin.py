@@ -9,14 +9,17 @@ from collections.abc import Iterator
 import pytest
 
 from kafkalite.client import SyncProducer
+from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from tests.peers.admin_usage import USAGE
 from tests.peers.apache_kafka import fetch
+from tests.peers.face_server import run_ours
 from tests.peers.tool_comparison import Comparison
 from tests.peers.tool_server import shared_tools
 
 pytestmark = pytest.mark.peer
 
+_MOVE_TIMEOUT_S = 30.0
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1", "--command-config")
 
 
@@ -346,9 +349,11 @@ def test_partitions_are_moved(tools: Comparison) -> None:
     tools.for_each("kafka-topics", "@", "--create", "--topic", "WHO-m", "--replica-assignment", "1:2,2:3")
 
     def reassign(action: str, plan: str, *arguments: str, settles: bool = False) -> str:
-        return tools.same(
-            "kafka-reassign-partitions", "@", action, "--reassignment-json-file", plan, *arguments, settles=settles
-        )
+        given = ["@", action, "--reassignment-json-file", plan, *arguments]
+        return tools.same("kafka-reassign-partitions", *given, settles=settles, between=nothing_moves)
+
+    def nothing_moves() -> None:
+        wait_until(lambda: not _moving(tools.servers), "what the one tool moved has arrived", _MOVE_TIMEOUT_S)
 
     tools.same("kafka-reassign-partitions", "@", "--list")
     there = tools.file(_plan([2, 3], [3, 1]))
@@ -377,6 +382,12 @@ def test_partitions_are_moved(tools: Comparison) -> None:
     ):
         reassign("--execute", tools.file(wrong))
     reassign("--verify", tools.file(_plan([1], topic="absent")))
+
+
+def _moving(servers: str) -> str:
+    """What `--list` tells of moves on the way; nothing when there are none."""
+    listed = run_ours("kafka-reassign-partitions", "--bootstrap-server", servers, "--list").stdout
+    return "" if listed.startswith("No partition reassignments found.") else listed
 
 
 def _plan(*replicas: list[int], topic: str = "WHO-m") -> str:

@@ -53,11 +53,16 @@ class Comparison:
         unordered: bool = False,
         mask: Mask = str,
         settles: bool = False,
+        between: Callable[[], object] = lambda: None,
     ) -> str:
-        """Both print the same and end alike; what they print. `settles`: ours is asked again for a while until it does."""
+        """Both print the same and end alike; what they print. `settles`: ours is asked again for a while until it does.
+
+        `between` waits until what Apache Kafka's tool began is over, where ours would see it.
+        """
         apache, ours = _WHO
         words = _WHO if any("WHO" in each for each in arguments) else ("", "")
         expected = self._shown(self._run_apache(name, apache, arguments, stdin), words[0], unordered, mask)
+        between()
         deadline = time.monotonic() + (_RETRY_S if settles else 0)
         while True:
             found = self._shown(self._run_ours(name, ours, arguments, stdin), words[1], unordered, mask)
