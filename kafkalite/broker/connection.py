@@ -221,9 +221,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         slot = Slot()
         self._pipelining = _is_produce(frame)
         self._slots.append(slot)
-        if len(frame) > SMALL_BYTES:
-            slot.request_bytes = len(frame)
-            self._in_progress_bytes += slot.request_bytes
         try:
             reply = self.dispatcher.handle(frame, self)
         except ProtocolViolation as problem:
@@ -236,6 +233,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         if isinstance(reply, asyncio.Future):
             if frame[:2] == _FETCH:
                 slot.delayed_fetch = reply
+            if len(frame) > SMALL_BYTES and not self._pipelining:  # a Produce that is replicated keeps no records
+                slot.request_bytes = len(frame)
+                self._in_progress_bytes += slot.request_bytes
             reply.add_done_callback(lambda future: self._finish_later(slot, future))
         else:
             self._finish(slot, reply)

@@ -1,7 +1,8 @@
 """Memory that requests take before and while they are served, over all connections: queued.max.request.bytes.
 
 Counted are requests that do not come in one piece, those that wait their turn on their connection, and those in progress that are longer
-than `bounds.SMALL_BYTES`; the others lie in a buffer that all connections share. Kafka's broker stops reading from everybody when its
+than `bounds.SMALL_BYTES`; the others lie in a buffer that all connections share. A Produce that only waits for replication counts no
+more, as in Kafka: its records are in the log, and nothing else keeps them. Kafka's broker stops reading from everybody when its
 pool is empty. Here only who would take more has to wait, in a line: small requests go on, among them the fetches of followers, for which
 the produces wait that hold the memory. The first in the line may go beyond the bound until it is answered, so nobody waits for ever, and
 what is taken is at most the bound and one request; who sends slowly does not stay there (`slow_senders`).

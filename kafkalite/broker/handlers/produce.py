@@ -319,10 +319,9 @@ def _answered(
     reply = messages.produce_response.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
     if not course.waits:
         return reply
-    if context.request_bytes > RECEIVE_BYTES:
-        for topic in request.topic_data:
-            for each in topic.partition_data:
-                each.records = None  # they are in the logs; dispatch keeps the rest for as long as replication takes
+    for topic in request.topic_data:
+        for each in topic.partition_data:
+            each.records = None  # they are in the logs; dispatch keeps the rest for as long as replication takes
     return DelayedProduce(reply, course.waits, request.timeout_ms).future
 
 

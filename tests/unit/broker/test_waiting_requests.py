@@ -1,4 +1,4 @@
-"""What a request that waits keeps: a client chooses for how long, so not more than about its own bytes."""
+"""What a request that waits keeps: a client chooses for how long, so not more than about its own bytes, and of a Produce no records."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.fetching import PartitionReader
 from kafkalite.broker.handlers import SERVED
+from kafkalite.broker.partition import Partition
+from kafkalite.config.keys import INT_MAX
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
@@ -19,11 +22,17 @@ from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.security.principal import ANONYMOUS
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.memory_parts import MemoryParts, leader
+from tests.unit.broker.test_connection import FakeServer, FakeTransport
+from tests.unit.broker.test_delayed_requests import follow
 
 VERSION = 12
 WAITING = 2
 KEPT_BYTES = 24 * 1024
 """Of each request that waits, beside its bytes."""
+PRODUCE_VERSION = 9
+SENDERS = 10
+SENT_BY_EACH = 100
+KEPT_OF_PRODUCE_BYTES = 8 * 1024
 
 
 def fetch(max_wait_ms: int, topics: int, partitions: int = 1) -> bytes:
@@ -88,5 +97,102 @@ def test_the_failure_of_a_fetch_that_waited_names_what_it_asked_for(monkeypatch:
         reply = codec.decode_response(ApiKey.FETCH, VERSION, frame, 9)
         assert reply.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert [each.topic for each in reply.responses] == ["t"] + [""] * 2000
+
+    virtual_time.run(scenario())
+
+
+# Produce
+
+
+class Senders:
+    """Connections to a broker whose partition has a follower that does not fetch, and how many answers each got."""
+
+    def __init__(self, count: int) -> None:
+        self.partition: Partition = leader(isr=(1, 2))
+        self.server, self.transports = FakeServer(), [FakeTransport() for _ in range(count)]
+        dispatcher = Dispatcher(MemoryParts(self.partition), SERVED)
+        self.connections = [ServerConnection(self.server, dispatcher, "PLAINTEXT", 1 << 20) for _ in range(count)]  # type: ignore[arg-type]
+        for each, transport in zip(self.connections, self.transports, strict=True):
+            each.connection_made(transport)  # type: ignore[arg-type]
+
+    def send(self, number: int, data: bytes) -> None:
+        """In two pieces, so that the request has memory of its own; only what is read."""
+        connection, transport = self.connections[number], self.transports[number]
+        while data and transport.reading:
+            buffer = connection.get_buffer(-1)
+            count = min(len(buffer), -(-len(data) // 2))
+            buffer[:count] = data[:count]
+            connection.buffer_updated(count)
+            data = data[count:]
+
+    async def replicate(self) -> None:
+        follow(self.partition, self.partition.log.log_end_offset)
+        await virtual_time.settle()
+
+
+def produce(records_bytes: int) -> bytes:
+    """With acks=all, of a client with all the time in the world."""
+    m = messages.produce_request
+    topic = m.TopicProduceData(name="t", partition_data=[m.PartitionProduceData(index=0, records=bytes(records_bytes))])
+    body = codec.encode_request(m.ProduceRequest(acks=-1, timeout_ms=INT_MAX, topic_data=[topic]), PRODUCE_VERSION)
+    return b"".join(request_frame(APIS[ApiKey.PRODUCE], PRODUCE_VERSION, 1, "me", body))
+
+
+@pytest.mark.parametrize("records_bytes", [20_000, 300_000])
+def test_a_thousand_produces_that_wait_for_replication_keep_none_of_their_records(records_bytes: int) -> None:
+    """Nor do they count: what they wait for, the fetches of followers, needs memory too."""
+    data = produce(records_bytes)
+
+    async def scenario() -> None:
+        senders = Senders(SENDERS)
+        memory = senders.server.memory
+        senders.send(0, data)
+        await virtual_time.settle()
+        await senders.replicate()
+        gc.collect()
+        tracemalloc.start()
+        try:
+            for number in range(SENDERS):
+                for _ in range(SENT_BY_EACH):
+                    senders.send(number, data)
+                    assert memory.used_bytes == 0
+            await virtual_time.settle()
+            kept_bytes = tracemalloc.get_traced_memory()[0] / SENDERS / SENT_BY_EACH
+        finally:
+            tracemalloc.stop()
+        assert [each.in_progress for each in senders.connections] == [SENT_BY_EACH] * SENDERS
+        assert kept_bytes < KEPT_OF_PRODUCE_BYTES
+        answered = [each.writes for each in senders.transports]
+        await senders.replicate()
+        assert [each.in_progress for each in senders.connections] == [0] * SENDERS
+        assert [each.writes for each in senders.transports] > answered
+        assert memory.used_bytes == 0
+
+    virtual_time.run(scenario())
+
+
+def test_produces_behind_too_many_that_wait_count_until_they_begin() -> None:
+    data = produce(100_000)
+
+    async def scenario() -> None:
+        senders = Senders(1)
+        (connection,), (transport,) = senders.connections, senders.transports
+        memory, sent = senders.server.memory, 0
+        while transport.reading:
+            senders.send(0, data)
+            sent += 1
+        await virtual_time.settle()
+        waiting = connection.statistics()["waiting"]
+        assert sent == connection.in_progress + waiting
+        assert waiting > 1
+        assert memory.used_bytes == waiting * (len(data) - 4)
+        await senders.replicate()
+        assert transport.reading
+        assert memory.used_bytes == 0
+        assert connection.in_progress == waiting
+        senders.send(0, data)
+        connection.connection_lost(None)
+        assert memory.used_bytes == 0
+        await senders.replicate()
 
     virtual_time.run(scenario())
