@@ -15,6 +15,7 @@ from hypothesis.internal.conjecture import providers
 
 from tests.class_data import use_archive
 from tests.warm_broker import use_warm_brokers
+from tests.warm_zookeeper import use_warm_zookeepers
 
 pytest_plugins = ("tests.processor_time",)
 
@@ -53,6 +54,7 @@ def _without_constants_of_the_source() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     use_archive()
     use_warm_brokers()
+    use_warm_zookeepers()
     if config.getoption("--long"):
         hypothesis.settings.load_profile("long")
     else:

@@ -24,6 +24,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
 from zk.server_command import server_command
 from zk.server_settings import EnsembleTls, ServerPorts, ServerSettings
@@ -31,7 +32,7 @@ from zk.server_settings import EnsembleTls, ServerPorts, ServerSettings
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
-_JVM_OPTIONS = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+JVM_OPTIONS = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _POLL_S = 0.02
 _STOP_TIMEOUT_S = 5.0
 _BIND_ATTEMPTS = 5
@@ -296,7 +297,7 @@ class Ensemble:
         settings_path = member.folder / "zoo.cfg"
         ports = {each.number: each.ports for each in self.members}
         settings_path.write_text(self._server_settings.text(member.data_path, member.ports, ports))
-        jvm_options = [*_JVM_OPTIONS]
+        jvm_options = [*JVM_OPTIONS]
         if (jaas := self._server_settings.jaas) is not None:
             jaas_path = member.folder / "jaas.conf"
             jaas_path.touch(0o600)
@@ -307,15 +308,7 @@ class Ensemble:
         )
         with member.log_path.open("ab") as log:
             member.log_start = log.tell()
-            member.process = subprocess.Popen(
-                command,
-                cwd=member.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=None if self._outlive_parent else end_with_parent(),
-            )
+            member.process = start_process(command, member.folder, log, outlive_parent=self._outlive_parent)
         member.paused = False
         if not self._outlive_parent:
             _running.add(member.process)
@@ -344,6 +337,21 @@ class Ensemble:
         if member.process is not None:
             _running.discard(member.process)
         return True
+
+
+def start_process(
+    command: Sequence[str], folder: Path, output: BinaryIO, *, outlive_parent: bool
+) -> subprocess.Popen[bytes]:
+    """A server that works in `folder`; on Linux it ends with the thread that starts it, unless it may outlive that."""
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=None if outlive_parent else end_with_parent(),
+    )
 
 
 def check_size(size: int) -> None:

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from kafkalite.local.broker_process import BrokerDied, wait_until
 from kafkalite.local.cluster import LocalCluster
 from tests.conftest import foreign_program
+from tests.java_classes import compiled
 
 VERSION: Final = "3.9.1"
 ARTIFACTS: Final = (
@@ -153,16 +154,17 @@ def _archive_classes(home: Path, archive: Path) -> None:
         archive.touch()
 
 
-def java_command(main_class: str, *arguments: str, heap: str = "256m", level: str = "WARN") -> list[str]:
-    """A command line that runs one class of Apache Kafka; its log goes to stdout for brokers (INFO), else to stderr."""
+def java_command(program: str | Path, *arguments: str, heap: str = "256m", level: str = "WARN") -> list[str]:
+    """A command line that runs one class of Apache Kafka, or a program of one Java file that uses them; its log goes to stdout for brokers
+    (INFO), else to stderr."""
     home = fetch()
     archive = _archive_path(home)
     options = [f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
-    return _java_command(home, main_class, heap, level, options, *arguments)
+    return _java_command(home, program, heap, level, options, *arguments)
 
 
 def _java_command(
-    home: Path, main_class: str, heap: str, level: str, options: Sequence[str], *arguments: str
+    home: Path, program: str | Path, heap: str, level: str, options: Sequence[str], *arguments: str
 ) -> list[str]:
     settings = home / f"log4j-{level.lower()}.properties"
     target = "System.out" if level == "INFO" else "System.err"
@@ -172,14 +174,16 @@ def _java_command(
     Path(draft.name).rename(settings)
     flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
     # Named one by one: an archive of classes holds for jars in the same order.
-    jars = os.pathsep.join(map(str, sorted(home.glob("*.jar"))))
+    classes = jars = sorted(home.glob("*.jar"))
+    if isinstance(program, Path) and (folder := compiled(program, jars)) is not None:
+        classes, program = [*jars, folder], program.stem
     log = f"-Dlog4j.configuration=file:{settings}"
-    return ["java", *flags, *options, log, "-cp", jars, main_class, *arguments]
+    return ["java", *flags, *options, log, "-cp", os.pathsep.join(map(str, classes)), str(program), *arguments]
 
 
 def streams_command(source: Path, *arguments: str) -> list[str]:
     """Runs a program of one Java file that uses Kafka Streams."""
-    return _java_command(fetch_streams(), str(source), "256m", "WARN", [], *arguments)
+    return _java_command(fetch_streams(), source, "256m", "WARN", [], *arguments)
 
 
 def broker_command() -> list[str]:

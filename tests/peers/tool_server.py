@@ -28,7 +28,7 @@ class ToolServer:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            java_command(str(_SOURCE)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            java_command(_SOURCE), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
 
     def run(self, name: str, *arguments: str, stdin: str = "", timeout_s: float = 60) -> Outcome:

@@ -9,14 +9,13 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.peers.apache_kafka import fetch
+from tests.peers.apache_kafka import java_command
 from tests.unit.client.java_vectors import FOLDER, assignor_questions, encoding_questions, partition_questions
 
 
 def ask_java(questions: Sequence[str]) -> list[str]:
     """Kafka's Java client's answers, in order."""
-    source = Path(__file__).parent / "Vectors.java"
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{fetch()}/*", str(source)]
+    command = java_command(Path(__file__).with_name("Vectors.java"))
     asked = "".join(question + "\n" for question in questions)
     done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=300)
     answers = [line for line in done.stdout.splitlines() if not line.startswith(("log4j", "SLF4J"))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from math import inf
 from typing import Final
 
 import pytest
@@ -54,6 +55,10 @@ _CLICK_MS: Final = 75.0
     "command", ["", "topic create", "config set", "partition reassign execute", "group reset-offsets"]
 )
 def test_help_answers_in_150_ms(command: str) -> None:
-    pairs = [(cpu_ms("-m", "kafkalite", *command.split(), "--help"), cpu_ms("-c", "import click")) for _ in range(6)]
-    took_ms, click_ms = (min(times) for times in zip(*pairs, strict=True))
+    took_ms = click_ms = inf
+    for _ in range(6):
+        took_ms = min(took_ms, cpu_ms("-m", "kafkalite", *command.split(), "--help"))
+        if took_ms < 150:
+            return  # whatever click takes
+        click_ms = min(click_ms, cpu_ms("-c", "import click"))
     assert took_ms < 150 * max(1.0, click_ms / _CLICK_MS)
