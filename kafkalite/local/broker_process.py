@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from kafkalite.local.ports import ReservedPort
 from zk.ensemble import HOST, end_with_parent
@@ -49,6 +49,19 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> No
         if now_s > deadline:
             raise TimeoutError(f"{what}: not within {timeout_s:g} s")
         time.sleep(min(max(POLL_S, _PAUSE_PER_LOOK * (now_s - asked_s)), _LONGEST_POLL_S))
+
+
+class Child(Protocol):
+    """What brokers need of `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
 
 
 def start_process(
@@ -92,6 +105,8 @@ class BrokerProcess:
         self.port: Final = port or (self._reserved.number if self._reserved else 0)
         self.command = command
         """Runs it from its next start on."""
+        self.start_process: Callable[[Sequence[str], BinaryIO, Mapping[str, str]], Child] = start_process
+        """Makes the process."""
         self.environment: dict[str, str] = {}
         """Variables that the process has besides ours, from its next start on."""
         self.log_path = directory / f"broker-{broker_id}.log"
@@ -106,7 +121,7 @@ class BrokerProcess:
         self.http_port: Final = http_port
         if http_port is not None:
             self.properties["kafkalite.http.listener"] = f"{self.host}:{http_port}"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
         self._log_start = 0
 
     @property
@@ -154,7 +169,7 @@ class BrokerProcess:
         self.properties_path.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()))
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
-            self._process = start_process([*self.command, str(self.properties_path)], log, self.environment)
+            self._process = self.start_process([*self.command, str(self.properties_path)], log, self.environment)
 
     def started(self) -> bool:
         """Has it said that it serves? Raises BrokerDied, with its last log lines, when it has ended."""

@@ -12,7 +12,8 @@
     [1, 2, 3]
 
 Every process that a cluster started ends with it: at the end of the `with` block, at the end of the interpreter, and on Linux when
-the thread that started it ends. All methods block and none needs an event loop; in a coroutine call `start` and `close` through
+the thread that started it ends; brokers of a cluster of several end with the process, because another one forks them
+(`warm_brokers`). All methods block and none needs an event loop; in a coroutine call `start` and `close` through
 `asyncio.to_thread`.
 
 Below the directory: `zookeeper/` is the ensemble's, and each broker has `broker-<id>.properties`, `broker-<id>.log` (all that it
@@ -27,7 +28,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess
 from kafkalite.local.contract import LIVE_CLUSTERS, AskedThroughZooKeeper, Node, broker_settings, nodes, rack_of
@@ -35,6 +36,7 @@ from kafkalite.local.faults import ADDRESS_VARIABLE, SETTINGS, Faults
 from kafkalite.local.ports import ReservedPort
 from kafkalite.local.readiness import Inside, find_controller, until_ready
 from kafkalite.local.switchboard import Switchboard
+from kafkalite.local.warm_brokers import start_warm
 from kafkalite.types import NO_BROKER
 from zk.ensemble import HOST, Ensemble, check_size
 
@@ -358,6 +360,23 @@ class LocalCluster(AskedThroughZooKeeper):
         """The last lines of every broker's output, by a name for the report of a failing test."""
         return {f"broker {broker.id} at {broker.address}": broker.log_tail(lines) for broker in self.brokers.values()}
 
+    def twin_settings(self) -> dict[str, Any]:
+        """What makes a cluster with the same brokers over another directory and ensemble. ValueError where that cannot be."""
+        if self._secure or self._partitionable or "log.dirs" in self._properties:
+            raise ValueError(
+                "secured and partitionable clusters have no twins, nor have those with log.dirs of their own"
+            )
+        return {
+            "brokers": len(self._broker_ids),
+            "properties": self._properties,
+            "first_broker_id": self._broker_ids.start,
+            "command": self._command,
+            "start_timeout_s": self._start_timeout_s,
+            "http": self._http,
+            "racks": self._racks,
+            "faults": self._fault_addresses is not None,
+        }
+
     def _process_ids(self) -> dict[int, int]:
         return {broker.id: broker.pid for broker in self.brokers.values() if broker.running}
 
@@ -394,6 +413,8 @@ class LocalCluster(AskedThroughZooKeeper):
             port=None if self._base_port is None else self._base_port + place,
             http_port=self._choose_http_port(place),
         )
+        if len(self._broker_ids) > 1:
+            broker.start_process = start_warm  # they import once for all
         broker.properties |= self._listeners(broker_id, broker.port)
         if self._security is not None:
             inside = Inside(HOST, self._choose_inside_port(place), self._security.context())

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafkalite.local.cluster import LocalCluster
     from kafkalite.local.contract import Cluster
     from kafkalite.local.faults import Fault, Faults
+    from kafkalite.local.frozen import FrozenCluster
     from kafkalite.testing.containers import KafkaliteCluster, KafkaliteContainer, ZooKeeperEnsemble
     from kafkalite.testing.simulation.programs import SimulatedFaults, SimulationFailed, World, simulate
 
@@ -21,6 +22,7 @@ __all__ = [
     "Cluster",
     "Fault",
     "Faults",
+    "FrozenCluster",
     "KafkaliteCluster",
     "KafkaliteContainer",
     "LocalCluster",
@@ -35,6 +37,7 @@ _HOMES: Final = {
     "Cluster": "kafkalite.local.contract",
     "Fault": "kafkalite.local.faults",
     "Faults": "kafkalite.local.faults",
+    "FrozenCluster": "kafkalite.local.frozen",
     "KafkaliteCluster": "kafkalite.testing.containers",
     "KafkaliteContainer": "kafkalite.testing.containers",
     "LocalCluster": "kafkalite.local.cluster",

@@ -19,7 +19,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -28,7 +28,8 @@ import pytest
 if TYPE_CHECKING:
     from kafkalite.client import NewTopic, SyncAdmin, SyncConsumer, SyncProducer
     from kafkalite.local.contract import Cluster, ShowsLogs
-    from kafkalite.local.faults import Faults
+    from kafkalite.local.faults import Fault, Faults
+    from kafkalite.local.frozen import FrozenCluster
 
 
 class Setting(NamedTuple):
@@ -71,6 +72,11 @@ _TOPIC_MARKER: Final = (
     "kafkalite_topic(partitions=1, replication_factor=None, config=None): of the topic that the fixture kafkalite_topic makes; "
     "it has a replica on up to three brokers unless told otherwise"
 )
+_FAULTS_MARKER: Final = (
+    "kafkalite_faults(how, api, ..., required=True): a fault that begins with the test's own code, as the method `how` of the fixture "
+    'kafkalite_faults has it: fail, delay or drop; topic="kafkalite_topic" stands for the topic of that fixture. A test that passes '
+    "without that it struck fails, unless it is not required"
+)
 _API_TIMEOUT_MS: Final = 20_000
 _CLOSE_TIMEOUT_S: Final = 10.0
 _session_cluster: Final = pytest.StashKey["Cluster"]()
@@ -97,6 +103,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _TOPIC_MARKER)
+    config.addinivalue_line("markers", _FAULTS_MARKER)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    names = getattr(item, "fixturenames", None)
+    if names is not None and item.get_closest_marker("kafkalite_faults") and "kafkalite_faults" not in names:
+        names.append("kafkalite_faults")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
+    """With the faults of the test's markers; what its fixtures did went undisturbed."""
+    markers = list(item.iter_markers("kafkalite_faults"))
+    required = [each for each in map(partial(_add_fault, item), reversed(markers)) if each is not None]
+    outcome = yield
+    if outcome.excinfo is None and (idle := [told for told, fault in required if not _has_struck(fault)]):
+        outcome.force_exception(pytest.fail.Exception(f"no request met the fault {', '.join(idle)}", pytrace=False))
+
+
+def _add_fault(item: pytest.Item, marker: pytest.Mark) -> tuple[str, Fault] | None:
+    """How it was written, and the fault; None for one that need not strike."""
+    arguments: dict[str, Any] = getattr(item, "funcargs", {})
+    which = dict(marker.kwargs)
+    is_required = which.pop("required", True)
+    told = ", ".join([*map(repr, marker.args), *(f"{name}={each!r}" for name, each in which.items())])
+    if which.get("topic") == "kafkalite_topic":
+        which["topic"] = arguments.get("kafkalite_topic")
+    try:
+        how, *words = marker.args
+        if how not in ("fail", "delay", "drop"):
+            raise ValueError(f"there is no {how!r}; there are fail, delay and drop")
+        fault: Fault = getattr(arguments["kafkalite_faults"], how)(*words, **which)
+    except (TypeError, ValueError, KeyError) as problem:
+        message = f"kafkalite_faults: the marker ({told}) of {item.name} cannot be read: {problem}"
+        raise pytest.fail.Exception(message, pytrace=False) from None
+    return (told, fault) if is_required else None
+
+
+def _has_struck(fault: Fault) -> bool:
+    """A broker that the test has killed cannot say."""
+    try:
+        return fault.hits > 0
+    except (OSError, KeyError):
+        return True
 
 
 # The older kind of wrapper: whoever has kafkalite and pytest 7 in one environment must not be hindered.
@@ -170,6 +220,41 @@ def kafkalite_cluster(pytestconfig: pytest.Config, kafkalite_properties: Mapping
         yield cluster
     finally:
         cluster.close()
+
+
+@pytest.fixture(scope="session")
+def kafkalite_prepare() -> Callable[[Cluster], object]:
+    """What kafkalite_frozen has: a conftest.py has a session fixture of this name, whose function fills the cluster that it is given."""
+    return lambda cluster: None
+
+
+@pytest.fixture(scope="session")
+def kafkalite_frozen(
+    pytestconfig: pytest.Config, kafkalite_properties: Mapping[str, str], kafkalite_prepare: Callable[[Cluster], object]
+) -> Iterator[FrozenCluster]:
+    """A cluster as `kafkalite_prepare` has left it, at rest: `fork` makes copies of it (local mode)."""
+    from kafkalite.local.cluster import LocalCluster
+    from kafkalite.local.frozen import FrozenCluster
+
+    try:
+        cluster = _start(chosen(pytestconfig), PROPERTIES | dict(kafkalite_properties))
+    except _start_problems() as problem:
+        raise pytest.fail.Exception(f"kafkalite_frozen: {problem}", pytrace=False) from None
+    try:
+        kafkalite_prepare(cluster)
+        if not isinstance(cluster, LocalCluster):
+            raise pytest.fail.Exception("kafkalite_frozen: containers are not frozen; use local mode", pytrace=False)
+        with FrozenCluster(cluster) as frozen:
+            yield frozen
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def kafkalite_fork(kafkalite_frozen: FrozenCluster) -> Iterator[Cluster]:
+    """A running cluster for this test alone, a copy of kafkalite_frozen: whatever the test does to it, no other sees it."""
+    with kafkalite_frozen.fork() as cluster:
+        yield cluster
 
 
 @pytest.fixture

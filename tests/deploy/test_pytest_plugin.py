@@ -54,6 +54,20 @@ PROJECT = """
         assert kafkalite_producer.send_and_wait(kafkalite_topic, b"again").offset == 0
         assert refused.hits == 1
 
+    @pytest.mark.kafkalite_faults("fail", "PRODUCE", "NOT_LEADER_OR_FOLLOWER", topic="kafkalite_topic", nth=2)
+    @pytest.mark.kafkalite_faults("drop", "PRODUCE", "answer", topic="elsewhere", required=False)
+    def test_marked_faults_are_there_during_the_test(kafkalite_topic, kafkalite_producer):
+        assert kafkalite_producer.send_and_wait(kafkalite_topic, b"undisturbed").offset == 0
+        assert kafkalite_producer.send_and_wait(kafkalite_topic, b"repeated").offset == 1
+
+    @pytest.mark.kafkalite_faults("fail", "OFFSET_COMMIT", "UNKNOWN_SERVER_ERROR")
+    def test_nothing_meets_its_fault():
+        pass
+
+    @pytest.mark.kafkalite_faults("fail", "PRODUCE", "NO_SUCH_ERROR")
+    def test_a_marker_that_cannot_be_read():
+        pass
+
     def test_a_broker_may_be_restarted(kafkalite_cluster, kafkalite_topic, kafkalite_producer):
         kafkalite_producer.send_and_wait(kafkalite_topic, b"before")
         kafkalite_cluster.restart(1)
@@ -74,8 +88,10 @@ PROJECT = """
 def test_a_project_with_all_fixtures(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(PROJECT)
     result = pytester.runpytest_subprocess("-p", "no:randomly")
-    result.assert_outcomes(passed=10, failed=2, errors=1)
+    result.assert_outcomes(passed=11, failed=4, errors=1)
     result.stdout.fnmatch_lines(["kafkalite_topic: *partition*"])
+    result.stdout.fnmatch_lines(["no request met the fault 'fail', 'OFFSET_COMMIT', 'UNKNOWN_SERVER_ERROR'"])
+    result.stdout.fnmatch_lines(["kafkalite_faults: the marker ('fail', 'PRODUCE', 'NO_SUCH_ERROR') of *"])
     with_logs, without_logs = result.stdout.str().split("_ test_fails_without_the_cluster _")
     assert "broker 1 at 127.0.0.1:" in with_logs
     assert "[KafkaServer id=1] started" in with_logs

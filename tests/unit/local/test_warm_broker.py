@@ -1,4 +1,4 @@
-"""A broker of the tests that was forked is a child as any other: it has a status, is signalled, prints where it should and dies alone."""
+"""A broker that was forked is a child as any other: it has a status, is signalled, prints where it should and dies alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from kafkalite.local import broker_process
 from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
-from tests.warm_broker import WarmProcess
+from kafkalite.local.warm_brokers import WarmProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are handed over on Linux only")
 
