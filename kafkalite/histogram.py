@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 BOUNDS_S: Final = (
@@ -50,3 +50,18 @@ class Histogram:
         for bound, count in zip((*BOUNDS_S, float("inf")), self.counts, strict=True):
             total += count
             yield bound, total
+
+
+def quantile_s(counts: Sequence[int], share: float) -> float | None:
+    """The duration that `share` of those counted do not exceed, as if they were spread evenly over their bucket (as Prometheus's
+    `histogram_quantile`); the last bound for those beyond it, None when nothing was counted.
+    """
+    total = sum(counts)
+    if not total:
+        return None
+    rank, below, lower_s = share * total, 0, 0.0
+    for bound_s, count in zip(BOUNDS_S, counts, strict=False):
+        if count and below + count >= rank:
+            return lower_s + (bound_s - lower_s) * (rank - below) / count
+        below, lower_s = below + count, bound_s
+    return BOUNDS_S[-1]

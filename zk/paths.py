@@ -46,6 +46,9 @@ MIGRATION: Final = "/migration"
 SPARK_JOB_LOCKS: Final = "/kafkalite/spark_jobs/locks"
 """Ours; everything else is Kafka's."""
 
+ZOOKEEPER: Final = "/zookeeper"
+"""ZooKeeper's own, beside the chroot's."""
+
 CONFIG_CHANGE_PREFIX: Final = "/config/changes/config_change_"
 ISR_CHANGE_PREFIX: Final = "/isr_change_notification/isr_change_"
 LOG_DIR_EVENT_PREFIX: Final = "/log_dir_event_notification/log_dir_event_"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from kafkalite.administration.acl_rows import acl_row
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option, refuse
 from kafkalite.cli.confirmation import confirm
@@ -80,19 +81,6 @@ def _principal(text: str | None) -> str | None:
     return text if text is None or ":" in text else f"User:{text}"
 
 
-def _row(binding: AclBinding) -> dict[str, Any]:
-    resource, entry = binding
-    return {
-        "resource_type": pascal_case(resource.type),
-        "name": resource.name,
-        "pattern": pascal_case(resource.pattern),
-        "principal": entry.principal,
-        "host": entry.host,
-        "operation": pascal_case(entry.operation),
-        "permission": pascal_case(entry.permission),
-    }
-
-
 @acl.command("list")
 @_resource_options
 @click.option("--principal", help="Only rules of this one: User:name, or name.")
@@ -107,7 +95,7 @@ def list_(
     pattern = PatternType.MATCH if covering else PatternType.ANY
     wanted = AclFilter(type_, name, pattern, _principal(principal))
     found = ask_cluster(bootstrap_server, timeout, lambda admin: admin.describe_acls(wanted))
-    write_rows([_row(each) for each in found], output, columns=_COLUMNS, name="name")
+    write_rows([acl_row(each) for each in found], output, columns=_COLUMNS, name="name")
 
 
 @acl.command()

@@ -87,7 +87,7 @@ def _write(path: Path, rows: Iterable[Row], output: str) -> None:
 
 def _plain(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
     """Bytes as in the lines of `consume -o jsonl`; what coordinators of transactions wrote by its meaning."""
-    from kafkalite.cli.records.lines import encoded
+    from kafkalite.administration.record_lines import encoded
     from kafkalite.cli.transaction_records import decoded
     from kafkalite.types import TRANSACTIONS_TOPIC
 

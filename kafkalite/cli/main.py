@@ -29,6 +29,7 @@ _COMMANDS = {
     "cluster": _Entry("cluster.command", "cluster", "Run a cluster on this machine; look at one."),
     "completion": _Entry("completion.command", "completion", "Print what makes TAB work in a shell."),
     "config": _Entry("config.command", "config", "Settings of topics and brokers, quotas of clients."),
+    "console": _Entry("console", "console", "Show a cluster in a browser."),
     "consume": _Entry("records.consume", "consume", "Read records of a topic."),
     "context": _Entry("context.command", "context", "Names for clusters: which settings commands use."),
     "demo": _Entry("demo.command", "demo", "Start a cluster and send the flights of 2013 through it."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkalite.administration.group_offsets import partitions_of
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.group.reset_target import parse_datetime
@@ -14,7 +15,6 @@ from kafkalite.cli.output import output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import (
     Topics,
     parse_topics,
-    partitions_of,
     require_partitions,
     selected_partitions,
 )

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkalite.administration.group_offsets import partitions_of
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.output import Exit, fail, note, output_option, partition_name, write_rows
-from kafkalite.cli.partition.selection import parse_partition, partitions_of
+from kafkalite.cli.partition.selection import parse_partition
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:

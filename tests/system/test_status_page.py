@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.resources import files
 from typing import Any
 
 import confluent_kafka
@@ -18,11 +18,14 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from kafkalite.broker.observation import live
+from kafkalite.broker.observation.history import FIGURES
 from kafkalite.broker.observation.http import Answer, EventStream, HttpServer, Response
-from kafkalite.broker.observation.pages import FILES
+from kafkalite.broker.observation.pages import FILES, JSON
 from kafkalite.coordinators.placement import partition_for
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.readiness import find_controller
+from kafkalite.series import Series
+from kafkalite.web import PageFile
 from tests.system.browser import StatusPage, browser
 
 pytestmark = pytest.mark.system
@@ -181,11 +184,15 @@ def served(messages: list[bytes]) -> Iterator[str]:
     async def stream() -> Answer:
         return EventStream(events())
 
-    async def file(name: str, kind: str) -> Answer:
-        return Response((files("kafkalite.broker.observation") / "page" / name).read_bytes(), kind)
+    async def page_file(file: PageFile) -> Answer:
+        return Response(file.read(), file.content_type)
+
+    async def last_hour() -> Answer:
+        return Response(json.dumps(Series(FIGURES, 1).to_dict()).encode(), JSON)
 
     loop = asyncio.new_event_loop()
-    server = HttpServer({path: partial(file, *each) for path, each in FILES.items()} | {"/events": stream}, 20)
+    pages = {path: partial(page_file, each) for path, each in FILES.items()}
+    server = HttpServer({**pages, "/events": stream, "/history.json": last_hour}, 20)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

@@ -9,10 +9,10 @@ from typing import Any
 import click
 import pytest
 
+from kafkalite.administration.record_lines import LineError, from_json_line
 from kafkalite.cli.group.reset_target import read_offsets
 from kafkalite.cli.partition.moves import read_moves
 from kafkalite.cli.records.delete import _from_file
-from kafkalite.cli.records.lines import LineError, from_json_line
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.properties import read_properties
 from kafkalite.legacy.cluster.admin_session import read_properties_file

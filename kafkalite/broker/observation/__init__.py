@@ -7,6 +7,7 @@
 | `exposition` | the text format of Prometheus |
 | `broker_metrics` and the other `…_metrics` | collected from counters that the parts have anyway, when somebody asks |
 | `status` | the document of `/status.json`, and what of it changed |
+| `history` | figures of the last hour, for plots |
 | `live` | server-sent events for the page |
 | `groups` | groups with their lag |
 | `zookeeper_groups` | groups of old consumers, which commit to ZooKeeper |

@@ -27,7 +27,7 @@ from kafkalite.lifecycle import report
 if TYPE_CHECKING:
     import socket
 
-    from kafkalite.broker.observation.login import Login
+    from kafkalite.net.login import Login
 
 logger = logging.getLogger("kafkalite.broker.http")
 

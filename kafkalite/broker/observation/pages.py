@@ -5,6 +5,7 @@
 /health       200 as long as the event loop turns: the broker is alive; the body also names logs that cannot be compacted
 /ready        200 when the broker serves clients, else 503; the body says which condition does not hold
 /status.json  see `status`
+/history.json see `history`
 /events       see `live`
 """
 
@@ -14,34 +15,38 @@ import asyncio
 import json
 from functools import partial
 from http import HTTPStatus
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.broker.observation import exposition
 from kafkalite.broker.observation.broker_metrics import all_families
 from kafkalite.broker.observation.groups import ClusterGroups
+from kafkalite.broker.observation.history import History
 from kafkalite.broker.observation.http import Answer, EventStream, HttpServer, Page, Response
 from kafkalite.broker.observation.live import LiveStatus, TooManyStreams
-from kafkalite.broker.observation.login import read_login
 from kafkalite.broker.observation.loop_lag import LoopLag
 from kafkalite.broker.observation.peers import TIMEOUT_S, Peers
 from kafkalite.broker.observation.readiness import conditions
 from kafkalite.broker.observation.session_counts import SessionCounts
 from kafkalite.broker.observation.zookeeper_groups import ZooKeeperGroups
 from kafkalite.config.listeners import split_host_port
+from kafkalite.net.login import read_login
 from kafkalite.types import BrokerId
+from kafkalite.web import CSS, JAVASCRIPT, SHARED, PageFile
 
 if TYPE_CHECKING:
     from kafkalite.broker.observation.observed import Observed
     from kafkalite.net.connection import Connection
 
 JSON: Final = "application/json"
+_PLACE: Final = "kafkalite.broker.observation"
 FILES: Final = {
-    "/": ("page.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-    **{f"/{name}": (name, "text/javascript; charset=utf-8") for name in ("page.js", "changes.js", "elements.js")},
+    "/": PageFile(_PLACE, "page", "page.html", "text/html; charset=utf-8"),
+    "/page.css": PageFile(_PLACE, "page", "page.css", CSS),
+    "/icon.svg": PageFile(_PLACE, "page", "icon.svg", "image/svg+xml"),
+    **{f"/{name}": PageFile(_PLACE, "page", name, JAVASCRIPT) for name in ("page.js", "changes.js", "plots.js")},
+    **SHARED,
 }
+"""By path."""
 
 
 class Observation:
@@ -51,27 +56,32 @@ class Observation:
         self._broker = broker
         self._loop_lag = LoopLag()
         self._sessions = SessionCounts(broker.store)
+        self._history = History(broker)
         self._groups: ClusterGroups | None = None
         self._zookeeper_groups: ZooKeeperGroups | None = None
         self._live = LiveStatus(broker, self._cluster_groups)
-        pages: dict[str, Page] = {path: partial(_file, *file) for path, file in FILES.items()}
+        pages: dict[str, Page] = {path: partial(_file, file) for path, file in FILES.items()}
         pages |= {
             "/metrics": self._metrics,
             "/health": self._health,
             "/ready": self._ready,
             "/status.json": self._status,
+            "/history.json": self._last_hour,
             "/events": self._events,
         }
         config, login = broker.config, None
         if config.kafkalite_http_users_file is not None:
             login = read_login(
-                config.kafkalite_http_users_file, may_be_exposed=config.kafkalite_allow_world_readable_secrets
+                config.kafkalite_http_users_file,
+                "kafkalite.http.users.file",
+                may_be_exposed=config.kafkalite_allow_world_readable_secrets,
             )
         self.server = HttpServer(pages, config.kafkalite_http_max_connections, login, ("/health", "/ready"))
 
     async def start(self, listener: str) -> None:
         """Serve at `listener`, host:port. OSError names the address; ConfigError: there is no certificate, or nobody may look."""
         self._loop_lag.start()
+        self._history.start()
         encrypted = None
         if self._broker.config.kafkalite_http_ssl_enable:
             encrypted = await self._broker.security.of_http()
@@ -79,6 +89,7 @@ class Observation:
 
     async def close(self) -> None:
         self._loop_lag.stop()
+        self._history.stop()
         await self.server.close()
         if self._groups is not None:
             self._groups.rest()
@@ -112,6 +123,9 @@ class Observation:
     async def _status(self) -> Answer:
         return _json(await self._live.whole(settled=True))
 
+    async def _last_hour(self) -> Answer:
+        return _json(self._history.to_dict())
+
     async def _events(self) -> Answer:
         try:
             return EventStream(self._live.subscribe())
@@ -127,10 +141,9 @@ class Observation:
         return await self._broker.security.open(endpoint, f"broker-{self._broker.broker_id}-observation", TIMEOUT_S)
 
 
-async def _file(name: str, content_type: str) -> Answer:
-    path = files("kafkalite.broker.observation") / "page" / name
-    content = await asyncio.get_running_loop().run_in_executor(None, path.read_bytes)
-    return Response(content, content_type)
+async def _file(file: PageFile) -> Answer:
+    content = await asyncio.get_running_loop().run_in_executor(None, file.read)
+    return Response(content, file.content_type)
 
 
 def _json(data: dict[str, Any], status: int = HTTPStatus.OK) -> Response:

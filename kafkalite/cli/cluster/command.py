@@ -22,8 +22,8 @@ from kafkalite.cli.zookeeper.session import with_session, zookeeper_option
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
-    from kafkalite.cli.cluster.changes import Change, ClusterChanges
-    from kafkalite.cli.cluster.health import Verdict
+    from kafkalite.administration.cluster_changes import Change, ClusterChanges
+    from kafkalite.administration.cluster_health import Verdict
     from kafkalite.client import Admin, ClusterDescription, TopicDescription
     from kafkalite.local.cluster import LocalCluster
     from zk.session import Session
@@ -209,7 +209,7 @@ def _show(running: LocalCluster, ready_s: float, output: str) -> None:
 @output_option()
 def info(bootstrap_server: str, timeout: float, output: str) -> None:
     """Show the brokers with what they lead and hold, the controller, and how many partitions are not as they should be."""
-    from kafkalite.cli.cluster.info import COLUMNS, broker_rows, partition_counts
+    from kafkalite.administration.cluster_info import COLUMNS, broker_rows, partition_counts
 
     async def call(admin: Admin) -> tuple[ClusterDescription, list[TopicDescription]]:
         return await admin.describe_cluster(), await admin.describe_topics()
@@ -248,7 +248,7 @@ def health(wait: bool, bootstrap_server: str, timeout: float, output: str) -> No
 
 async def _verdicts(bootstrap_server: str, timeout: float) -> list[Verdict]:
     """What one look finds, each time with a new client: the one before may not have found a broker."""
-    from kafkalite.cli.cluster.health import look
+    from kafkalite.administration.cluster_health import look
     from kafkalite.client import Admin
 
     async with Admin(**admin_options(bootstrap_server, timeout)) as admin:

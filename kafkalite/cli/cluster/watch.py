@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
-from kafkalite.cli.cluster.changes import Change, ClusterChanges
+from kafkalite.administration.cluster_changes import Change, ClusterChanges
 from kafkalite.types import NO_BROKER, TopicPartition
 from zk import paths
 from zk.session import Session

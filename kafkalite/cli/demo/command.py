@@ -45,6 +45,8 @@ _KILL_AT = 1 / 3
 """The leader is killed when this part of the stream is sent."""
 
 _REPLICAS = 3
+_NIGHTLY = "nightly"
+"""The folder of the batch's output."""
 
 
 @click.command()
@@ -81,7 +83,7 @@ def demo(keep: bool, replication_factor: int, kill: bool, night: bool, data_dir:
             _run_night(facts, table, folder)
         if keep:
             cluster.leave()
-            _say_how_to_reach(facts, cluster, folder)
+            _say_how_to_reach(facts, cluster, folder, night)
             return
     except FlightsMissingError as problem:
         fail(str(problem))
@@ -206,7 +208,7 @@ def _run_night(facts: dict[str, Any], table: Any, folder: Path) -> None:
     from kafkalite.cli.demo.flights import departures_on
     from kafkalite.cli.demo.night import DAY, run_night
 
-    output = folder / "nightly"
+    output = folder / _NIGHTLY
     run_night(facts["bootstrap_servers"], facts["zookeeper_connect"], _FLIGHTS, output, departures_on(table, DAY))
 
 
@@ -324,10 +326,12 @@ def _bytes_below(folder: Path) -> int:
     return sum(min(each.stat().st_size, each.stat().st_blocks * 512) for each in folder.rglob("*") if each.is_file())
 
 
-def _say_how_to_reach(facts: dict[str, Any], cluster: _DemoCluster, folder: Path) -> None:
+def _say_how_to_reach(facts: dict[str, Any], cluster: _DemoCluster, folder: Path, has_nights: bool) -> None:
     write_line("the cluster stays up; reach it with")
     write_line(f"  export KAFKALITE_BOOTSTRAP_SERVERS={facts['bootstrap_servers']}")
     write_line(f"  kafkalite consume {_FLIGHTS} --max-messages 5 -o jsonl")
     write_line(f"  kafkalite zk tree /brokers -z {facts['zookeeper_connect']}")
+    nights = f" --nights {folder / _NIGHTLY}" if has_nights else ""
+    write_line(f"  kafkalite console -b {facts['bootstrap_servers']} -z {facts['zookeeper_connect']}{nights}")
     write_line(f"its files are in {folder}; stop it with: kill {cluster.pid}")
     flush()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.cli.doctor.findings import Finding, Status, judge_space, ok, problem, skipped
 
 if TYPE_CHECKING:
-    from kafkalite.cli.cluster.health import Verdict
+    from kafkalite.administration.cluster_health import Verdict
     from kafkalite.client import Admin
     from kafkalite.client.admin.log_dirs import LogDir
     from kafkalite.client.cluster.view import BrokerNode
@@ -44,7 +44,7 @@ async def look(
 
     `bootstrap` is where they were asked for; `tls` are options of `Connection.open`.
     """
-    from kafkalite.cli.cluster.health import look as look_at_health
+    from kafkalite.administration.cluster_health import look as look_at_health
 
     described = await admin.describe_cluster()
     reached = await asyncio.gather(*[_reach(each, tls, timeout_s) for each in described.brokers])

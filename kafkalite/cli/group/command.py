@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from kafkalite.administration.group_offsets import (
+    HasMembersError,
+    NothingThereError,
+    committed_offset,
+    execute_plan,
+    existing,
+    offsets,
+    progress,
+    require_no_members,
+    reset_plan,
+)
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
@@ -15,13 +25,12 @@ from kafkalite.cli.group.in_zookeeper import KAFKA, described, find_old_groups, 
 from kafkalite.cli.group.in_zookeeper import summary as summary_of_old
 from kafkalite.cli.group.reset_target import target_of
 from kafkalite.cli.output import Exit, counted, fail, note, output_option, partition_name, write_rows
-from kafkalite.cli.partition.selection import Topics, is_selected, parse_topics, partitions_of, selected_partitions
-from kafkalite.offset_reset import Bounds, FromTime, Listed, Target, new_offset
+from kafkalite.cli.partition.selection import Topics, is_selected, parse_topics, selected_partitions
+from kafkalite.offset_reset import Listed, Target
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.client import Admin, GroupDescription
-    from kafkalite.client.records import OffsetAndMetadata
 
     _Told: TypeAlias = tuple[GroupDescription, list[dict[str, Any]]]
 
@@ -97,9 +106,9 @@ def describe(
     async def call(admin: Admin) -> tuple[list[_Told], list[list[dict[str, Any]]]]:
         wanted = [each.group_id for each in await admin.list_groups()] if every else list(groups)
         in_kafka = (await admin.describe_groups(wanted)).values()
-        told = [(each, [{**row, **kept_in} for row in await _progress(admin, each)]) for each in in_kafka]
+        told = [(each, [{**row, **kept_in} for row in await progress(admin, each)]) for each in in_kafka]
         places = {place for old in old_groups for place in old.places}
-        ends = await _offsets(admin, await _existing(admin, sorted(places)), "latest")
+        ends = await offsets(admin, await existing(admin, sorted(places)), "latest")
         return told, [described(old, ends) for old in old_groups]
 
     found, old_rows = ask_cluster(bootstrap_server, timeout, call)
@@ -136,53 +145,10 @@ def describe(
             note(f"{each.group_id} is {each.state}, has {counted(len(each.members), 'member')} and no partitions")
 
 
-async def _progress(admin: Admin, described: GroupDescription) -> list[dict[str, Any]]:
-    """A row for each partition that the group has committed for or that a member owns."""
-    committed = await admin.list_group_offsets(described.group_id)
-    owners = {partition: member for member in described.members for partition in member.partitions}
-    partitions = sorted({*committed, *owners})
-    ends = await _offsets(admin, await _existing(admin, partitions), "latest")
-    rows = []
-    for each in partitions:
-        position, end, owner = committed.get(each), ends.get(each), owners.get(each)
-        row = {
-            "group": described.group_id,
-            "state": described.state,
-            **each._asdict(),
-            "committed_offset": position.offset if position else None,
-            "end_offset": end,
-            "lag": None if position is None or end is None else end - position.offset,
-            "owner": owner.member_id if owner else None,
-            "client_id": owner.client_id if owner else None,
-            "client_host": owner.client_host if owner else None,
-            "group_instance_id": owner.group_instance_id if owner else None,
-            "leader_epoch": position.leader_epoch if position else None,
-            "metadata": position.metadata if position else None,
-        }
-        rows.append(row)
-    return rows
-
-
 def _summary(described: GroupDescription, partitions: list[dict[str, Any]]) -> dict[str, Any]:
     row = _named(described.to_dict())
     lags = [each["lag"] for each in partitions if each["lag"] is not None]
     return {**row, "members": len(described.members), "partitions": len(partitions), "lag": sum(lags) if lags else None}
-
-
-async def _existing(admin: Admin, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those that are there: a group may have committed for a topic that was deleted since."""
-    wanted = list(partitions)
-    if not wanted:
-        return []
-    found = set(partitions_of(await admin.describe_topics()))
-    return [each for each in wanted if each in found]
-
-
-async def _offsets(
-    admin: Admin, partitions: Iterable[TopicPartition], asked: int | str
-) -> dict[TopicPartition, int | None]:
-    found = await admin.list_offsets(dict.fromkeys(partitions, asked))
-    return {partition: each.offset if each else None for partition, each in found.items()}
 
 
 @group.command()
@@ -268,11 +234,9 @@ def reset_offsets(
         raise click.UsageError("give either --topic or --all-topics")
 
     async def call(admin: Admin) -> list[dict[str, Any]]:
-        _refuse_members((await admin.describe_groups([group_id]))[group_id])
         plan = await _plan(admin, group_id, target, selected)
         if execute:
-            moved = {TopicPartition(row["topic"], row["partition"]): row["new_offset"] for row in plan}
-            await admin.alter_group_offsets(group_id, moved)
+            await execute_plan(admin, group_id, plan)
         return plan
 
     rows = ask_cluster(bootstrap_server, timeout, call)
@@ -285,40 +249,22 @@ def reset_offsets(
 
 
 def _refuse_members(described: GroupDescription) -> None:
-    """End the command when somebody is in the group: members would commit over the new offsets."""
-    if described.has_members:
-        names = ", ".join(f"{each.member_id} at {each.client_host}" for each in described.members)
-        fail(f"group {described.group_id} is {described.state}; stop its members first: {names or 'not known yet'}")
+    """End the command when somebody is in the group."""
+    try:
+        require_no_members(described)
+    except HasMembersError as problem:
+        fail(str(problem))
 
 
 async def _plan(admin: Admin, group_id: str, target: Target, selected: Topics) -> list[dict[str, Any]]:
-    """A row for each partition, with the offset that it has and the one that it gets. Ends the command for what is not there."""
-    committed = await admin.list_group_offsets(group_id)
-    if isinstance(target, Listed):
-        wanted = sorted(target.offsets)
-    elif selected:
-        wanted = selected_partitions(await admin.describe_topics(sorted(selected)), selected)
-    else:
-        wanted = sorted(committed)
-        if not wanted:
-            fail(f"group {group_id} has committed nothing, or is not there", Exit.NOT_FOUND)
-    existing = await _existing(admin, wanted)
-    missing = sorted(set(wanted) - set(existing))
-    if missing:
-        fail(f"there is no partition {', '.join(map(str, missing))}", Exit.NOT_FOUND)
-    earliest, latest = await _offsets(admin, wanted, "earliest"), await _offsets(admin, wanted, "latest")
-    at_time = await _offsets(admin, wanted, target.timestamp_ms) if isinstance(target, FromTime) else {}
-    rows = []
-    for each in wanted:
-        current = _committed_offset(committed.get(each))
-        bounds = Bounds(earliest[each] or 0, latest[each] or 0)
-        row = {"group": group_id, **each._asdict(), "committed_offset": current}
-        rows.append({**row, "new_offset": new_offset(target, each, current, bounds, at_time.get(each))})
-    return rows
-
-
-def _committed_offset(committed: OffsetAndMetadata | None) -> int | None:
-    return committed.offset if committed else None
+    """`reset_plan`, which ends the command for what is not there, and when somebody is in the group."""
+    _refuse_members((await admin.describe_groups([group_id]))[group_id])
+    try:
+        return await reset_plan(
+            admin, group_id, target, selected, lambda described: selected_partitions(described, selected)
+        )
+    except NothingThereError as problem:
+        fail(str(problem), Exit.NOT_FOUND)
 
 
 @group.command("delete-offsets")
@@ -348,7 +294,7 @@ def delete_offsets(
     async def found(admin: Admin) -> list[dict[str, Any]]:
         committed = await admin.list_group_offsets(group_id)
         return [
-            {"group": group_id, **each._asdict(), "committed_offset": _committed_offset(position)}
+            {"group": group_id, **each._asdict(), "committed_offset": committed_offset(position)}
             for each, position in committed.items()
             if is_selected(each, selected)
         ]

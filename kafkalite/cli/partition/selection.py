@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkalite.administration.group_offsets import partitions_of
 from kafkalite.cli.output import Exit, fail
 from kafkalite.types import TopicPartition
 
@@ -62,11 +63,6 @@ def selected_partitions(described: Iterable[TopicDescription], selected: Topics)
             for number in (sorted(numbers) if numbers is not None else [each.partition for each in topic.partitions])
         ]
     return found
-
-
-def partitions_of(described: Iterable[TopicDescription]) -> list[TopicPartition]:
-    """All partitions of topics."""
-    return [TopicPartition(topic.name, each.partition) for topic in described for each in topic.partitions]
 
 
 def require_partitions(wanted: Iterable[TopicPartition], described: Sequence[TopicDescription]) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkalite.administration.record_lines import to_dict
 from kafkalite.cli.calls import admin_options, bootstrap_option, given, run
 from kafkalite.cli.output import counted, flush, note, output_option, write_bytes
-from kafkalite.cli.records.lines import to_dict
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:

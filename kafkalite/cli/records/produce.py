@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkalite.administration.record_lines import InputRecord, LineError, from_json_line, from_text_line
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option, given, producer_options, run
 from kafkalite.cli.output import Exit, counted, fail, note
-from kafkalite.cli.records.lines import InputRecord, LineError, from_json_line, from_text_line
 
 if TYPE_CHECKING:
     from kafkalite.client import Admin

@@ -36,7 +36,14 @@ def zookeeper_option(function: Decorated) -> Decorated:
 
 def _resolved(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Where ZooKeeper is, when the option does not say it."""
-    if value or ctx.resilient_parsing:
+    if ctx.resilient_parsing:
+        return value
+    return named_zookeeper(value) or _DEFAULT_CONNECT
+
+
+def named_zookeeper(value: str) -> str | None:
+    """Where ZooKeeper is by an option, the environment or a context; None where nobody says it."""
+    if value:
         return value
     from kafkalite.cli.context.file import ContextError
     from kafkalite.cli.context.settings import ZOOKEEPER_CONNECT, gather, working_directory
@@ -48,7 +55,7 @@ def _resolved(ctx: click.Context, parameter: click.Parameter, value: str) -> str
         )
     except (ConfigError, ContextError) as problem:
         fail(str(problem), Exit.USAGE)
-    return found.value if found is not None else _DEFAULT_CONNECT
+    return found.value if found is not None else None
 
 
 def zookeeper_security() -> StoreSecurity:

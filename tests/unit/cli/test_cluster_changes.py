@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from kafkalite.cli.cluster.changes import Change, ClusterChanges
+from kafkalite.administration.cluster_changes import Change, ClusterChanges
 from kafkalite.cli.cluster.watch import ClusterWatch
 from kafkalite.types import TopicPartition
 from zk import paths

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from kafkalite.cli.cluster.health import Verdict, judge, table_row, wait_until_healthy
+from kafkalite.administration.cluster_health import Verdict, judge
+from kafkalite.cli.cluster.health import table_row, wait_until_healthy
 from kafkalite.client import ClusterDescription, TopicDescription
 from kafkalite.client.cluster.view import BrokerNode, PartitionView
 from kafkalite.client.errors import NoBrokersAvailableError

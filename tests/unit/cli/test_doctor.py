@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kafkalite.cli.cluster.health import Verdict
+from kafkalite.administration.cluster_health import Verdict
 from kafkalite.cli.doctor import broker as doctor_broker
 from kafkalite.cli.doctor import cluster as doctor_cluster
 from kafkalite.cli.doctor import host as doctor_host
@@ -217,7 +217,7 @@ def test_health_becomes_findings_with_remedies() -> None:
 
 
 def test_every_check_of_health_has_a_remedy() -> None:
-    from kafkalite.cli.cluster.health import judge
+    from kafkalite.administration.cluster_health import judge
     from kafkalite.client import ClusterDescription
 
     checks = {each.check for each in judge(ClusterDescription(None, -1, ()), [], {})}

@@ -12,14 +12,15 @@ import pytest
 from kafkalite.broker.listener_security import ListenerSecurity
 from kafkalite.broker.observation import http
 from kafkalite.broker.observation.http import Answer, HttpServer, Response
-from kafkalite.broker.observation.login import Login, read_login
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.config.keys import ConfigError
+from kafkalite.net.login import Login, read_login
 from kafkalite.security import secret_files
 from kafkalite.testing.simulation import virtual_time
 from tests.certificates import PASSWORD, Authority, write
 from tests.unit.broker.observation.http_client import Client
 
+SETTING = "kafkalite.http.users.file"
 LOGIN = Login({"ann": "s3cret: with a colon", "böb": "ä"})
 
 
@@ -80,12 +81,12 @@ def test_without_a_login_only_the_status_of_open_pages_is_told() -> None:
 
 def test_the_file_of_those_who_may_look(tmp_path: Path) -> None:
     path = write(tmp_path / "users", b"# who may look\n\nann:s3cret: with a colon\n")
-    assert read_login(path, may_be_exposed=False).admits(basic("ann:s3cret: with a colon"))
+    assert read_login(path, SETTING, may_be_exposed=False).admits(basic("ann:s3cret: with a colon"))
     for content, reason in ((b"ann\n", "line 1 of .* is not name:password"), (b"# nobody\n", "names nobody")):
         with pytest.raises(ConfigError, match=reason):
-            read_login(write(tmp_path / "users", content), may_be_exposed=False)
+            read_login(write(tmp_path / "users", content), SETTING, may_be_exposed=False)
     with pytest.raises(ConfigError, match=r"users\.file"):
-        read_login(str(tmp_path / "absent"), may_be_exposed=False)
+        read_login(str(tmp_path / "absent"), SETTING, may_be_exposed=False)
 
 
 def test_a_file_that_everybody_can_read_is_refused_unless_that_is_allowed(
@@ -95,8 +96,8 @@ def test_a_file_that_everybody_can_read_is_refused_unless_that_is_allowed(
     path = Path(write(tmp_path / "users", b"ann:x\n"))
     path.chmod(0o644)
     with pytest.raises(ConfigError, match="everybody on this machine"):
-        read_login(str(path), may_be_exposed=False)
-    read_login(str(path), may_be_exposed=True)
+        read_login(str(path), SETTING, may_be_exposed=False)
+    read_login(str(path), SETTING, may_be_exposed=True)
 
 
 def test_pages_over_tls(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who may look at the pages of a broker (kafkalite.http.users.file): names and passwords, by HTTP's Basic authentication (RFC 7617)."""
+"""Who may look at pages, of a broker or of the console: names and passwords, by HTTP's Basic authentication (RFC 7617)."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class Login:
         return bool(colon) and expected is not None and is_right
 
 
-def read_login(path: str, *, may_be_exposed: bool) -> Login:
-    """Lines `name:password`; empty ones and those that begin with # are left out. ConfigError, which shows no line."""
+def read_login(path: str, setting: str, *, may_be_exposed: bool) -> Login:
+    """Lines `name:password`; empty ones and those that begin with # are left out. ConfigError names the setting, and shows no line."""
     try:
         lines = read_secret(path, "passwords", is_allowed=may_be_exposed).splitlines()
     except (OSError, ValueError) as problem:
-        raise ConfigError(f"kafkalite.http.users.file: {problem}") from None
+        raise ConfigError(f"{setting}: {problem}") from None
     passwords: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         name, _, password = line.partition(":")
         if not name or not password:
-            raise ConfigError(f"kafkalite.http.users.file: line {number} of {path} is not name:password")
+            raise ConfigError(f"{setting}: line {number} of {path} is not name:password")
         passwords[name] = password
     if not passwords:
-        raise ConfigError(f"kafkalite.http.users.file: {path} names nobody")
+        raise ConfigError(f"{setting}: {path} names nobody")
     return Login(passwords)

@@ -1,0 +1,124 @@
+"""How far groups are, and where their offsets would be moved: what `kafkalite group` shows and does, and the console too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.offset_reset import Bounds, FromTime, Listed, Target, new_offset
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client import Admin, GroupDescription, TopicDescription
+    from kafkalite.client.records import OffsetAndMetadata
+
+Choice = Callable[[list["TopicDescription"]], list[TopicPartition]]
+"""Which partitions of topics are meant."""
+
+
+class NothingThereError(Exception):
+    """A group that has committed nothing, or a partition that is not there."""
+
+
+class HasMembersError(Exception):
+    """Somebody is in the group, and would commit over other offsets."""
+
+
+async def progress(admin: Admin, described: GroupDescription) -> list[dict[str, Any]]:
+    """A row for each partition that the group has committed for or that a member owns."""
+    committed = await admin.list_group_offsets(described.group_id)
+    owners = {partition: member for member in described.members for partition in member.partitions}
+    partitions = sorted({*committed, *owners})
+    ends = await offsets(admin, await existing(admin, partitions), "latest")
+    rows = []
+    for each in partitions:
+        position, end, owner = committed.get(each), ends.get(each), owners.get(each)
+        row = {
+            "group": described.group_id,
+            "state": described.state,
+            **each._asdict(),
+            "committed_offset": position.offset if position else None,
+            "end_offset": end,
+            "lag": None if position is None or end is None else end - position.offset,
+            "owner": owner.member_id if owner else None,
+            "client_id": owner.client_id if owner else None,
+            "client_host": owner.client_host if owner else None,
+            "group_instance_id": owner.group_instance_id if owner else None,
+            "leader_epoch": position.leader_epoch if position else None,
+            "metadata": position.metadata if position else None,
+        }
+        rows.append(row)
+    return rows
+
+
+async def existing(admin: Admin, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those that are there: a group may have committed for a topic that was deleted since."""
+    wanted = list(partitions)
+    if not wanted:
+        return []
+    found = set(partitions_of(await admin.describe_topics()))
+    return [each for each in wanted if each in found]
+
+
+async def offsets(
+    admin: Admin, partitions: Iterable[TopicPartition], asked: int | str
+) -> dict[TopicPartition, int | None]:
+    """The "earliest" or "latest" offset of each partition, or the first at or after a time (ms); None where there is none."""
+    found = await admin.list_offsets(dict.fromkeys(partitions, asked))
+    return {partition: each.offset if each else None for partition, each in found.items()}
+
+
+def partitions_of(described: Iterable[TopicDescription]) -> list[TopicPartition]:
+    """All partitions of topics."""
+    return [TopicPartition(topic.name, each.partition) for topic in described for each in topic.partitions]
+
+
+def require_no_members(described: GroupDescription) -> None:
+    """HasMembersError when somebody is in the group: members would commit over the new offsets."""
+    if described.has_members:
+        names = ", ".join(f"{each.member_id} at {each.client_host}" for each in described.members)
+        raise HasMembersError(
+            f"group {described.group_id} is {described.state}; stop its members first: {names or 'not known yet'}"
+        )
+
+
+async def reset_plan(
+    admin: Admin, group_id: str, target: Target, topics: Iterable[str], choose: Choice
+) -> list[dict[str, Any]]:
+    """A row for each partition, with the offset that it has and the one that it gets. NothingThereError.
+
+    Of `topics` the partitions that `choose` chooses; without topics all that the group has committed for.
+    """
+    committed = await admin.list_group_offsets(group_id)
+    named = sorted(topics)
+    if isinstance(target, Listed):
+        wanted = sorted(target.offsets)
+    elif named:
+        wanted = choose(await admin.describe_topics(named))
+    else:
+        wanted = sorted(committed)
+        if not wanted:
+            raise NothingThereError(f"group {group_id} has committed nothing, or is not there")
+    missing = sorted(set(wanted) - set(await existing(admin, wanted)))
+    if missing:
+        raise NothingThereError(f"there is no partition {', '.join(map(str, missing))}")
+    earliest, latest = await offsets(admin, wanted, "earliest"), await offsets(admin, wanted, "latest")
+    at_time = await offsets(admin, wanted, target.timestamp_ms) if isinstance(target, FromTime) else {}
+    rows = []
+    for each in wanted:
+        current = committed_offset(committed.get(each))
+        bounds = Bounds(earliest[each] or 0, latest[each] or 0)
+        row = {"group": group_id, **each._asdict(), "committed_offset": current}
+        rows.append({**row, "new_offset": new_offset(target, each, current, bounds, at_time.get(each))})
+    return rows
+
+
+async def execute_plan(admin: Admin, group_id: str, plan: Iterable[dict[str, Any]]) -> None:
+    """Commit the new offsets of `reset_plan`."""
+    moved = {TopicPartition(row["topic"], row["partition"]): row["new_offset"] for row in plan}
+    await admin.alter_group_offsets(group_id, moved)
+
+
+def committed_offset(committed: OffsetAndMetadata | None) -> int | None:
+    """None where nothing is committed."""
+    return committed.offset if committed else None

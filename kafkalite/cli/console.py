@@ -1,0 +1,175 @@
+"""`kafkalite console`: a cluster in a browser, as a client with the settings of the current context."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkalite.cli.calls import admin_options, bootstrap_option, given_on_command_line, producer_options, run
+from kafkalite.cli.output import Exit, fail, flush, note, write_line
+from kafkalite.cli.zookeeper.session import named_zookeeper, zookeeper_security
+
+if TYPE_CHECKING:
+    from kafkalite.client import Consumer, Producer
+    from kafkalite.console.access import Access
+    from kafkalite.net.login import Login
+    from zk.store import Store
+
+_USER, _PASSWORD = "KAFKALITE_CONSOLE_USER", "KAFKALITE_CONSOLE_PASSWORD"
+_ZOOKEEPER_TIMEOUT_S = 10.0
+_FETCH_WAIT_MS = 100
+
+
+@click.command()
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Where to bind. Elsewhere than here a login is demanded."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=8980, show_default=True, help="0 takes a free one.")
+@click.option("--read-only", is_flag=True, help="Serve nothing that changes anything.")
+@click.option(
+    "--users-file",
+    type=click.Path(dir_okay=False),
+    envvar="KAFKALITE_CONSOLE_USERS_FILE",
+    help=f"Who may look: lines name:password.  [default: {_USER} and {_PASSWORD}]",
+)
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST", help="A name by which browsers reach it, beside its addresses."
+)
+@click.option("--nights", metavar="FOLDER", help="Show what the nightly jobs on Spark did: their --output.")
+@click.option(
+    "-z",
+    "--zookeeper",
+    default="",
+    metavar="HOST:PORT,.../CHROOT",
+    help="Show its tree.  [default: KAFKALITE_ZOOKEEPER, or the context's; without one there is no tree]",
+)
+@bootstrap_option
+def console(
+    host: str,
+    port: int,
+    read_only: bool,
+    users_file: str | None,
+    names: tuple[str, ...],
+    nights: str | None,
+    zookeeper: str,
+    bootstrap_server: str,
+    timeout: float,
+) -> None:
+    """Show a cluster in a browser: topics and their records, groups and their lag, settings, ZooKeeper's tree, what changes.
+
+    It is a client like any other, with the settings of the context, and works with Apache Kafka too. It serves this machine only, unless
+    --host says otherwise; then there must be a login, and something in front of it that speaks TLS.
+    """
+    from kafkalite.console.serving import bound_socket
+
+    access = _access(host, names, users_file, read_only)
+    try:
+        listening = bound_socket(host, port)
+    except OSError as problem:
+        fail(f"{problem.strerror}; --port names another port")
+    with listening:
+        run(_serve(listening, access, nights, zookeeper, bootstrap_server, timeout))
+
+
+def _access(host: str, names: tuple[str, ...], users_file: str | None, read_only: bool) -> Access:
+    """Ends the command when anybody could look from elsewhere."""
+    from kafkalite.console.access import Access, is_loopback
+
+    login = _login(users_file)
+    if login is None and not is_loopback(host):
+        fail(
+            f"--host {host} is not this machine alone: name who may look by --users-file, or by {_USER} and {_PASSWORD}",
+            Exit.USAGE,
+        )
+    own = () if is_loopback(host) else (host, socket.gethostname(), socket.getfqdn())
+    return Access((*own, *names), login, read_only)
+
+
+def _login(users_file: str | None) -> Login | None:
+    from kafkalite.config.keys import ConfigError
+    from kafkalite.net.login import Login, read_login
+
+    if users_file is not None:
+        try:
+            return read_login(users_file, "--users-file", may_be_exposed=False)
+        except ConfigError as problem:
+            fail(str(problem), Exit.USAGE)
+    user, password = os.environ.get(_USER), os.environ.get(_PASSWORD)
+    if bool(user) != bool(password):
+        fail(f"{_USER} and {_PASSWORD} belong together", Exit.USAGE)
+    return Login({user: password}) if user and password else None
+
+
+async def _serve(
+    listening: socket.socket, access: Access, nights: str | None, zookeeper: str, bootstrap_server: str, timeout: float
+) -> None:
+    from kafkalite.client import Admin, Consumer, Producer
+    from kafkalite.clock import SystemClock
+    from kafkalite.console.app import Console, Ports
+    from kafkalite.console.serving import serve
+
+    consuming: dict[str, Any] = admin_options(bootstrap_server, timeout, "Consumer") | {
+        "group_id": None,
+        "fetch_max_wait_ms": _FETCH_WAIT_MS,
+        "auto_offset_reset": "earliest",
+    }
+    producing = producer_options(bootstrap_server, timeout)
+    asking = admin_options(bootstrap_server, timeout)
+
+    @asynccontextmanager
+    async def consumer() -> AsyncIterator[Consumer]:
+        async with Consumer(**consuming) as found:
+            yield found
+
+    @asynccontextmanager
+    async def producer() -> AsyncIterator[Producer]:
+        async with Producer(**producing) as found:
+            yield found
+
+    async with AsyncExitStack() as stack:
+        admin = await stack.enter_async_context(Admin(**asking))
+        store = await _store(zookeeper, stack)
+        ports = Ports(admin, consumer, producer, store, SystemClock(), nights)
+        shown = Console(ports, access, _name_of(asking))
+
+        def ready() -> None:
+            address, port = listening.getsockname()[:2]
+            write_line(f"http://{f'[{address}]' if ':' in address else address}:{port}/")
+            flush()
+            note("the console serves; interrupt to end")
+
+        await serve(shown.app, listening, ready)
+
+
+async def _store(zookeeper: str, stack: AsyncExitStack) -> Store | None:
+    """ZooKeeper, when somebody said where it is; a console without its tree when it cannot be reached."""
+    connect = named_zookeeper(zookeeper)
+    if connect is None:
+        return None
+    from zk.kazoo_store import KazooStore
+    from zk.store import StoreError
+
+    store = KazooStore(connect, security=zookeeper_security())
+    stack.push_async_callback(store.close)
+    try:
+        await store.start(_ZOOKEEPER_TIMEOUT_S)
+    except (OSError, TimeoutError, StoreError) as problem:
+        note(f"ZooKeeper at {connect}: {problem}; its tree is not shown")
+        return None
+    return store
+
+
+def _name_of(options: dict[str, Any]) -> str:
+    """What the page calls the cluster: the context's name and where it is; no other setting of it leaves the console."""
+    from kafkalite.cli.context.settings import load_contexts, working_directory
+
+    line = given_on_command_line()
+    name = load_contexts(os.environ, working_directory(), line.context).name
+    servers = options["bootstrap_servers"]
+    where = servers if isinstance(servers, str) else ", ".join(map(str, servers))
+    return f"{name} ({where})" if name else where

@@ -1,0 +1,22 @@
+"""The page of `kafkalite console`: a cluster in a browser, asked as any client asks it, so that brokers give no more away than to others.
+
+| File | What it does |
+|---|---|
+| `app` | wires the parts, and has the table of what is served at which path |
+| `serving` | sockets and signals: binds, and serves until it is interrupted |
+| `access` | who is answered: the name that was asked for, where a request comes from, the login |
+| `parameters` | what a request says, checked and bounded |
+| `survey` | asks the cluster every few seconds what the lists, plots and the timeline are made of |
+| `topics` | lists of topics, one topic |
+| `reading` | records of a topic: pages, search, what comes live |
+| `writing` | records written |
+| `decoding` | bytes as a person reads them |
+| `groups` | consumer groups, and moves of their offsets |
+| `cluster` | overview, brokers' settings, moves of partitions, ACLs and users |
+| `znodes` | the tree of ZooKeeper, and what each znode means |
+| `nights` | what the nightly jobs on Spark have done |
+| `events` | server-sent events |
+| `page/` | the page: ES modules and style sheets as they are served; nothing comes from elsewhere |
+
+What a topic contains is data on all of the way: it leaves as JSON, and the page puts it in as text.
+"""

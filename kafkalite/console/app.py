@@ -1,0 +1,255 @@
+"""Wires the parts of the console, and has the table of what is served at which path."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from kafkalite import __version__
+from kafkalite.administration.group_offsets import HasMembersError, NothingThereError
+from kafkalite.client.errors import AdminError, ClientError
+from kafkalite.console import cluster, groups, reading, topics, writing
+from kafkalite.console.access import Access, Guard
+from kafkalite.console.events import Event, Streams, TooManyStreamsError
+from kafkalite.console.nights import Nights
+from kafkalite.console.parameters import BadRequestError, Parameters
+from kafkalite.console.survey import Survey
+from kafkalite.console.znodes import znode
+from kafkalite.errors import ErrorCode
+from kafkalite.types import TopicPartition
+from kafkalite.web import CSS, JAVASCRIPT, SHARED, PageFile
+from zk.store import NoNodeError, StoreError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from kafkalite.client import Admin, Consumer, Producer
+    from kafkalite.clock import Clock
+    from zk.store import Store
+
+_SCREENS: Final = (
+    "app",
+    "screen",
+    "overview",
+    "topics",
+    "topic",
+    "messages",
+    "produce",
+    "groups",
+    "zookeeper",
+    "brokers",
+    "access",
+    "timeline",
+    "nights",
+)
+FILES: Final = {
+    "/": PageFile("kafkalite.console", "page", "index.html", "text/html; charset=utf-8"),
+    "/console.css": PageFile("kafkalite.console", "page", "console.css", CSS),
+    "/icon.svg": PageFile("kafkalite.console", "page", "icon.svg", "image/svg+xml"),
+    **{f"/{name}.js": PageFile("kafkalite.console", "page", f"{name}.js", JAVASCRIPT) for name in _SCREENS},
+    **SHARED,
+}
+"""By path."""
+
+FIRST_ROUND_S: Final = 30.0
+"""Who asks before the first look at the cluster waits so long for it."""
+
+_STATUS_OF: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: HTTPStatus.NOT_FOUND,
+    ErrorCode.GROUP_ID_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ErrorCode.REQUEST_TIMED_OUT: HTTPStatus.GATEWAY_TIMEOUT,
+    ErrorCode.NETWORK_EXCEPTION: HTTPStatus.BAD_GATEWAY,
+    ErrorCode.BROKER_NOT_AVAILABLE: HTTPStatus.BAD_GATEWAY,
+}
+
+
+@dataclass(frozen=True)
+class Ports:
+    """How the cluster is reached. `store` is None where nobody said where ZooKeeper is."""
+
+    admin: Admin
+    open_consumer: Callable[[], AbstractAsyncContextManager[Consumer]]
+    open_producer: Callable[[], AbstractAsyncContextManager[Producer]]
+    store: Store | None
+    clock: Clock
+    nights_output: str | None = None
+
+
+Answer = Callable[["Request"], Awaitable[dict[str, Any]]]
+
+
+class Console:
+    """The parts, and the application that serves them."""
+
+    def __init__(self, ports: Ports, access: Access, context: str) -> None:
+        self._ports, self._access, self._context = ports, access, context
+        self._admin = ports.admin
+        self.survey = Survey(ports.admin, ports.clock)
+        self._nights = Nights(ports.nights_output, ports.clock)
+        self._streams = Streams()
+        self.app = Guard(Starlette(routes=self._routes(), lifespan=self._lifespan), access)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self.survey.start()
+        try:
+            yield
+        finally:
+            await self._streams.close()
+            await self.survey.close()
+
+    def _routes(self) -> list[Route]:
+        reads: dict[str, Answer] = {
+            "/api/console": self._about,
+            "/api/overview": lambda _: self._known(lambda: cluster.overview(self.survey)),
+            "/api/topics": lambda request: self._known(lambda: topics.topic_list(self.survey, _query(request))),
+            "/api/topics/{topic}": lambda request: topics.one_topic(self._admin, self.survey, _topic(request)),
+            "/api/topics/{topic}/records": self._records,
+            "/api/topics/{topic}/record": self._record,
+            "/api/groups": lambda request: self._known(lambda: groups.group_list(self.survey, _query(request))),
+            "/api/group": lambda request: groups.one_group(self._admin, self.survey, _query(request).text("id")),
+            "/api/brokers/{broker}": lambda request: cluster.broker_settings(
+                self._admin, request.path_params["broker"]
+            ),
+            "/api/reassignments": lambda _: cluster.reassignments(self._admin),
+            "/api/permissions": lambda _: cluster.permissions(self._admin),
+            "/api/timeline": lambda request: self._known(
+                lambda: cluster.timeline(self.survey, _query(request).text("event", longest=30))
+            ),
+            "/api/znode": self._znode,
+            "/api/nights": lambda _: self._nights.rows(),
+        }
+        changes: dict[str, Answer] = {"/api/topics/{topic}/produce": self._produce, "/api/group/reset": self._reset}
+        streams = {"/api/topics/{topic}/search": reading.search, "/api/topics/{topic}/follow": reading.follow}
+        return [
+            *(Route(path, _file(file)) for path, file in FILES.items()),
+            *(Route(path, _json(answer)) for path, answer in reads.items()),
+            *(Route(path, _json(answer), methods=["POST"]) for path, answer in changes.items()),
+            *(Route(path, self._stream(events)) for path, events in streams.items()),
+        ]
+
+    async def _known(self, found: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What is told of the survey, when the first round has been. TimeoutError."""
+        async with asyncio.timeout(FIRST_ROUND_S):
+            await self.survey.seen.wait()
+        return found()
+
+    async def _about(self, _: Request) -> dict[str, Any]:
+        return {
+            "context": self._context,
+            "read_only": self._access.read_only,
+            "has_zookeeper": self._ports.store is not None,
+            "has_nights": self._ports.nights_output is not None,
+            "version": __version__,
+        }
+
+    async def _records(self, request: Request) -> dict[str, Any]:
+        return await reading.page(self._ports.open_consumer, _topic(request), _query(request))
+
+    async def _record(self, request: Request) -> dict[str, Any]:
+        asked = _query(request)
+        place = TopicPartition(_topic(request), asked.number("partition", 0, highest=2**31 - 1))
+        return await reading.one_record(self._ports.open_consumer, place, asked)
+
+    async def _produce(self, request: Request) -> dict[str, Any]:
+        return await writing.produce(self._ports.open_producer, _topic(request), await _body(request))
+
+    async def _reset(self, request: Request) -> dict[str, Any]:
+        asked = await _body(request)
+        return await groups.reset(self._admin, asked.text("id"), asked)
+
+    async def _znode(self, request: Request) -> dict[str, Any]:
+        if self._ports.store is None:
+            raise BadRequestError("nobody said where ZooKeeper is: --zookeeper, or zookeeper.connect in the context")
+        try:
+            return await znode(self._ports.store, _query(request).text("path", "/"))
+        except ValueError as problem:
+            raise BadRequestError(str(problem)) from None
+
+    def _stream(
+        self, events: Callable[..., AsyncGenerator[Event]]
+    ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        async def endpoint(request: Request) -> Response:
+            async def told() -> AsyncGenerator[Event]:
+                try:
+                    async with aclosing(events(self._ports.open_consumer, _topic(request), _query(request))) as found:
+                        async for each in found:
+                            yield each
+                except (ClientError, BadRequestError) as problem:
+                    yield "problem", {"error": str(problem)}
+
+            try:
+                return self._streams.respond(told())
+            except TooManyStreamsError as problem:
+                return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(problem))
+
+        return endpoint
+
+
+def _json(answer: Answer) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    """An endpoint that answers with JSON, also when it goes wrong."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return JSONResponse(await answer(request))
+        except BadRequestError as problem:
+            return _refusal(HTTPStatus.BAD_REQUEST, str(problem))
+        except (HasMembersError, NothingThereError) as problem:
+            return _refusal(HTTPStatus.CONFLICT, str(problem))
+        except NoNodeError as problem:
+            return _refusal(HTTPStatus.NOT_FOUND, f"there is no znode {problem.path}")
+        except AdminError as problem:
+            texts = [str(each) for each in problem.failures.values()]
+            return _refusal(_status_of(problem), "; ".join(texts[:5]))
+        except ClientError as problem:
+            return _refusal(_status_of(problem), str(problem))
+        except (StoreError, OSError) as problem:
+            return _refusal(HTTPStatus.BAD_GATEWAY, str(problem) or type(problem).__name__)
+
+    return endpoint
+
+
+def _status_of(problem: ClientError) -> HTTPStatus:
+    if problem.code.name.endswith("AUTHORIZATION_FAILED"):
+        return HTTPStatus.FORBIDDEN
+    return _STATUS_OF.get(problem.code, HTTPStatus.CONFLICT)
+
+
+def _refusal(status: HTTPStatus, text: str) -> Response:
+    return JSONResponse({"error": text}, status)
+
+
+def _file(file: PageFile) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    async def endpoint(_: Request) -> Response:
+        content = await asyncio.get_running_loop().run_in_executor(None, file.read)
+        return Response(content, media_type=file.content_type)
+
+    return endpoint
+
+
+def _query(request: Request) -> Parameters:
+    return Parameters(dict(request.query_params))
+
+
+def _topic(request: Request) -> str:
+    return str(request.path_params["topic"])
+
+
+async def _body(request: Request) -> Parameters:
+    """The JSON object of a request. BadRequestError."""
+    try:
+        found = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise BadRequestError("the request is no JSON object")
+    return Parameters(found)

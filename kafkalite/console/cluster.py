@@ -1,0 +1,104 @@
+"""The cluster itself: overview, brokers' settings, moves of partitions, who may do what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.administration.acl_rows import acl_row
+from kafkalite.administration.cluster_health import judge
+from kafkalite.administration.cluster_info import broker_rows, partition_counts
+from kafkalite.client.errors import ClientError
+from kafkalite.console.parameters import BadRequestError
+from kafkalite.console.topics import setting_rows
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from kafkalite.client import Admin
+    from kafkalite.console.survey import Survey
+
+_PROBLEMS_SHOWN = 20
+_CHANGES_SHOWN = 12
+
+
+def overview(survey: Survey) -> dict[str, Any]:
+    """Brokers, controller, health, counts and the figures of the last hour, as of `time_ms`."""
+    topics, cluster = list(survey.topics.values()), survey.cluster
+    verdicts = [] if cluster is None else judge(cluster, topics, survey.minimums)
+    sizes: dict[int, int] = {}
+    for by_broker in survey.sizes.values():
+        for broker, size in by_broker.items():
+            sizes[broker] = sizes.get(broker, 0) + size
+    brokers = [] if cluster is None else broker_rows(cluster, topics)
+    return {
+        "time_ms": survey.time_ms,
+        "problem": survey.problem,
+        "cluster_id": cluster.cluster_id if cluster else None,
+        "controller_id": cluster.controller_id if cluster else -1,
+        "brokers": [{**row, "bytes": sizes.get(row["id"])} for row in brokers],
+        "counts": partition_counts(topics),
+        "bytes": sum(sizes.values()) if sizes else None,
+        "records_per_s": sum(survey.rates.values()) if survey.rates else None,
+        "groups": len(survey.groups),
+        "health": [{**each.to_dict(), "problems": each.problems[:_PROBLEMS_SHOWN]} for each in verdicts],
+        "history": survey.history.to_dict(),
+        "changes": timeline(survey)["rows"][:_CHANGES_SHOWN],
+    }
+
+
+def timeline(survey: Survey, event: str = "") -> dict[str, Any]:
+    """Elections, ISR changes, brokers and topics that came and went, the newest first; with `event` those of one kind."""
+    rows = [each.to_dict() for each in reversed(survey.changes)]
+    wanted = [row for row in rows if event in ("", row["event"])]
+    return {"rows": wanted, "most": survey.changes.maxlen, "time_ms": survey.time_ms}
+
+
+async def broker_settings(admin: Admin, broker: str) -> dict[str, Any]:
+    """A broker's settings with where they come from. BadRequestError for a broker that is no number."""
+    if not broker.isdecimal() or len(broker) > 10:
+        raise BadRequestError(f"{broker!r} is no broker's id")
+    settings = await admin.describe_configs("broker", broker, documentation=True, synonyms=True)
+    return {"broker": int(broker), "settings": setting_rows(settings)}
+
+
+async def reassignments(admin: Admin) -> dict[str, Any]:
+    """Moves that go on, and how much of each new replica is there, compared with the largest one."""
+    moves = await admin.list_partition_reassignments()
+    sizes: dict[TopicPartition, dict[int, int]] = {}
+    if moves:
+        for broker, directories in (await admin.describe_log_dirs(partitions=list(moves))).items():
+            for each in (replica for directory in directories for replica in directory.replicas):
+                if not each.is_future:
+                    sizes.setdefault(each.topic_partition, {})[broker] = each.size_bytes
+    rows = []
+    for place, move in moves.items():
+        by_broker = sizes.get(place, {})
+        whole = max(by_broker.values(), default=0)
+        arrived = {str(each): by_broker.get(each, 0) for each in move.adding_replicas}
+        share = sum(arrived.values()) / (whole * len(arrived)) if whole and arrived else None
+        rows.append({**move.to_dict(), "bytes": whole, "arrived_bytes": arrived, "share": share})
+    return {"rows": rows}
+
+
+async def permissions(admin: Admin) -> dict[str, Any]:
+    """Rules, users with SCRAM credentials (never the credentials), quotas; for each what went wrong, if it cannot be had."""
+    found: dict[str, Any] = {"problems": {}}
+
+    async def part(name: str, call: Awaitable[Any]) -> Any:
+        try:
+            return await call
+        except ClientError as problem:
+            found["problems"][name] = str(problem)
+            return []
+
+    rules = await part("acls", admin.describe_acls())
+    users = await part("users", admin.describe_user_scram_credentials())
+    quotas = await part("quotas", admin.describe_client_quotas())
+    found["acls"] = [acl_row(each) for each in rules]
+    found["users"] = [
+        {"user": user, "credentials": [f"{each.mechanism}, {each.iterations} iterations" for each in credentials]}
+        for user, credentials in sorted(dict(users).items())
+    ]
+    found["quotas"] = [{"entity": str(each.entity), "quotas": dict(each.quotas)} for each in quotas]
+    return found

@@ -1,0 +1,89 @@
+"""Bytes as a person reads them: JSON, msgpack, text, else hexadecimal. What comes out is text; whoever shows it puts it in as text.
+
+How bytes are meant is not written on them. JSON is what parses as an object or a list, msgpack what is a map or an array and nothing
+behind it, text what is UTF-8 without control characters; a reader can say which of them it shall be.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgpack  # type: ignore[import-untyped]
+
+FORMATS: Final = ("auto", "text", "json", "msgpack", "hex")
+SHORT_BYTES: Final = 4 * 1024
+"""Of a value in a list."""
+WHOLE_BYTES: Final = 1024 * 1024
+"""Of a value that is looked at by itself."""
+_PARSED_BYTES: Final = 256 * 1024
+_CONTROLS: Final = frozenset(range(32)) - {9, 10, 13}
+_HEX_WIDTH: Final = 16
+
+
+def shown(data: bytes | None, wanted: str = "auto", limit_bytes: int = SHORT_BYTES) -> dict[str, Any]:
+    """kind (null, json, msgpack, text, hex), text, bytes, and whether it is cut off. `wanted` is one of FORMATS."""
+    if data is None:
+        return {"kind": "null", "text": "", "bytes": 0, "is_cut": False}
+    for kind, decode in _DECODERS.items():
+        if wanted in ("auto", kind) and (text := decode(data, wanted == kind, limit_bytes)) is not None:
+            return {"kind": kind, "text": text[:limit_bytes], "bytes": len(data), "is_cut": len(text) > limit_bytes}
+    cut = data[: limit_bytes // 4]
+    return {"kind": "hex", "text": hex_dump(cut), "bytes": len(data), "is_cut": len(cut) < len(data)}
+
+
+def _json(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
+    if len(data) > _PARSED_BYTES or (not is_wanted and data.lstrip()[:1] not in (b"{", b"[")):
+        return None
+    try:
+        return _json_text(json.loads(data), limit_bytes)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _msgpack(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
+    if not data or len(data) > _PARSED_BYTES or (not is_wanted and not _may_be_container(data[0])):
+        return None
+    try:
+        found = msgpack.unpackb(data, strict_map_key=False, timestamp=0)
+        return _json_text(found, limit_bytes)
+    except (ValueError, TypeError, RecursionError, OverflowError, msgpack.exceptions.UnpackException):
+        return None
+
+
+def _may_be_container(first: int) -> bool:
+    """A map or an array that is not also a likely beginning of text (its lead byte is none of UTF-8's)."""
+    return 0x80 <= first <= 0x9F or 0xDC <= first <= 0xDF
+
+
+def _json_text(found: Any, limit_bytes: int) -> str:
+    """In one line, or in many where there is room for them."""
+    return json.dumps(found, indent=2 if limit_bytes > SHORT_BYTES else None, ensure_ascii=False, default=_plain)
+
+
+def _plain(found: Any) -> Any:
+    return found.hex() if isinstance(found, bytes | bytearray) else str(found)
+
+
+def _text(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
+    if is_wanted:
+        return data.decode("utf-8", "backslashreplace")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if _CONTROLS.intersection(data) else text
+
+
+_DECODERS: Final = {"json": _json, "msgpack": _msgpack, "text": _text}
+"""In the order in which they are tried."""
+
+
+def hex_dump(data: bytes) -> str:
+    """Lines of 16 bytes: where, which, and as ASCII."""
+    lines = []
+    for start in range(0, len(data), _HEX_WIDTH):
+        part = data[start : start + _HEX_WIDTH]
+        letters = "".join(chr(each) if 32 <= each < 127 else "." for each in part)
+        lines.append(f"{start:06x}  {part.hex(' '):<47}  {letters}")
+    return "\n".join(lines)

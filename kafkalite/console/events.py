@@ -1,0 +1,79 @@
+"""Server-sent events (HTML Living Standard, 9.2): a bounded number of streams, each with a sign of life."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, Final
+
+from starlette.responses import StreamingResponse
+
+from kafkalite.lifecycle import start_task
+
+MOST_STREAMS: Final = 16
+_WAITING_EVENTS: Final = 32
+"""Made before the client has taken those before them."""
+
+Event = tuple[str, dict[str, Any]]
+"""Its name and its data."""
+
+
+class TooManyStreamsError(Exception):
+    """Enough clients look already."""
+
+
+def encoded(event: Event) -> bytes:
+    """JSON has no line breaks, so it is one line of data."""
+    return f"event: {event[0]}\ndata: {json.dumps(event[1], separators=(',', ':'))}\n\n".encode()
+
+
+class Streams:
+    """Those that are open, each made by a task of its own: a client that leaves has its answer cancelled at every await, within which
+    nothing could be closed.
+    """
+
+    def __init__(self, most: int = MOST_STREAMS) -> None:
+        self._most = most
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def respond(self, events: AsyncGenerator[Event]) -> StreamingResponse:
+        """The events as an answer. TooManyStreamsError."""
+        if len(self._tasks) >= self._most:
+            raise TooManyStreamsError(f"{self._most} searches and followers are open already")
+        waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_EVENTS)
+        task = start_task(_make(events, waiting), "events")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return StreamingResponse(_taken(waiting, task), media_type="text/event-stream")
+
+    async def close(self) -> None:
+        """End all of them."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _make(events: AsyncGenerator[Event], waiting: asyncio.Queue[bytes | None]) -> None:
+    async with aclosing(events) as found:
+        async for each in found:
+            await waiting.put(encoded(each))
+    await waiting.put(None)
+
+
+async def _taken(waiting: asyncio.Queue[bytes | None], task: asyncio.Task[None]) -> AsyncIterator[bytes]:
+    getting = asyncio.ensure_future(waiting.get())
+    try:
+        while True:
+            await asyncio.wait([getting, task], return_when=asyncio.FIRST_COMPLETED)
+            if not getting.done():  # it failed, which is reported
+                return
+            if (event := getting.result()) is None:
+                return
+            yield event
+            getting = asyncio.ensure_future(waiting.get())
+    finally:
+        getting.cancel()
+        task.cancel()

@@ -1,0 +1,154 @@
+// Which screen is shown: the part of the address behind # says it. A screen is a module with `show(main, life, ...names)`; what it
+// began (timers, streams, requests) ends with its `life`.
+
+import { show as access } from "./access.js";
+import { show as brokers, showOne as broker } from "./brokers.js";
+import { byId, element, setText } from "./elements.js";
+import { show as groups, showOne as group } from "./groups.js";
+import { show as messages } from "./messages.js";
+import { show as nights } from "./nights.js";
+import { show as overview } from "./overview.js";
+import { show as produce } from "./produce.js";
+import { ask, notice } from "./screen.js";
+import { show as timeline } from "./timeline.js";
+import { show as topic } from "./topic.js";
+import { show as topics } from "./topics.js";
+import { show as zookeeper } from "./zookeeper.js";
+
+const ROUTES = [
+  [/^\/$/, overview, "Overview"],
+  [/^\/topics$/, topics, "Topics"],
+  [/^\/topics\/([^/]+)$/, topic, "Topic"],
+  [/^\/topics\/([^/]+)\/records$/, messages, "Records"],
+  [/^\/topics\/([^/]+)\/produce$/, produce, "Produce"],
+  [/^\/groups$/, groups, "Groups"],
+  [/^\/groups\/([^/]+)$/, group, "Group"],
+  [/^\/brokers$/, brokers, "Brokers"],
+  [/^\/brokers\/(\d+)$/, broker, "Broker"],
+  [/^\/timeline$/, timeline, "Timeline"],
+  [/^\/zookeeper(\/.*)?$/, zookeeper, "ZooKeeper"],
+  [/^\/access$/, access, "Access"],
+  [/^\/nights$/, nights, "Nights"],
+];
+
+let leave = () => {};
+export let about = {};
+
+class Life {
+  constructor(main) {
+    this.main = main;
+    this.controller = new AbortController();
+    this.signal = this.controller.signal;
+    this.about = about;
+  }
+
+  // Now and again, until the screen is left; a round begins when the one before it is done, and not while nobody sees the page.
+  every(pause_ms, load) {
+    const round = async () => {
+      if (this.signal.aborted) return;
+      if (!document.hidden || !load.wasCalled) await load();
+      load.wasCalled = true;
+      if (!this.signal.aborted) timer = setTimeout(round, pause_ms);
+    };
+    let timer = 0;
+    this.signal.addEventListener("abort", () => clearTimeout(timer));
+    round();
+  }
+
+  // What `call` finds; a problem is shown above the screen, and goes when the next call succeeds.
+  async run(call) {
+    try {
+      const found = await call();
+      if (!this.signal.aborted) showLost("");
+      return found;
+    } catch (problem) {
+      if (problem.name !== "AbortError" && !this.signal.aborted) {
+        showLost(problem instanceof TypeError ? "The console does not answer; it is tried again." : problem.message);
+      }
+      return null;
+    }
+  }
+
+  onLeave(call) {
+    this.signal.addEventListener("abort", call);
+  }
+}
+
+function showLost(text) {
+  const lost = byId("lost");
+  setText(lost, text);
+  lost.hidden = !text;
+}
+
+function route() {
+  const [path, rest] = (location.hash.slice(1) || "/").split("?");
+  if (!path.startsWith("/")) return; // the skip link
+  leave();
+  showLost("");
+  const found = ROUTES.map(([pattern, show, title]) => [pattern.exec(path), show, title]).find(([match]) => match);
+  const main = byId("main");
+  main.replaceChildren();
+  const life = new Life(main);
+  life.query = new URLSearchParams(rest ?? "");
+  leave = () => life.controller.abort();
+  for (const each of byId("screens").querySelectorAll("a")) {
+    const place = each.getAttribute("href").slice(1);
+    if (place === path || (place !== "/" && path.startsWith(`${place}/`))) each.setAttribute("aria-current", "page");
+    else each.removeAttribute("aria-current");
+  }
+  if (!found) {
+    main.append(element("h1", {}, "There is nothing here"), notice(`No screen is called ${path}.`));
+    return;
+  }
+  const [match, show, title] = found;
+  const names = match.slice(1).map((part) => (part === undefined ? undefined : decodeURIComponent(part)));
+  document.title = [names[0], title, "kafkalite console"].filter(Boolean).join(" · ");
+  show(main, life, ...names);
+}
+
+// Colours: as the system has them, light, dark.
+
+const THEMES = { system: ["◐", "as the system has them"], light: ["☀", "light"], dark: ["☾", "dark"] };
+
+function showTheme(theme) {
+  const [sign, text] = THEMES[theme];
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  setText(byId("theme"), sign);
+  byId("theme").setAttribute("aria-label", `Colours: ${text}`);
+  byId("theme").title = `Colours: ${text}`;
+}
+
+let theme = localStorage.getItem("theme") in THEMES ? localStorage.getItem("theme") : "system";
+showTheme(theme);
+byId("theme").addEventListener("click", () => {
+  const names = Object.keys(THEMES);
+  theme = names[(names.indexOf(theme) + 1) % names.length];
+  localStorage.setItem("theme", theme);
+  showTheme(theme);
+});
+
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("main").focus();
+});
+
+async function begin() {
+  try {
+    about = await ask("console");
+  } catch (problem) {
+    showLost(problem.message);
+    setTimeout(begin, 2000);
+    return;
+  }
+  setText(byId("context"), about.context);
+  setText(byId("version"), about.version);
+  byId("read-only").hidden = !about.read_only;
+  addEventListener("hashchange", () => {
+    route();
+    byId("main").focus({ preventScroll: true });
+    scrollTo(0, 0);
+  });
+  route();
+}
+begin();

@@ -1,0 +1,225 @@
+// Records of a topic: pages of them, a search, what comes live. Whatever is in a record is put in as text.
+
+import { element, plural, setText } from "./elements.js";
+import { addressOf, ask, bytes, check, choice, count, field, link, notice, time } from "./screen.js";
+import { tabs } from "./topic.js";
+
+const FORMATS = [["auto", "as it looks"], ["text", "text"], ["json", "JSON"], ["msgpack", "msgpack"], ["hex", "hexadecimal"]];
+const STARTS = [["latest", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["time", "a time"]];
+const LIVE_KEPT = 500;
+
+function shownData(data) {
+  if (data.kind === "null") return element("span", { class: "faint" }, "null");
+  const text = data.text || (data.bytes ? data.text : "(empty)");
+  return element("span", { class: "value mono" }, data.is_cut ? `${text} …` : text);
+}
+
+function whole(title, data) {
+  const kind = data.kind === "null" ? "null" : `${data.kind}, ${bytes(data.bytes)}${data.is_cut ? ", cut off" : ""}`;
+  return [element("h3", {}, `${title} `, element("small", {}, kind)), ...(data.kind === "null" ? [] : [element("pre", { tabindex: "0", "aria-label": title }, data.text)])];
+}
+
+// A row that opens to the whole record.
+function recordRows(topic, record, life, format) {
+  const more = element("button", { type: "button", "aria-expanded": "false", "aria-label": `Record ${record.partition}:${record.offset}` }, "▸");
+  const headers = record.headers.length ? element("span", { class: "badge" }, plural(record.headers.length, "header")) : "";
+  const head = element(
+    "tr",
+    { "data-record": `${record.partition}:${record.offset}` },
+    element("td", {}, more),
+    element("th", { scope: "row", class: "number" }, `${record.partition}:${record.offset}`),
+    element("td", { class: "nowrap" }, time(record.timestamp)),
+    element("td", {}, shownData(record.key)),
+    element("td", {}, shownData(record.value), headers),
+  );
+  const cell = element("td", { colspan: 5 });
+  const detail = element("tr", { class: "detail", hidden: true }, cell);
+  more.addEventListener("click", async () => {
+    detail.hidden = !detail.hidden;
+    more.setAttribute("aria-expanded", String(!detail.hidden));
+    setText(more, detail.hidden ? "▸" : "▾");
+    if (detail.hidden) return;
+    cell.replaceChildren(element("p", { class: "faint" }, "reading"));
+    const asked = { partition: record.partition, offset: record.offset, format };
+    const found = await life.run(() => ask(`topics/${encodeURIComponent(topic)}/record`, asked, life.signal));
+    if (!found) return;
+    const again = link(`#/topics/${encodeURIComponent(topic)}/produce?from=${record.partition}:${record.offset}`, "Produce it again");
+    const save = element("button", { type: "button" }, "Copy as JSON");
+    save.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(JSON.stringify(found.raw));
+      setText(save, "Copied");
+    });
+    cell.replaceChildren(
+      element("p", {}, `${time(found.timestamp)} UTC, ${found.timestamp_type}  `, save, ...(life.about.read_only ? [] : ["  ", again])),
+      ...whole("Key", found.key),
+      ...whole("Value", found.value),
+      ...found.headers.flatMap(([name, content]) => whole(`Header ${name}`, content)),
+    );
+  });
+  return [head, detail];
+}
+
+export function show(main, life, topic) {
+  const path = `topics/${encodeURIComponent(topic)}`;
+  const start = choice("start", STARTS, "latest");
+  const at = element("input", { name: "at", placeholder: "offset", size: 24 });
+  const atField = field("Which", at);
+  const partitions = element("input", { name: "partitions", placeholder: "all", size: 8, inputmode: "numeric" });
+  const format = choice("format", FORMATS, "auto");
+  const read = element("button", { class: "main" }, "Read");
+  const form = element("form", { class: "bar" }, field("Begin with", start), atField, field("Partitions, as 0,2", partitions), field("Show as", format), read);
+  const text = element("input", { type: "search", name: "text", autocomplete: "off", placeholder: "in keys, values, headers" });
+  const find = element("button", {}, "Search");
+  const live = element("button", { type: "button", "aria-pressed": "false" }, "Follow live");
+  const searching = element("form", { class: "bar", role: "search" }, field("Search from there on for", text), check("case", "exactly so, large and small letters"), find, live);
+  const bar = element("progress", { max: 1, value: 0, hidden: true, "aria-label": "Share of the records that were looked at" });
+  const cancel = element("button", { type: "button", hidden: true }, "Cancel");
+  const told = element("span", { role: "status" });
+  const newer = element("button", { type: "button", disabled: true }, "‹ Newer");
+  const older = element("button", { type: "button", disabled: true }, "Older ›");
+  const body = element("tbody");
+  const heads = [["Open"], ["Where", "number"], ["Time, UTC"], ["Key"], ["Value"]].map(([title, kind]) => element("th", { scope: "col", class: kind }, title));
+  const pages = element("div", { class: "pages" }, newer, older, told, bar, cancel);
+  main.append(
+    element("h1", {}, topic),
+    tabs(topic, "Records", life),
+    form,
+    searching,
+    pages,
+    element("div", { class: "scroll" }, element("table", { class: "records", "aria-label": "Records" }, element("thead", {}, element("tr", {}, ...heads)), body)),
+  );
+  let stream = null;
+  let page = null;
+
+  function stop() {
+    stream?.close();
+    stream = null;
+    bar.hidden = cancel.hidden = true;
+    setText(live, "Follow live");
+    live.setAttribute("aria-pressed", "false");
+  }
+  life.onLeave(stop);
+
+  const rowsOf = (record) => recordRows(topic, record, life, format.value);
+
+  function asked() {
+    const found = { partitions: partitions.value.replaceAll(" ", ""), format: format.value, start: start.value };
+    if (start.value === "offset") found.at = at.value.trim();
+    if (start.value === "time") {
+      const written = at.value.trim();
+      const moment = /^\d{10,}$/.test(written) ? Number(written) : Date.parse(/Z|[+-]\d\d:?\d\d$/.test(written) ? written : `${written.replace(" ", "T")}Z`);
+      if (Number.isNaN(moment)) return null;
+      found.at = moment;
+    }
+    return found;
+  }
+
+  function wanted() {
+    const found = asked();
+    if (!found) body.replaceChildren(element("tr", {}, element("td", { colspan: 5 }, notice("A time is written like 2013-06-15 06:00, in UTC."))));
+    return found;
+  }
+
+  async function load(extra = {}) {
+    stop();
+    const what = wanted();
+    if (!what) return;
+    const found = await life.run(() => ask(`${path}/records`, { ...what, ...extra }, life.signal));
+    if (!found) return;
+    page = found;
+    body.replaceChildren(...found.rows.flatMap(rowsOf));
+    older.disabled = !found.older;
+    newer.disabled = !found.newer;
+    const all = Object.values(found.partitions).reduce((sum, each) => sum + each.end - each.first, 0);
+    setText(told, found.rows.length ? `${count(found.rows.length)} records, of ${count(all)} offsets` : "no records here");
+  }
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    load();
+  });
+  older.addEventListener("click", () => load({ before: page.older }));
+  newer.addEventListener("click", () => load({ after: page.newer }));
+  const showAt = () => {
+    atField.hidden = !["offset", "time"].includes(start.value);
+    at.placeholder = start.value === "time" ? "2013-06-15 06:00 (UTC)" : "0";
+  };
+  start.addEventListener("change", showAt);
+  showAt();
+
+  searching.addEventListener("submit", (event) => {
+    event.preventDefault();
+    stop();
+    const what = wanted();
+    if (!what || !text.value) return;
+    // From the newest on there is nothing to search: all of it, then.
+    const from = what.start === "latest" ? { ...what, start: "earliest" } : what;
+    body.replaceChildren();
+    older.disabled = newer.disabled = true;
+    bar.hidden = cancel.hidden = false;
+    bar.value = 0;
+    setText(told, "searching");
+    stream = new EventSource(addressOf(`${path}/search`, { ...from, text: text.value, case: searching.elements.case.checked }));
+    const tell = (state, end) => {
+      bar.value = state.share;
+      setText(told, `${count(state.hits)} found in ${count(state.scanned)} records, ${bytes(state.bytes)}${end}`);
+    };
+    stream.addEventListener("hit", ({ data }) => {
+      const rows = rowsOf(JSON.parse(data));
+      body.append(...rows);
+    });
+    stream.addEventListener("progress", ({ data }) => tell(JSON.parse(data), ""));
+    stream.addEventListener("done", ({ data }) => {
+      const state = JSON.parse(data);
+      stop();
+      tell(state, state.is_complete ? "; that is all" : "; there may be more");
+    });
+    failing();
+  });
+  cancel.addEventListener("click", () => {
+    stop();
+    setText(told, `${told.textContent}; cancelled`);
+  });
+
+  live.addEventListener("click", () => {
+    const wasLive = live.getAttribute("aria-pressed") === "true";
+    stop();
+    if (wasLive) {
+      setText(told, "not followed any more");
+      return;
+    }
+    const what = wanted();
+    if (!what) return;
+    body.replaceChildren();
+    older.disabled = newer.disabled = true;
+    live.setAttribute("aria-pressed", "true");
+    setText(live, "Stop following");
+    setText(told, "connecting");
+    let seen = 0;
+    let skipped = 0;
+    stream = new EventSource(addressOf(`${path}/follow`, { partitions: what.partitions, format: what.format }));
+    stream.addEventListener("records", ({ data }) => {
+      const found = JSON.parse(data);
+      seen += found.rows.length;
+      skipped += found.skipped;
+      body.prepend(...found.rows.reverse().flatMap(rowsOf));
+      while (body.rows.length > 2 * LIVE_KEPT) body.lastElementChild.remove();
+      setText(told, `following: ${count(seen)} records${skipped ? `, ${count(skipped)} too quick to be shown` : ""}`);
+    });
+    failing();
+  });
+
+  function failing() {
+    stream.addEventListener("problem", ({ data }) => {
+      stop();
+      setText(told, JSON.parse(data).error);
+    });
+    stream.addEventListener("error", () => {
+      if (!stream) return;
+      stop();
+      setText(told, "the console ended it");
+    });
+  }
+
+  load();
+}

@@ -1,0 +1,187 @@
+// What all screens are made of: questions to the console, tables, pages, how figures are written.
+
+import { element, setText } from "./elements.js";
+
+export class Problem extends Error {}
+
+async function answerOf(response) {
+  const found = await response.json().catch(() => ({ error: `the console answered ${response.status}` }));
+  if (!response.ok) throw new Problem(found.error ?? `the console answered ${response.status}`);
+  return found;
+}
+
+const query = (asked) => {
+  const given = Object.entries(asked).filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
+  return given.length ? `?${new URLSearchParams(given.map(([name, value]) => [name, value === true ? "1" : value]))}` : "";
+};
+
+export const addressOf = (path, asked = {}) => `api/${path}${query(asked)}`;
+
+export const ask = async (path, asked = {}, signal = undefined) => answerOf(await fetch(addressOf(path, asked), { signal }));
+
+export async function change(path, body) {
+  const headers = { "Content-Type": "application/json", "X-Kafkalite-Console": "1" };
+  return answerOf(await fetch(`api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+// Figures
+
+export function bytes(count) {
+  if (count === null || count === undefined) return "–";
+  let amount = count;
+  for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
+    if (amount < 1000 || unit === "TB") return `${amount < 10 && unit !== "B" ? amount.toFixed(1) : Math.round(amount)} ${unit}`;
+    amount /= 1000;
+  }
+}
+
+export const count = (number) => (number === null || number === undefined ? "–" : Number(number).toLocaleString("en"));
+
+export const rate = (number) => (number === null || number === undefined ? "–" : number < 10 ? number.toFixed(1) : count(Math.round(number)));
+
+export const time = (time_ms) => (time_ms < 0 ? "–" : new Date(time_ms).toISOString().replace("T", " ").replace("Z", ""));
+
+// Parts of pages
+
+export const link = (href, text, attributes = {}) => element("a", { href, ...attributes }, text);
+
+export const topicLink = (name) => link(`#/topics/${encodeURIComponent(name)}`, name);
+
+export const groupLink = (id) => link(`#/groups/${encodeURIComponent(id)}`, id);
+
+export const brokerLink = (id) => (id < 0 ? "none" : link(`#/brokers/${id}`, id));
+
+// A table; columns are [title, class], a row is a list of what goes into its cells, the first of them its heading.
+export function table(columns, rows, attributes = {}) {
+  const heads = columns.map(([title, kind]) => element("th", { scope: "col", class: kind }, title));
+  const body = rows.map((cells) => row(columns, cells));
+  return element("div", { class: "scroll" }, element("table", attributes, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)));
+}
+
+export function row(columns, cells) {
+  const made = cells.map((cell, index) => {
+    const kind = columns[index]?.[1];
+    const content = Array.isArray(cell) ? cell : [cell ?? "–"];
+    return index === 0 ? element("th", { scope: "row", class: kind }, ...content) : element("td", { class: kind }, ...content);
+  });
+  return element("tr", {}, ...made);
+}
+
+export function tiles(list) {
+  return element(
+    "dl",
+    { class: "tiles" },
+    ...list.map(([title, figure, level]) => element("div", { class: level || null }, element("dt", {}, title), element("dd", {}, figure))),
+  );
+}
+
+export const notice = (text, isBad = false) => element("p", { class: isBad ? "notice bad" : "notice", role: "alert" }, text);
+
+export const check = (name, text, isOn = false) => element("label", { class: "check" }, element("input", { type: "checkbox", name, checked: isOn }), text);
+
+export const field = (text, control) => element("label", {}, text, control);
+
+export function choice(name, options, chosen) {
+  return element("select", { name }, ...options.map(([value, text]) => element("option", { value, selected: value === chosen }, text)));
+}
+
+// A list that is filtered, sorted and paged by the console. `draw` makes cells of a row.
+export function pagedList(life, { path, columns, draw, filters = [], placeholder, name }) {
+  const state = { page: 0, rows: 50, sort: null };
+  const search = element("input", { type: "search", name: "filter", autocomplete: "off", spellcheck: "false", placeholder });
+  const form = element("form", { class: "bar", role: "search" }, field("Name", search), ...filters);
+  const body = element("tbody");
+  const heads = columns.map(([title, kind, sort]) => {
+    const head = element("th", { scope: "col", class: kind });
+    if (!sort) head.append(title);
+    else {
+      const button = element("button", { type: "button", class: "sort" }, title);
+      button.addEventListener("click", () => {
+        state.sort = state.sort === sort ? null : sort;
+        state.page = 0;
+        for (const each of heads) each.removeAttribute("aria-sort");
+        if (state.sort) head.setAttribute("aria-sort", "descending");
+        load();
+      });
+      head.append(button);
+    }
+    return head;
+  });
+  const shown = element("span", { class: "faint", role: "status" });
+  const back = element("button", { type: "button" }, "‹ Previous");
+  const on = element("button", { type: "button" }, "Next ›");
+  const turn = (by) => {
+    state.page += by;
+    load();
+  };
+  back.addEventListener("click", () => turn(-1));
+  on.addEventListener("click", () => turn(1));
+  let latest = 0;
+
+  async function load() {
+    const number = (latest += 1);
+    const asked = { page: state.page, rows: state.rows, sort: state.sort };
+    for (const [key, value] of new FormData(form)) asked[key] = value === "on" ? true : value;
+    const found = await life.run(() => ask(path, asked, life.signal));
+    if (!found || number !== latest) return;
+    body.replaceChildren(...found.rows.map((each) => row(columns, draw(each))));
+    const first = found.page * found.rows_per_page;
+    setText(shown, found.count ? `${count(first + 1)} to ${count(first + found.rows.length)} of ${count(found.count)}` : `no ${name}`);
+    back.disabled = found.page === 0;
+    on.disabled = first + found.rows.length >= found.count;
+  }
+
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", () => {
+    state.page = 0;
+    load();
+  });
+  const whole = element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body));
+  life.every(5000, load);
+  return [form, whole, element("div", { class: "pages" }, back, on, shown)];
+}
+
+export const SOURCES = {
+  DYNAMIC_TOPIC_CONFIG: "set of this topic",
+  DYNAMIC_BROKER_CONFIG: "set of this broker, while it runs",
+  DYNAMIC_DEFAULT_BROKER_CONFIG: "set of all brokers, while they run",
+  STATIC_BROKER_CONFIG: "the broker's file",
+  DEFAULT_CONFIG: "default",
+};
+
+// Settings with where they come from; what nobody has set is shown when it is asked for.
+export function settings(rows) {
+  const columns = [["Setting", "wrap"], ["Value", "mono"], ["From", "nowrap"], ["What it is", "wrap"]];
+  const made = rows.map((each) => {
+    const other = each.synonyms.slice(1).map((synonym) => `${SOURCES[synonym.source] ?? synonym.source}: ${synonym.value ?? "–"}`);
+    const from = [SOURCES[each.source] ?? each.source];
+    if (other.length) from.push(element("div", { class: "faint" }, `else ${other[0]}`));
+    const drawn = row(columns, [each.name, each.is_sensitive ? "hidden" : (each.value || "–"), from, each.documentation ?? ""]);
+    if (!each.is_default) drawn.className = "set";
+    return [each, drawn];
+  });
+  const filter = element("input", { type: "search", name: "setting", autocomplete: "off", placeholder: "part of a name" });
+  const all = check("all", "those that nobody has set, too", !rows.some((each) => !each.is_default));
+  const show = () => {
+    const wanted = filter.value.trim().toLowerCase();
+    for (const [each, drawn] of made) {
+      drawn.hidden = !each.name.includes(wanted) || (each.is_default && !wanted && !all.querySelector("input").checked);
+    }
+  };
+  const form = element("form", { class: "bar", role: "search" }, field("Setting", filter), all);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", show);
+  const heads = columns.map(([title, kind]) => element("th", { scope: "col", class: kind }, title));
+  const body = element("tbody", {}, ...made.map(([, drawn]) => drawn));
+  show();
+  return [form, element("div", { class: "scroll" }, element("table", { class: "settings" }, element("thead", {}, element("tr", {}, ...heads)), body))];
+}
+
+// Changes of the cluster, the newest first.
+export function changeLog(rows) {
+  const items = rows.map((each) => {
+    const clock = new Date(each.time_ms);
+    return element("li", {}, element("time", { datetime: clock.toISOString() }, time(each.time_ms).slice(0, 19)), element("span", {}, each.text));
+  });
+  return element("ol", { class: "log", "aria-label": "Changes" }, ...items);
+}

@@ -1,0 +1,300 @@
+"""Records of a topic: pages forwards and backwards over some or all of its partitions, a search, and what comes live.
+
+A page takes at most its rows from each partition and merges them by time. Where a page begins and ends is said by offsets for each
+partition, from which the next and the previous one go on: nothing is kept between requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.administration.record_lines import to_dict
+from kafkalite.client.errors import ClientTimeoutError
+from kafkalite.console.decoding import FORMATS, SHORT_BYTES, WHOLE_BYTES, shown
+from kafkalite.console.parameters import BadRequestError, Parameters
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client import Consumer, ConsumerRecord
+    from kafkalite.console.events import Event
+
+OpenConsumer = Callable[[], AbstractAsyncContextManager["Consumer"]]
+"""A consumer that is connected, without a group."""
+
+Positions = dict[TopicPartition, int]
+
+PAGE_TIMEOUT_S: Final = 10.0
+MOST_ROWS: Final = 200
+_MOST_READ: Final = 4_000
+"""Records for one page, over all partitions."""
+_POLL_MS: Final = 500.0
+_BATCH: Final = 2_000
+MOST_HITS: Final = 200
+MOST_SCANNED: Final = 5_000_000
+"""Records for one search, which can be gone on with."""
+_PROGRESS_S: Final = 0.25
+_LIVE_ROWS: Final = 200
+"""Shown for each turn of what comes live; the rest is counted."""
+_LIVE_PAUSE_S: Final = 0.25
+_HEARTBEAT_MS: Final = 10_000.0
+
+
+def row_of(record: ConsumerRecord, format_: str, limit_bytes: int = SHORT_BYTES) -> dict[str, Any]:
+    """A record as it is shown."""
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "timestamp_type": "LogAppendTime" if record.timestamp_type else "CreateTime",
+        "key": shown(record.key, "auto" if format_ == "json" else format_, limit_bytes),
+        "value": shown(record.value, format_, limit_bytes),
+        "headers": [[name, shown(content, "auto", limit_bytes)] for name, content in record.headers],
+    }
+
+
+async def one_record(open_consumer: OpenConsumer, place: TopicPartition, asked: Parameters) -> dict[str, Any]:
+    """The record at `offset`, longer than in a list, and in `raw` without loss, so that it can be produced again."""
+    offset, format_ = asked.number("offset", 0), asked.one_of("format", FORMATS, "auto")
+    async with open_consumer() as consumer:
+        end = (await consumer.end_offsets([place]))[place]
+        found = await _read(consumer, {place: (offset, min(offset + 1, end))}, 1)
+    for record in found[place]:
+        return {**row_of(record, format_, WHOLE_BYTES), "raw": to_dict(record)}
+    raise BadRequestError(f"{place} has no record with offset {offset}")
+
+
+async def page(open_consumer: OpenConsumer, topic: str, asked: Parameters) -> dict[str, Any]:
+    """A page of records. `start` is earliest, latest, offset or time (with `at`), or `after` or `before` has positions."""
+    format_ = asked.one_of("format", FORMATS, "auto")
+    rows = asked.number("rows", 50, 1, MOST_ROWS)
+    async with open_consumer() as consumer:
+        places = await _places(consumer, topic, asked.partitions("partitions"))
+        first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+        before = asked.positions("before", topic)
+        if before is None and asked.text("start") in ("", "latest") and not asked.has("after"):
+            before = ends
+        if before is not None:
+            bounded = {each: min(max(before.get(each, first[each]), first[each]), ends[each]) for each in places}
+            found, older, newer = await _backwards(consumer, bounded, first, rows)
+        else:
+            begin = await _start(consumer, topic, places, asked, first, ends)
+            found, older, newer = await _forwards(consumer, begin, ends, rows)
+    return {
+        "rows": [row_of(each, format_) for each in found],
+        "older": _positions_text(older) if any(older[each] > first[each] for each in places) else None,
+        "newer": _positions_text(newer) if any(newer[each] < ends[each] for each in places) else None,
+        "end": _positions_text(ends),
+        "partitions": {str(each.partition): {"first": first[each], "end": ends[each]} for each in places},
+    }
+
+
+async def _places(consumer: Consumer, topic: str, wanted: Sequence[int] | None) -> list[TopicPartition]:
+    known = await consumer.partitions_for_topic(topic)
+    if unknown := set(wanted or ()) - known:
+        raise BadRequestError(f"{topic} has no partition {min(unknown)}")
+    return [TopicPartition(topic, number) for number in sorted(wanted or known)]
+
+
+async def _start(
+    consumer: Consumer,
+    topic: str,
+    places: list[TopicPartition],
+    asked: Parameters,
+    first: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> Positions:
+    """Where to begin, within what there is."""
+    after = asked.positions("after", topic)
+    match asked.one_of("start", ("", "earliest", "latest", "offset", "time"), ""):
+        case _ if after is not None:
+            begin = {each: after.get(each, ends[each]) for each in places}
+        case "offset":
+            begin = dict.fromkeys(places, asked.number("at", 0))
+        case "time":
+            found = await consumer.offsets_for_times(dict.fromkeys(places, asked.number("at", 0)))
+            begin = {each: ends[each] if (answer := found[each]) is None else answer.offset for each in places}
+        case "latest":
+            begin = dict(ends)
+        case _:
+            begin = dict(first)
+    return {each: min(max(begin[each], first[each]), ends[each]) for each in places}
+
+
+def _positions_text(positions: Mapping[TopicPartition, int]) -> str:
+    return ",".join(f"{each.partition}:{offset}" for each, offset in sorted(positions.items()))
+
+
+Found = tuple[list["ConsumerRecord"], Positions, Positions]
+"""Records, and where older and newer ones are."""
+
+
+async def _forwards(consumer: Consumer, begin: Positions, ends: Mapping[TopicPartition, int], rows: int) -> Found:
+    """The oldest records from `begin` on, the oldest first."""
+    quota = _quota(rows, len(begin))
+    found = await _read(consumer, {each: (begin[each], ends[each]) for each in begin}, quota)
+    merged = sorted((record for some in found.values() for record in some), key=_by_time)[:rows]
+    newer = dict(begin)
+    for record in merged:
+        newer[TopicPartition(record.topic, record.partition)] = record.offset + 1
+    for each, some in found.items():
+        if len(some) < quota and (not some or newer[each] > some[-1].offset):
+            newer[each] = ends[each]  # there is nothing more: markers and gaps of compaction at most
+    return merged, begin, newer
+
+
+async def _backwards(consumer: Consumer, before: Positions, first: Mapping[TopicPartition, int], rows: int) -> Found:
+    """The newest records before some positions, the newest first."""
+    quota = _quota(rows, len(before))
+    begin = {each: max(first[each], end - quota) for each, end in before.items()}
+    found = await _read(consumer, {each: (begin[each], end) for each, end in before.items()}, quota)
+    merged = sorted((record for some in found.values() for record in some), key=_by_time, reverse=True)[:rows]
+    older = dict(before)
+    for record in merged:
+        older[TopicPartition(record.topic, record.partition)] = record.offset
+    for each, some in found.items():
+        if not some or older[each] <= some[0].offset:
+            older[each] = begin[each]  # all of it is shown
+    return merged, older, before
+
+
+def _by_time(record: ConsumerRecord) -> tuple[int, int, int]:
+    return (record.timestamp, record.offset, record.partition)
+
+
+def _quota(rows: int, partitions: int) -> int:
+    """Records that are read of each partition."""
+    return max(1, min(rows, _MOST_READ // max(1, partitions)))
+
+
+async def _read(
+    consumer: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]], quota: int
+) -> dict[TopicPartition, list[ConsumerRecord]]:
+    """The first records of ranges of offsets, `quota` of each at most. ClientTimeoutError when they do not come in time."""
+    found: dict[TopicPartition, list[ConsumerRecord]] = {each: [] for each in ranges}
+    left = {each for each, (begin, end) in ranges.items() if begin < end}
+    consumer.assign(sorted(left))
+    for each in left:
+        consumer.seek(each, ranges[each][0])
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + PAGE_TIMEOUT_S
+    while left and loop.time() < deadline_s:
+        for place, records in (await consumer.getmany(*left, timeout_ms=_POLL_MS, max_records=_BATCH)).items():
+            taken = [record for record in records if record.offset < ranges[place][1]]
+            found[place] += taken[: quota - len(found[place])]
+        for each in sorted(left):
+            if len(found[each]) >= quota or await consumer.position(each) >= ranges[each][1]:
+                left.discard(each)
+                consumer.pause(each)
+    if left:
+        raise ClientTimeoutError(f"{', '.join(map(str, sorted(left)[:5]))}: no records within {PAGE_TIMEOUT_S:g} s")
+    return found
+
+
+class Search:
+    """What is looked for: bytes in keys, values and headers."""
+
+    def __init__(self, text: str, is_case_sensitive: bool) -> None:
+        if not text:
+            raise BadRequestError("there is nothing to look for")
+        self._wanted = text.encode() if is_case_sensitive else text.lower().encode()
+        self._prepare: Callable[[bytes], bytes] = bytes if is_case_sensitive else _lower
+
+    def finds(self, record: ConsumerRecord) -> bool:
+        wanted, prepare = self._wanted, self._prepare
+        for data in (record.value, record.key):
+            if data is not None and wanted in prepare(data):
+                return True
+        return any(
+            wanted in prepare(name.encode()) or (content is not None and wanted in prepare(content))
+            for name, content in record.headers
+        )
+
+
+def _lower(data: bytes) -> bytes:
+    """As text where it is text: `bytes.lower` knows ASCII only."""
+    return (
+        data.lower() if data.isascii() else data.decode("utf-8", "surrogateescape").lower().encode("utf-8", "replace")
+    )
+
+
+async def search(open_consumer: OpenConsumer, topic: str, asked: Parameters) -> AsyncGenerator[Event]:
+    """`hit` for each record that is found, `progress` meanwhile, `done` when all was looked at, or enough. Closing it ends the work.
+
+    What comes after the search began is not looked at.
+    """
+    wanted = Search(asked.text("text", longest=1000), asked.flag("case"))
+    format_ = asked.one_of("format", FORMATS, "auto")
+    hits = scanned = scanned_bytes = 0
+    loop = asyncio.get_running_loop()
+    async with open_consumer() as consumer:
+        places = await _places(consumer, topic, asked.partitions("partitions"))
+        first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+        begin = await _start(consumer, topic, places, asked, first, ends)
+        position = dict(begin)
+        left = {each for each in places if begin[each] < ends[each]}
+        total = sum(ends[each] - begin[each] for each in left)
+        consumer.assign(sorted(left))
+        for each in left:
+            consumer.seek(each, begin[each])
+
+        def state() -> dict[str, Any]:
+            passed = sum(min(position[each], ends[each]) - begin[each] for each in places)
+            return {
+                "scanned": scanned,
+                "bytes": scanned_bytes,
+                "hits": hits,
+                "share": passed / total if total else 1.0,
+                "next": _positions_text(position),
+            }
+
+        told_s = loop.time()
+        while left and hits < MOST_HITS and scanned < MOST_SCANNED:
+            for place, records in (await consumer.getmany(*left, timeout_ms=_POLL_MS, max_records=_BATCH)).items():
+                for record in records:
+                    if record.offset >= ends[place]:
+                        break
+                    if hits >= MOST_HITS:
+                        break
+                    scanned += 1
+                    scanned_bytes += len(record.value or b"") + len(record.key or b"")
+                    position[place] = record.offset + 1
+                    if wanted.finds(record):
+                        hits += 1
+                        yield "hit", row_of(record, format_)
+            for each in sorted(left):
+                if (reached := await consumer.position(each)) >= ends[each]:
+                    if hits < MOST_HITS:
+                        position[each] = reached
+                        left.discard(each)
+                    consumer.pause(each)
+            if loop.time() - told_s >= _PROGRESS_S:
+                told_s = loop.time()
+                yield "progress", state()
+            await asyncio.sleep(0)
+        yield "done", {**state(), "is_complete": not left}
+
+
+async def follow(open_consumer: OpenConsumer, topic: str, asked: Parameters) -> AsyncGenerator[Event]:
+    """`records` as they come, from the end or from `after` on: the newest of each turn, and how many were left out."""
+    format_ = asked.one_of("format", FORMATS, "auto")
+    async with open_consumer() as consumer:
+        places = await _places(consumer, topic, asked.partitions("partitions"))
+        after = asked.positions("after", topic) or await consumer.end_offsets(places)
+        consumer.assign(places)
+        for each in places:
+            consumer.seek(each, after.get(each, 0))
+        yield "records", {"rows": [], "skipped": 0}
+        while True:
+            batches: Iterable[Sequence[ConsumerRecord]] = (
+                await consumer.getmany(timeout_ms=_HEARTBEAT_MS, max_records=_BATCH)
+            ).values()
+            found = sorted((record for some in batches for record in some), key=_by_time)
+            newest = found[-_LIVE_ROWS:]
+            yield (
+                "records",
+                {"rows": [row_of(each, format_) for each in newest], "skipped": len(found) - len(newest)},
+            )
+            await asyncio.sleep(_LIVE_PAUSE_S)

@@ -1,0 +1,65 @@
+"""Binds the console's address, and serves until SIGINT or SIGTERM; then streams are cut, and whatever is under way has a second."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_CONNECTIONS: Final = 200
+_HEAD_BYTES: Final = 128 * 1024
+_END_S: Final = 1
+
+
+class _Server(uvicorn.Server):
+    """Ends when the event loop says so; uvicorn's own way raises the signal once more when all is done."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """OSError names the address. Port 0 is a free one."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family, backlog=128)
+    except OSError as problem:
+        raise OSError(problem.errno, f"cannot bind {host or '*'}:{port}: {problem.strerror}") from problem
+
+
+async def serve(app: ASGIApp, listening: socket.socket, ready: Callable[[], None]) -> None:
+    """See the module; `ready` is called before the first request is served."""
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_CONNECTIONS,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        timeout_graceful_shutdown=_END_S,
+    )
+    ready()
+    await _Server(config).serve(sockets=[listening])

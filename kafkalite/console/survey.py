@@ -1,0 +1,262 @@
+"""Asks the cluster every few seconds what lists, plots and the timeline are made of, so that a request is answered from memory.
+
+A round takes metadata, the ends of partitions, and every few rounds sizes and groups. However large the cluster is, asking takes no more
+than a tenth of the time: the pause after a round is nine times as long as it took, and `EVERY_S` at least.
+
+What is kept is bounded: an hour of the cluster's figures, the same for the topics and groups that were looked at last, the newest changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.administration.cluster_changes import Change, ClusterChanges
+from kafkalite.administration.cluster_health import min_insync_replicas
+from kafkalite.administration.group_offsets import partitions_of, progress
+from kafkalite.client.errors import ClientError
+from kafkalite.lifecycle import report, start_task
+from kafkalite.series import Series
+from kafkalite.types import NO_BROKER, TopicPartition
+from zk.znodes.topics import PartitionState
+
+if TYPE_CHECKING:
+    from kafkalite.client import Admin, ClusterDescription, GroupListing, TopicDescription
+    from kafkalite.clock import Clock
+
+logger = logging.getLogger("kafkalite.console")
+
+EVERY_S: Final = 5.0
+_SHARE: Final = 9
+"""A pause is so many times as long as the round before it."""
+_SLOW_ROUNDS: Final = 3
+"""Sizes and groups are asked for in one of so many rounds."""
+POINTS: Final = 720
+"""An hour of rounds."""
+WATCHED_TOPICS: Final = 200
+WATCHED_GROUPS: Final = 100
+CHANGES_KEPT: Final = 1000
+MOST_MINIMUMS: Final = 1000
+"""Of more topics min.insync.replicas is not asked for."""
+MOST_PARTITIONS: Final = 50_000
+"""Ends are asked of so many, the others have no rates."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedChange:
+    """A change and when it was seen."""
+
+    time_ms: int
+    change: Change
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"time_ms": self.time_ms, **self.change.to_dict(), "text": " ".join(str(self.change).split())}
+
+
+class Watched:
+    """A series for each name, of those that were asked for last."""
+
+    def __init__(self, figures: Sequence[str], most: int) -> None:
+        self._figures, self._most = figures, most
+        self._series: OrderedDict[str, Series] = OrderedDict()
+
+    def names(self) -> list[str]:
+        return list(self._series)
+
+    def of(self, name: str) -> Series:
+        """Its series, which is kept from now on; the one that nobody asked for longest may go for it."""
+        found = self._series.setdefault(name, Series(self._figures, POINTS))
+        self._series.move_to_end(name)
+        if len(self._series) > self._most:
+            self._series.popitem(last=False)
+        return found
+
+    def fill(self, names: Sequence[str]) -> None:
+        """Keep these too, as long as there is room."""
+        for name in names:
+            if len(self._series) >= self._most:
+                return
+            self._series.setdefault(name, Series(self._figures, POINTS))
+
+    def append(self, time_ms: int, figures: Mapping[str, Mapping[str, float | None]]) -> None:
+        for name, series in self._series.items():
+            series.append(time_ms, figures.get(name, {}))
+
+
+class Survey:
+    """See the module. Everything is what was seen last; None and empty before the first round."""
+
+    def __init__(self, admin: Admin, clock: Clock) -> None:
+        self._admin, self._clock = admin, clock
+        self.seen = asyncio.Event()
+        """Set when the cluster was looked at, or could not be."""
+        self.time_ms = 0
+        self.problem: str | None = None
+        """Why the last round failed."""
+        self.cluster: ClusterDescription | None = None
+        self.topics: dict[str, TopicDescription] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.sizes: dict[TopicPartition, dict[int, int]] = {}
+        """Bytes by broker."""
+        self.rates: dict[str, float] = {}
+        """Records a second by topic."""
+        self.minimums: dict[str, int] = {}
+        """min.insync.replicas by topic, of a cluster that has not too many."""
+        self.groups: list[GroupListing] = []
+        self.lags: dict[str, int | None] = {}
+        self.history = Series(("records_per_s", "under_replicated", "offline", "bytes", "lag"), POINTS)
+        self.watched_topics = Watched(("records_per_s", "bytes"), WATCHED_TOPICS)
+        self.watched_groups = Watched(("lag",), WATCHED_GROUPS)
+        self.changes: deque[TimedChange] = deque(maxlen=CHANGES_KEPT)
+        self._cluster_changes = ClusterChanges()
+        self._rounds = 0
+        self._task: asyncio.Task[None] | None = None
+        self._ends_ms = 0
+
+    def start(self) -> None:
+        self._task = start_task(self._run(), "survey")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            begun_s = loop.time()
+            await self.look()
+            took_s = loop.time() - begun_s
+            await asyncio.sleep(max(EVERY_S - took_s, _SHARE * took_s))
+
+    async def look(self) -> None:
+        """One round. What cannot be had stays as it was, and `problem` says why."""
+        is_slow_round = self._rounds % _SLOW_ROUNDS == 0
+        self._rounds += 1
+        self.problem = None
+        try:
+            await self._look_at_cluster()
+            await self._look_at_ends()
+            if is_slow_round:
+                await self._look_at_sizes()
+                if len(self.topics) <= MOST_MINIMUMS:
+                    self.minimums = await min_insync_replicas(self._admin, self.topics)
+                await self._look_at_groups()
+        except ClientError as problem:
+            self.problem = str(problem)
+        except Exception as problem:  # the next round may go well; whoever looks is to know
+            self.problem = repr(problem)
+            report("a look at the cluster failed", problem)
+        self.seen.set()
+        self._note_figures()
+
+    async def _look_at_cluster(self) -> None:
+        self.cluster = await self._admin.describe_cluster()
+        self.topics = {each.name: each for each in await self._admin.describe_topics()}
+        self.time_ms = self._clock.now_ms()
+        self._take_changes(self.cluster)
+        self.seen.set()
+
+    def _take_changes(self, cluster: ClusterDescription) -> None:
+        """What is other than it was in the round before."""
+        known = self._cluster_changes
+        found: list[Change] = [*known.brokers_are(each.id for each in cluster.brokers)]
+        found += known.controller_is(cluster.controller_id)
+        states = {
+            TopicPartition(topic.name, each.partition): PartitionState(each.leader, each.leader_epoch, each.isr, -1)
+            for topic in self.topics.values()
+            for each in topic.partitions
+        }
+        for gone in known.states.keys() - states.keys():
+            found += known.state_is(gone, None)
+        for each, state in states.items():
+            if known.states.get(each) != state:
+                found += known.state_is(each, state)
+        known.all_known()
+        self.changes.extend(TimedChange(self.time_ms, each) for each in found)
+
+    async def _look_at_ends(self) -> None:
+        led = [
+            TopicPartition(topic.name, each.partition)
+            for topic in self.topics.values()
+            for each in topic.partitions
+            if each.leader != NO_BROKER
+        ][:MOST_PARTITIONS]
+        before, before_ms = self.ends, self._ends_ms
+        found = await self._admin.list_offsets(dict.fromkeys(led, "latest"))
+        self._ends_ms = self._clock.now_ms()
+        self.ends = {each: answer.offset for each, answer in found.items() if answer is not None}
+        seconds = (self._ends_ms - before_ms) / 1000
+        grown = dict.fromkeys(self.topics, 0)
+        for each, end in self.ends.items():
+            grown[each.topic] += max(0, end - before.get(each, end))
+        self.rates = {topic: count / seconds for topic, count in grown.items()} if before_ms and seconds > 0 else {}
+
+    async def _look_at_sizes(self) -> None:
+        sizes: dict[TopicPartition, dict[int, int]] = {}
+        for broker in [each.id for each in self.cluster.brokers] if self.cluster else []:
+            try:
+                directories = (await self._admin.describe_log_dirs([broker]))[broker]
+            except ClientError as problem:  # the sizes of the others are better than none
+                self.problem = str(problem)
+                continue
+            for replica in (each for directory in directories for each in directory.replicas if not each.is_future):
+                sizes.setdefault(replica.topic_partition, {})[broker] = replica.size_bytes
+        self.sizes = sizes
+
+    async def _look_at_groups(self) -> None:
+        self.groups = await self._admin.list_groups()
+        self.watched_groups.fill([each.group_id for each in self.groups])
+        here = {each.group_id for each in self.groups}
+        self.lags = {name: await self._lag(name) for name in self.watched_groups.names() if name in here}
+        self.watched_groups.append(self._clock.now_ms(), {name: {"lag": lag} for name, lag in self.lags.items()})
+
+    async def _lag(self, group_id: str) -> int | None:
+        try:
+            described = (await self._admin.describe_groups([group_id]))[group_id]
+            return lag_of(await progress(self._admin, described))
+        except ClientError:
+            return None
+
+    def _note_figures(self) -> None:
+        self.watched_topics.fill([name for name, topic in self.topics.items() if not topic.is_internal])
+        partitions = [each for topic in self.topics.values() for each in topic.partitions]
+        lags = [lag for lag in self.lags.values() if lag is not None]
+        has_rates = self.problem is None and bool(self.rates)
+        figures = {
+            "records_per_s": sum(self.rates.values()) if has_rates else None,
+            "under_replicated": float(sum(each.under_replicated for each in partitions)),
+            "offline": float(sum(each.leader == NO_BROKER for each in partitions)),
+            "bytes": float(sum(sum(each.values()) for each in self.sizes.values())) if self.sizes else None,
+            "lag": float(sum(lags)) if lags else None,
+        }
+        now_ms = self._clock.now_ms()
+        self.history.append(now_ms, figures if self.problem is None else {})
+        sizes = self.topic_bytes()
+        watched = {
+            name: {"records_per_s": self.rates.get(name) if has_rates else None, "bytes": sizes.get(name)}
+            for name in self.watched_topics.names()
+        }
+        self.watched_topics.append(now_ms, watched)
+
+    def topic_bytes(self) -> dict[str, int]:
+        """All replicas of a topic together."""
+        found: dict[str, int] = {}
+        for each, by_broker in self.sizes.items():
+            found[each.topic] = found.get(each.topic, 0) + sum(by_broker.values())
+        return found
+
+    def partitions(self) -> list[TopicPartition]:
+        return partitions_of(self.topics.values())
+
+
+def lag_of(rows: Sequence[Mapping[str, Any]]) -> int | None:
+    """Of all partitions of a group together; None where nothing is known."""
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    return sum(lags) if lags else None

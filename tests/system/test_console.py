@@ -1,0 +1,246 @@
+"""The console in a real browser: every screen of a small cluster, with names and records that would run as code if they could."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import msgpack
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+from kafkalite.local.cluster import LocalCluster
+from tests.system.browser import StatusPage, browser
+
+pytestmark = pytest.mark.system
+
+SCRIPT = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+GROUP = f"readers {SCRIPT}"
+SECRET = "the-password-of-the-context"
+SETTINGS = {"offsets.topic.num.partitions": "1", "log.retention.hours": "-1", "num.partitions": "2"}
+RECORDS = 300
+NOON_MS = 1_700_000_000_000
+
+
+@contextmanager
+def console(cluster: LocalCluster, folder: Path) -> Iterator[str]:
+    """`kafkalite console` as a process of its own; its address."""
+    connect = cluster.zookeeper_connect
+    command = [
+        sys.executable,
+        "-m",
+        "kafkalite",
+        "console",
+        "--port",
+        "0",
+        "-z",
+        connect,
+        "-b",
+        cluster.bootstrap_servers,
+    ]
+    command += ["-X", f"ssl.keystore.password={SECRET}"]
+    environment = {**os.environ, "KAFKALITE_CONFIG": str(folder / "no-contexts")}
+    with (folder / "console.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address.startswith("http://127.0.0.1:"), (folder / "console.log").read_text()
+        yield address
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert process.returncode == 0, (folder / "console.log").read_text()
+
+
+def write(cluster: LocalCluster) -> None:
+    """Text, JSON, msgpack and what would like to be code; and a group that is behind."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for number in range(RECORDS):
+        producer.produce(
+            "orders", json.dumps({"number": number, "note": "ordinary"}), f"key-{number}", 0, timestamp=NOON_MS + number
+        )
+    producer.produce("orders", msgpack.packb({"packed": [1, 2]}), "packed", 1, timestamp=NOON_MS + RECORDS)
+    producer.produce("orders", SCRIPT, SCRIPT, 1, timestamp=NOON_MS + RECORDS, headers=[("header", SCRIPT.encode())])
+    assert producer.flush(30) == 0
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": GROUP})
+    try:
+        consumer.commit(offsets=[confluent_kafka.TopicPartition("orders", 0, 100)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+class Screens:
+    """What a person does with the console; each screen is kept as a picture in `folder`, where somebody may look at it."""
+
+    def __init__(self, chrome: Chrome, address: str, folder: Path) -> None:
+        self.page = StatusPage(chrome, address)
+        self.chrome, self._address, self._folder = chrome, address, folder
+
+    def open(self, place: str, heading: str) -> None:
+        self.chrome.execute_script("location.hash = arguments[0]", place)
+        self.page.wait(lambda: self.page.texts("h1") == [heading], f"the screen {place}")
+
+    def has(self, *texts: str) -> None:
+        self.page.wait(lambda: all(each in self.text() for each in texts), f"{texts}")
+
+    def text(self) -> str:
+        return self.page.text("body")
+
+    def find(self, selector: str) -> Any:
+        self.page.wait(lambda: self.page.data(selector) != [], selector)
+        return self.chrome.find_element(By.CSS_SELECTOR, selector)
+
+    def click(self, text: str) -> None:
+        """A button, by what is on it, when it can be used."""
+        script = "const found = [...document.querySelectorAll('button')].find(e => e.innerText === arguments[0] && !e.disabled);"
+        self.page.wait(
+            lambda: bool(self.chrome.execute_script(f"{script} found?.click(); return Boolean(found)", text)), text
+        )
+
+    def follow(self, selector: str) -> None:
+        """The first link of the kind; found and clicked at once, because tables are drawn again."""
+        script = "const found = document.querySelector(arguments[0]); found?.click(); return Boolean(found)"
+        self.page.wait(lambda: bool(self.chrome.execute_script(script, selector)), selector)
+
+    def keep(self, name: str) -> None:
+        self.chrome.save_screenshot(str(self._folder / f"{name}.png"))
+
+
+def test_every_screen_of_the_console(tmp_path: Path) -> None:
+    with (
+        browser(tmp_path / "chromium") as chrome,
+        LocalCluster(brokers=1, properties=SETTINGS) as cluster,
+    ):
+        write(cluster)
+        with console(cluster, tmp_path) as address:
+            screens = Screens(chrome, address, tmp_path)
+            look_at_the_cluster(screens)
+            look_at_records(screens)
+            write_and_search(screens, cluster)
+            look_at_groups(screens)
+            look_at_the_rest(screens)
+            on_a_phone_and_dark(screens)
+            screens.page.assert_sound()
+            assert chrome.title != "taken"
+
+
+def look_at_the_cluster(screens: Screens) -> None:
+    screens.has("1 of 1", "✓ controller", "up controller")
+    screens.page.wait(lambda: len(screens.page.data(".plot")) == 4, "plots")
+    screens.keep("overview")
+    screens.find("body").send_keys(Keys.TAB)
+    assert screens.chrome.switch_to.active_element.text == "Skip to the content"
+    screens.chrome.switch_to.active_element.send_keys(Keys.ENTER)
+    assert screens.chrome.switch_to.active_element.get_attribute("id") == "main"
+    screens.open("#/topics", "Topics")
+    screens.has("orders", "1 to 1 of 1")
+    screens.find("input[name=internal]").click()
+    screens.has("__consumer_offsets", "1 to 2 of 2")
+    screens.find("input[name=filter]").send_keys("ORD")
+    screens.has("1 to 1 of 1")
+    screens.keep("topics")
+    screens.follow("main th a")
+    screens.has("Partitions", "Settings")
+    screens.find("input[name=setting]").send_keys("retention.ms")
+    screens.has("retention.ms", "default")
+    screens.keep("topic")
+
+
+def look_at_records(screens: Screens) -> None:
+    screens.open("#/topics/orders/records", "orders")
+    screens.has("50 records", SCRIPT, '"packed"')
+    screens.follow("[data-record='1:1'] button")
+    screens.has("Header header", "Produce it again")
+    screens.keep("records")
+    screens.click("Older ›")
+    screens.page.wait(
+        lambda: len(screens.page.texts("[data-record]")) == 50 and SCRIPT not in screens.text(), "older ones"
+    )
+    Select(screens.find("select[name=start]")).select_by_value("offset")
+    screens.find("input[name=at]").send_keys("7")
+    screens.find("input[name=partitions]").send_keys("0")
+    screens.click("Read")
+    screens.page.wait(lambda: screens.page.texts("[data-record] th")[:1] == ["0:7"], "from an offset on")
+
+
+def write_and_search(screens: Screens, cluster: LocalCluster) -> None:
+    screens.find("input[name=text]").send_keys("key-25")
+    screens.click("Search")
+    screens.has("11 found in 293 records", "that is all")
+    screens.keep("search")
+    screens.click("Follow live")
+    screens.has("following: 0 records")
+    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer.produce("orders", "came while somebody looked", partition=0)
+    assert producer.flush(30) == 0
+    screens.has("following: 1 records", "came while somebody looked")
+    screens.open("#/topics/orders/produce?from=1:1", "orders")
+    screens.has("A copy of 1:1")
+    assert screens.find("textarea[name=value]").get_attribute("value") == SCRIPT
+    screens.click("Write the record")
+    screens.has("Written: partition")
+    screens.keep("produce")
+
+
+def look_at_groups(screens: Screens) -> None:
+    screens.open("#/groups", "Groups")
+    screens.has(GROUP, "Empty")
+    screens.keep("groups")
+    screens.follow("main th a")
+    screens.has("Nobody is in it.", "Move its offsets", "202")
+    screens.click("Show what would change")
+    screens.has("Nothing has changed yet", "-100")
+    screens.click("Do it")
+    screens.has("Done.", "302")
+    screens.keep("group")
+
+
+def look_at_the_rest(screens: Screens) -> None:
+    screens.open("#/brokers", "Brokers")
+    screens.has("up", "None.")
+    screens.keep("brokers")
+    screens.follow("main th a")
+    screens.has("the broker's file", "zookeeper.connect")
+    screens.keep("broker")
+    screens.open("#/zookeeper/brokers/topics", "ZooKeeper")
+    screens.has("The topics.", "orders", "A topic: the brokers that hold")
+    screens.keep("zookeeper")
+    screens.open("#/timeline", "Timeline")
+    screens.page.wait(lambda: screens.page.texts(".faint") != [], "the timeline")
+    screens.keep("timeline")
+    screens.open("#/access", "Access")
+    screens.has("No Authorizer", "Quotas")
+    screens.keep("access")
+    screens.open("#/nights", "Nights")
+    screens.has("--nights")
+    assert SECRET not in screens.chrome.page_source
+
+
+def on_a_phone_and_dark(screens: Screens) -> None:
+    screens.open("#/", "Overview")
+    for _ in range(2):
+        screens.find("#theme").click()
+    assert screens.find("html").get_attribute("data-theme") == "dark"
+    screens.chrome.set_window_size(500, 900)  # no browser window is narrower; phones are
+    screens.chrome.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 375, "height": 812, "deviceScaleFactor": 1, "mobile": True}
+    )
+    for place, heading, name in (("#/", "Overview", "phone"), ("#/topics/orders/records", "orders", "phone-records")):
+        screens.open(place, heading)
+        screens.page.wait(lambda: screens.page.texts("tbody tr") != [], "rows")
+        screens.keep(name)
+        width = screens.chrome.execute_script("return document.documentElement.scrollWidth")
+        assert width <= 375, "nothing but tables is wider than the screen"
+        for control in screens.chrome.find_elements(By.CSS_SELECTOR, "button, input, select"):
+            assert not control.is_displayed() or control.accessible_name, control.get_attribute("outerHTML")
