@@ -1,9 +1,13 @@
-"""Measures one broker: `python -m tests.bench [--only CELL] [--baseline FILE] [--against COMMAND]`.
+"""Measures one broker: `python -m tests.bench [--only CELL] [--compare FILE] [--against COMMAND] [--results]`.
 
-Results go to `tests/bench/results/<moment>.json` and to a table. `--baseline` compares with such a file. `--against` runs
-a second broker command and measures both in turn, A B A B ..., so that a change of the machine's mood hits both; the
-medians of the rounds are compared. For the broker of another checkout COMMAND is
-`/path/to/checkout/.venv/bin/python -P -m kafkalite broker --config`: without -P, Python would take the modules of the current directory.
+Results go to `tests/bench/results/<moment>.json` and to a table. `--compare` compares with such a file, and the exit status is 1
+when a cell has lost more than a tenth; it is refused for another machine's. `--against` runs a second broker command and measures both in
+turn, A B A B ..., so that a change of the machine's mood hits both; the medians of the rounds are compared. For the broker of another
+checkout COMMAND is `/path/to/checkout/.venv/bin/python -P -m kafkalite broker --config`: without -P, Python would take the modules of the
+current directory.
+
+`--results` measures the cells of the page beside Apache Kafka, three rounds, and writes `tests/bench/RESULTS.md` with its picture. It takes
+half an hour, on a machine that does nothing else; `--only` and `--seconds` make it shorter.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ import os
 import platform
 import shlex
 import statistics
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,13 +28,47 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from kafkalite import __version__
+from kafkalite.compilation import description
 from kafkalite.local.broker_process import BROKER_COMMAND
 from kafkalite.local.cluster import LocalCluster
-from tests.bench import clusters, groups, observation, old_consumers, storage, transactions  # noqa: F401 -- they register their cells
+from tests.bench import (  # noqa: F401 -- they register their cells
+    clusters,
+    groups,
+    lives,
+    observation,
+    old_consumers,
+    storage,
+    transactions,
+)
 from tests.bench.cells import CELLS, Cell, Target, wait_for_controller
+from tests.bench.page import PICTURE, losses, page, picture
+from tests.peers import apache_kafka
 
 RESULTS: Final = Path(__file__).parent / "results"
+PAGE: Final = Path(__file__).with_name("RESULTS.md")
 PROPERTIES: Final = {"log.retention.check.interval.ms": "3600000"}
+ON_THE_PAGE: Final = (
+    *(
+        "produce-100B",
+        "produce-1kB",
+        "produce-1kB-acks-all",
+        "consume-100B",
+        "consume-1kB",
+        "round-trip-p50",
+        "round-trip-p99",
+    ),
+    *("single records on 20 connections", "single records on 200 connections"),
+    "processor time for a single record on 200 connections",
+    *("start-up", "resident-memory"),
+    *(f"creation of {lives.PARTITIONS} partitions, one broker", f"clean stop with {lives.PARTITIONS} partitions"),
+    f"restart with {lives.PARTITIONS} partitions",
+    *("failover gap after a leader's session, 300 partitions", "failover gap at a clean stop, 300 partitions"),
+    *("creation of 500 partitions, factor 3", "idle processor use of three brokers, 500 partitions"),
+    "controller failover, 500 partitions",
+)
+FLAGS: Final = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+"""Of Apache Kafka's own start script, but for the heap's size."""
 
 Results = dict[str, list[float]]
 
@@ -87,38 +127,106 @@ def change(cell: Cell, before: float, now: float) -> str:
 
 
 def machine() -> dict[str, Any]:
-    return {"processors": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    """What figures of two runs must have in common to be compared."""
+    about = Path("/proc/cpuinfo")
+    models = [
+        line.partition(":")[2].strip() for line in about.read_text().splitlines() if line.startswith("model name")
+    ]
+    return {
+        "processors": os.cpu_count(),
+        "processor": models[0] if models else platform.machine(),
+        "memory, GB": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
+
+
+def kafka_command() -> tuple[str, ...]:
+    """An Apache Kafka broker as its own start script runs it: the tests' is made for short lives."""
+    tests_own = ("-XX:TieredStopAtLevel", "-XX:+UseSerialGC", "-Xmx")
+    java, *rest = (each for each in apache_kafka.broker_command() if not each.startswith(tests_own))
+    return (java, *FLAGS, *rest)
+
+
+def sides() -> dict[str, str]:
+    """The versions that are compared, and how they run."""
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
+    return {
+        "kafkalite": f"{__version__}, {description()}, uvloop",
+        "Apache Kafka": f"{apache_kafka.VERSION} with ZooKeeper, {java}, {' '.join(FLAGS)}",
+    }
 
 
 @click.command(help=__doc__)
 @click.option("--only", multiple=True, type=click.Choice(sorted(CELLS)), help="Measure this cell; can be repeated.")
 @click.option("--seconds", default=5.0, show_default=True, help="Length of each throughput cell.")
 @click.option("--rounds", default=1, show_default=True, help="Fresh brokers to measure.")
-@click.option("--baseline", type=click.Path(path_type=Path, exists=True), help="Compare with an earlier result file.")
+@click.option(
+    "--compare",
+    type=click.Path(path_type=Path, exists=True),
+    help="Compare with an earlier result file; the status is 1 when a cell lost more than a tenth.",
+)
 @click.option("--against", help="Another broker command; the path of a properties file is appended to it.")
+@click.option("--results", is_flag=True, help="Measure beside Apache Kafka, and write the page of results.")
 @click.option(
     "--output", type=click.Path(path_type=Path), help="Result file.  [default: a new one in tests/bench/results]"
 )
 def main(
-    only: tuple[str, ...], seconds: float, rounds: int, baseline: Path | None, against: str | None, output: Path | None
+    only: tuple[str, ...],
+    seconds: float,
+    rounds: int,
+    compare: Path | None,
+    against: str | None,
+    results: bool,
+    output: Path | None,
 ) -> None:
-    cells = [each for name, each in CELLS.items() if not only or name in only]
+    earlier = None if compare is None else json.loads(compare.read_text())
+    if earlier is not None and earlier["machine"] != machine():
+        raise click.ClickException(f"{compare} was measured on another machine: {earlier['machine']}")
+    wanted = only or (ON_THE_PAGE if results else tuple(CELLS))
+    cells = [CELLS[name] for name in wanted]
     commands = {"ours": tuple(BROKER_COMMAND)}
-    if against is not None:
+    if results:
+        commands["against"] = kafka_command()
+    elif against is not None:
         commands["against"] = tuple(shlex.split(against))
+    if "against" in commands:
         rounds = max(rounds, 3)
+    load = [os.getloadavg()[0]]
     values = measure_in_turn(commands, cells, seconds, rounds)
-    other_name, other = "against", values.get("against", {})
-    if baseline is not None and against is None:
-        other_name, other = baseline.stem, json.loads(baseline.read_text())["values"]["ours"]
+    load.append(os.getloadavg()[0])
+    other_name, other = "Apache Kafka" if results else "against", values.get("against", {})
+    if earlier is not None and not other:
+        other_name, other = str(compare), earlier["values"]["ours"]
     show(f"one broker, {rounds} round(s) of {seconds:g} s", cells, values["ours"], other_name, other)
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     path = output or RESULTS / f"{moment}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    units = {each.name: each.unit for each in cells}
-    content = {"at": moment, "machine": machine(), "against": against, "units": units, "values": values}
+    content = {
+        "at": moment,
+        "command": " ".join(["python -m tests.bench", *map(shlex.quote, sys.argv[1:])]),
+        "machine": machine(),
+        "load": load,
+        "rounds": rounds,
+        "seconds": seconds,
+        "against": against,
+        "sides": sides() if results else {},
+        "properties": PROPERTIES,
+        "units": {each.name: each.unit for each in cells},
+        "higher_is_better": {each.name: each.higher_is_better for each in cells},
+        "values": values,
+    }
     path.write_text(json.dumps(content, indent=2) + "\n")
     Console().print(f"written to {path}")
+    if results:
+        PAGE.write_text(page(content))
+        PAGE.with_name(PICTURE).write_text(picture(content))
+        Console().print(f"written to {PAGE}")
+    if earlier is not None:
+        lost = losses(earlier["values"]["ours"], values["ours"], content["higher_is_better"])
+        if lost:
+            told = ", ".join(f"{name} ({times:.2f} times what it was)" for name, times in lost.items())
+            raise click.ClickException(f"lost more than a tenth: {told}")
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ def round_trips_ms(target: Target) -> list[float]:
     """
     topic = new_topic(target)
     fill(target, topic, 100, seconds=0)
-    request = _captured_produce(topic, bytes(100))
+    request = captured_produce(topic, bytes(100))
     host, port = target.servers.split(":")
     trips = []
     with socket.create_connection((host, int(port)), _TIMEOUT_S) as peer:
@@ -236,7 +236,7 @@ def resident_memory(target: Target) -> float:
     return next(iter(target.cluster.brokers.values())).resident_bytes() / MB
 
 
-def _captured_produce(topic: str, value: bytes) -> bytes:
+def captured_produce(topic: str, value: bytes) -> bytes:
     """A Produce request of version 3 with one batch of one record, as it goes over the wire."""
     import crc32c  # part of the product's own dependencies; only this cell needs it
 
