@@ -30,6 +30,7 @@ from kafkalite.broker.request_metering import RequestMetering
 from kafkalite.broker.server import Server
 from kafkalite.broker.setting_changes import act_on_changes
 from kafkalite.broker.shutdown import controlled_shutdown
+from kafkalite.broker.stages import Stages
 from kafkalite.broker.user_lookup import UserCredentials
 from kafkalite.broker.wiring import BrokerParts, EarlyParts, wire
 from kafkalite.clock import Clock
@@ -75,7 +76,8 @@ class Serving(NamedTuple):
 class Broker:
     """See the module. The session's store must be started already; `fatal(reason)` is called when the broker cannot go on.
 
-    `run_pass` makes the passes of the log cleaner, by default in the event loop's executor. `fault_control` has faults on purpose.
+    `run_pass` makes the passes of the log cleaner, by default in the event loop's executor. `fault_control` has faults on purpose,
+    `stages` hears how far start and stop are.
     """
 
     def __init__(
@@ -88,8 +90,10 @@ class Broker:
         fatal: Callable[[str], None],
         run_pass: RunPass | None = None,
         fault_control: FaultControl | None = None,
+        stages: Stages | None = None,
     ) -> None:
         live = LiveConfig(config)
+        self.stages = stages or Stages()
         self.store: Store = session.store
         self.clock = clock
         self.broker_id = config.broker_id
@@ -144,16 +148,18 @@ class Broker:
         """Until requests are served and the first metadata has arrived."""
         self.state = BrokerState.STARTING
         await self._start_observation()
-        early = self._early
+        early, stages = self._early, self.stages
         await create_top_level(self.store)
         self.cluster_id = await read_or_create_cluster_id(self.store, topic_id_to_text(early.rng.randbytes(16)))
         early.logs.acquire()
         self.broker_id = await self._resolve_broker_id()
         early.logs.check_identity(self.broker_id, self.cluster_id)
         await early.dynamic_configs.load_broker(self.broker_id)
+        stages.end("cluster and broker id")
         self.state = BrokerState.RECOVERY
         await early.logs.open(await early.dynamic_configs.all_topics())
         early.logs.claim(self.broker_id, self.cluster_id)
+        stages.end("logs opened")
         self.metadata.expects_topics = bool(early.logs.all_logs())
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
         dispatcher = Dispatcher(parts, await self._served(), parts.acls or ALLOW_ALL)
@@ -168,6 +174,7 @@ class Broker:
         await self._tokens.start(early.session, self.jobs)
         await self.security.prepare()
         await server.bind()
+        stages.end("parts made, settings read, listeners bound")
         register = partial(self._register, serving)
         early.session.on_renewed(
             register
@@ -175,6 +182,7 @@ class Broker:
         await register()
         # Not before: what the controller sent to this broker's earlier life is known by the older broker epoch.
         await server.serve()
+        stages.end("registered, connections accepted")
         announce = partial(self._announce_listeners, serving)
         act_on_changes(early.live_config, self.jobs, server, self.cleaner, announce)
         await serving.config_changes_watch.start()
@@ -183,6 +191,7 @@ class Broker:
         self.serving = serving
         self.state = BrokerState.RUNNING
         await self.metadata.wait_for_controller()
+        stages.end("roles and metadata received")
 
     async def _start_observation(self) -> None:
         """First of all, so that a broker that recovers its logs for long is seen to be alive."""
@@ -290,11 +299,14 @@ class Broker:
         if serving is None:
             raise InvariantBroken("a broker is stopped that has not started")
         parts, dispatcher, server, config_changes_watch = serving
+        stages = self.stages
+        stages.begin()
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         parts.fetchers.follow_no_more()
         if self.config.controlled_shutdown_enable:
             await controlled_shutdown(parts)
             await parts.controller.hand_over(_HAND_OVER_S)
+        stages.end("leaders handed over")
         self.state = BrokerState.SHUTTING_DOWN
         await config_changes_watch.stop()
         if parts.acls is not None:
@@ -311,13 +323,16 @@ class Broker:
         dispatcher.cancel_all()
         await parts.producer_ids.close()
         await parts.controller_channel.close()
+        stages.end("jobs, controller and connections ended")
         parts.replicas.checkpoint_high_watermarks()
         await parts.logs.close()
+        stages.end("logs closed")
         if self._observation is not None:
             await self._observation.close()
         if self._fault_control is not None:
             self._fault_control.close()
         await self.store.close()
+        stages.end("session with ZooKeeper closed")
 
     @property
     def left_to_stop(self) -> str:

@@ -14,6 +14,7 @@ Lines for debugging and the trace of state changes are asked for by operators an
 from __future__ import annotations
 
 import logging
+import time
 from typing import Final, NamedTuple, TextIO
 
 WINDOW_S: Final = 60.0
@@ -101,11 +102,20 @@ def one_line(text: str) -> str:
 
 
 class _Formatter(logging.Formatter):
-    """Lines and tracebacks as the module says."""
+    """Lines and tracebacks as the module says; the seconds of their times are written once, for there are thousands of lines at a start."""
+
+    def __init__(self) -> None:
+        super().__init__(_FORMAT)
+        self._second, self._second_text = -1, ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        second = int(record.created)
+        if second != self._second:
+            self._second, self._second_text = second, time.strftime(self.default_time_format, time.localtime(second))
+        return f"{self._second_text},{int(record.msecs):03d}"
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = one_line(record.message)
-        return super().formatMessage(record)
+        return f"[{record.asctime}] {record.levelname} {one_line(record.message)} ({record.name})"
 
     def formatException(self, ei: object) -> str:
         trace = super().formatException(ei)  # type: ignore[arg-type]
@@ -117,7 +127,7 @@ class BrokerLog(logging.StreamHandler[TextIO]):
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
-        self.setFormatter(_Formatter(_FORMAT))
+        self.setFormatter(_Formatter())
         self._limit = LineLimit()
 
     def emit(self, record: logging.LogRecord) -> None:

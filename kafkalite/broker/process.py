@@ -25,6 +25,7 @@ import uvloop
 from kafkalite.broker.app import Broker
 from kafkalite.broker.full_collections import FullCollections
 from kafkalite.broker.log_output import WINDOW_S, BrokerLog
+from kafkalite.broker.stages import Stages, since_process_began
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.protocol.compiled_records import preload
@@ -45,17 +46,32 @@ _UNUSED_S = 10.0
 """Memory for reads that nobody used for so long is given back."""
 
 
-def run(config: BrokerConfig, log_level: str = "INFO") -> int:
-    """Run a broker until it is asked to stop; the exit code. ConfigError for faults in the environment that the settings do not allow."""
+def run(config: BrokerConfig, log_level: str = "INFO", timings: bool = False) -> int:
+    """Run a broker until it is asked to stop; the exit code. ConfigError for faults in the environment that the settings do not allow.
+
+    With `timings` it tells on stderr how long each stage of its start and stop took.
+    """
+    stages = Stages(since=since_process_began())
+    stages.end("interpreter, imports and settings")
     fault_control = _fault_control(config)
     security = store_security(config)
     log = BrokerLog(sys.stderr)
     logging.basicConfig(level=log_level, handlers=[log])
-    return uvloop.run(_serve(config, log, fault_control, security))
+    tell = _tell_stages if timings else None
+    status = uvloop.run(_serve(config, log, fault_control, security, stages, tell))
+    stages.end("event loop closed")
+    if tell is not None:
+        tell(stages)
+    return status
 
 
 async def _serve(
-    config: BrokerConfig, log: BrokerLog, fault_control: FaultControl | None, security: StoreSecurity
+    config: BrokerConfig,
+    log: BrokerLog,
+    fault_control: FaultControl | None,
+    security: StoreSecurity,
+    stages: Stages,
+    tell: Callable[[Stages], None] | None,
 ) -> int:
     loop = asyncio.get_running_loop()
     _tell_left_out(loop, log)
@@ -77,10 +93,10 @@ async def _serve(
     )
     session, rng = Session(store), random.Random()
     disk = OsDisk()
-    broker = Broker(config, session, disk, SystemClock(), rng, fatal, in_process, fault_control)
+    broker = Broker(config, session, disk, SystemClock(), rng, fatal, in_process, fault_control, stages)
     loop.set_exception_handler(broker.errors.handle)
     timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
-    starting = loop.create_task(_start(broker, store, timeout_ms / 1000))
+    starting = loop.create_task(_start(broker, store, timeout_ms / 1000, stages))
     stop_asked = loop.create_task(stopping.wait())
     await asyncio.wait({starting, stop_asked}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
@@ -96,6 +112,9 @@ async def _serve(
         collections = FullCollections(lambda: broker.serving is not None and broker.serving.dispatcher.is_busy)
         collections.start()
         _release_unused(loop, disk)
+        stages.end("garbage collector settled")
+        if tell is not None:
+            tell(stages)
         print(f"[KafkaServer id={broker.broker_id}] started", flush=True)
         loop.run_in_executor(None, preload)
         await stopping.wait()
@@ -116,6 +135,10 @@ async def _serve(
     return 1 if reasons else 0
 
 
+def _tell_stages(stages: Stages) -> None:
+    print(stages.table(), file=sys.stderr, flush=True)
+
+
 def _fault_control(config: BrokerConfig) -> FaultControl | None:
     """Only if the environment names faults: see `fault_control`."""
     if not any(name.startswith("KAFKALITE_FA") for name in os.environ):
@@ -125,8 +148,9 @@ def _fault_control(config: BrokerConfig) -> FaultControl | None:
     return FaultControl(os.environ) if is_wanted(config, os.environ) else None
 
 
-async def _start(broker: Broker, store: KazooStore, timeout_s: float) -> None:
+async def _start(broker: Broker, store: KazooStore, timeout_s: float, stages: Stages) -> None:
     await store.start(timeout_s)
+    stages.end("session with ZooKeeper")
     await broker.start()
 
 
