@@ -164,6 +164,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         tcp_channels(str(broker_id), config.controller_socket_timeout_ms, connect),
         session=early.session,
         on_fatal=lambda problem: early.fatal(f"the controller stopped: {problem}"),
+        lost_nothing=logs.lost_nothing,
     )
     channel = ControllerChannel(broker_id, find_controller, config.controller_socket_timeout_ms / 1000, connect)
     isr_changes: AlterPartitionSender | ZooKeeperIsrWriter

@@ -51,7 +51,8 @@ class Controller(ControllerApi):
     """See the module; the requests that it answers are in `api`.
 
     `session` is the one whose hooks register the broker, so that it does so first; by default one is made.
-    `on_fatal` is called once when an invariant broke and the consumer has stopped.
+    `on_fatal` is called once when an invariant broke and the consumer has stopped. `lost_nothing`: this broker began with all the
+    records with which it had ended.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Controller(ControllerApi):
         *,
         session: Session | None = None,
         on_fatal: Callable[[BaseException], None] | None = None,
+        lost_nothing: bool = False,
     ) -> None:
         super().__init__(store, config, rng)
         self.broker_id = broker_id
@@ -74,6 +76,7 @@ class Controller(ControllerApi):
         self._session = session or Session(store)
         self._settings = ControllerSettings.from_config(broker_id, config.current)
         config.subscribe(self._config_changed)
+        self._whole = frozenset({broker_id}) if lost_nothing else frozenset()
         self._queue = EventQueue(self._handle, on_fatal)
         self._tenure: Tenure | None = None
         self._last_epoch = 0
@@ -243,7 +246,7 @@ class Controller(ControllerApi):
         self._last_epoch = seat.epoch
         logger.info("broker %d is the controller with epoch %d", self.broker_id, seat.epoch)
         try:
-            await tenure.perform(take_over(cluster))
+            await tenure.perform(take_over(cluster, self._whole))
         except ControllerMovedError:
             self._unseated()
         except TenureEnded:

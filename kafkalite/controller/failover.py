@@ -21,15 +21,15 @@ from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, connect, list_children, pause, pieces, publish, write
 from kafkalite.controller.topic_rules import legal_names
 from kafkalite.controller.topic_znodes import load_topics
-from kafkalite.types import TopicPartition
+from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
 from zk.store import Delete
 
 logger = logging.getLogger(__name__)
 
 
-def take_over(cluster: ClusterState) -> Steps[None]:
-    """From an empty `cluster` to a controller at work."""
+def take_over(cluster: ClusterState, whole: Collection[BrokerId] = ()) -> Steps[None]:
+    """From an empty `cluster` to a controller at work. Brokers that are `whole` began with all the records with which they had ended."""
     yield from manage_features(cluster)
     for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
         yield from _drop_notifications(path)  # all state is read below anyway
@@ -38,7 +38,7 @@ def take_over(cluster: ClusterState) -> Steps[None]:
     introduction = RequestBatch(cluster)
     introduction.update_metadata(())
     yield from publish(introduction.commands())
-    renewed = yield from returned_brokers.distrust(cluster)
+    renewed = yield from returned_brokers.distrust(cluster, whole)
     yield from _start_replicas(cluster)
     yield from _start_partitions(cluster, renewed)
     yield from reassignment.znode_reassignments(cluster)

@@ -5,6 +5,8 @@ its log as its machine kept it, perhaps without what was not on the medium yet. 
 time, such a replica leaves the ISR and comes back by fetching, as if its departure had been seen (`broker_changes`). Where nobody
 else is left it stays; but if it leads, it leads in a new epoch, because one epoch must not hold two histories.
 
+A broker that knows of itself that it lost nothing, because it had stopped cleanly, is not distrusted when it governs: nobody else can tell.
+
 Kafka goes by who is alive when the new controller looks: a leader that lost power and was back at once goes on in its old epoch, and the
 other replicas cut off what it has forgotten, acknowledged or not. The broken run:
 
@@ -16,6 +18,7 @@ other replicas cut off what it has forgotten, acknowledged or not. The broken ru
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.replica_machine import remove_from_isr
@@ -23,7 +26,7 @@ from kafkalite.controller.steps import Steps, pause, pieces
 from kafkalite.types import BrokerId, TopicPartition
 
 
-def distrust(cluster: ClusterState) -> Steps[set[TopicPartition]]:
+def distrust(cluster: ClusterState, whole: Collection[BrokerId] = ()) -> Steps[set[TopicPartition]]:
     """Take such replicas out of their ISRs, before anything is sent to a broker; the partitions whose leader needs a new epoch."""
     newest = max((broker.epoch for broker in cluster.brokers.values()), default=0)
     leaving: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
@@ -34,7 +37,9 @@ def distrust(cluster: ClusterState) -> Steps[set[TopicPartition]]:
             if leadership is None or leadership.read_zxid >= newest or cluster.is_queued_for_deletion(partition.topic):
                 continue
             members = [cluster.brokers[each] for each in leadership.isr if each in cluster.brokers]
-            returned = [each.broker_id for each in members if each.epoch > leadership.read_zxid]
+            returned = [
+                each.broker_id for each in members if each.epoch > leadership.read_zxid and each.broker_id not in whole
+            ]
             if leadership.leader in returned:
                 renewed.add(partition)
             if len(returned) < len(members):

@@ -20,6 +20,7 @@ from kafkalite.types import Buffer
 _BUFFERS_PER_WRITE: Final = 512
 """Below IOV_MAX of every system."""
 
+_READ_BYTES: Final = 256 * 1024
 _POOLED_FROM_BYTES: Final = 64 * 1024
 _POOL_BYTES: Final = 32 * 1024 * 1024
 """Half of what a fetch may bring of several partitions, twice over."""
@@ -193,16 +194,27 @@ class OsDisk:
         return _OsFile(os.open(path, flags, 0o644), self._buffers)
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        # Not by Python's own files, which ask five times as much of the system: a start reads thousands of files of a few bytes.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts = []
+            while part := os.read(descriptor, _READ_BYTES):
+                parts.append(part)
+            return b"".join(parts)
+        finally:
+            os.close(descriptor)
 
     def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb") as file:
-            file.write(content)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(descriptor, left) :]
             if durable:
-                file.flush()
-                os.fsync(file.fileno())
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         os.replace(temporary, path)
         if durable:
             self.sync(os.path.dirname(path))
@@ -223,7 +235,10 @@ class OsDisk:
         return os.path.exists(path)
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.mkdir(path)
+        except OSError:  # it is there, or its parents are not
+            os.makedirs(path, exist_ok=True)
 
     def rename(self, path: str, new_path: str) -> None:
         os.rename(path, new_path)

@@ -62,6 +62,10 @@ class FlushState:
         """Is everything on the medium already?"""
         return self.recovery_point >= log_end_offset and not self._unsynced
 
+    def is_blank(self, log_end_offset: int) -> bool:
+        """Was there never a record, as far as this process knows? Its files say nothing that the next controller does not say again."""
+        return not log_end_offset and not self._truncations
+
     def work(self, segments: SegmentList, log_end_offset: int) -> FlushWork:
         """What makes a log safe up to its end: the segments from the recovery point on, unless that is the end, and what was noted."""
         unflushed = segments.from_offset(self.recovery_point) if self.recovery_point < log_end_offset else ()

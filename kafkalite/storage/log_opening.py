@@ -29,7 +29,7 @@ _MB: Final = 1_000_000
 
 
 class DirectoryOpening:
-    """The logs of one directory on their way. `high_watermarks` and `doomed` are known once `run` is over."""
+    """The logs of one directory on their way. `high_watermarks`, `doomed` and `is_clean` are known once `run` is over."""
 
     def __init__(
         self,
@@ -43,6 +43,8 @@ class DirectoryOpening:
         self.directory = directory
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.doomed: list[str] = []
+        self.is_clean = False
+        """Was the directory left in good order?"""
         self.total = 0
         self._configs = configs
         self._default_config = default_config
@@ -75,7 +77,7 @@ class DirectoryOpening:
     def _look(self) -> None:
         """What is there, and what the checkpoints say of it."""
         directory = self.directory
-        clean = directory.take_clean_marker()
+        clean = self.is_clean = directory.take_clean_marker()
         found = directory.scan()
         live, self.doomed = found.live, found.doomed
         recovery_points = directory.read_offsets(checkpoints.RECOVERY_POINT)

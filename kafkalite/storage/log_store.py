@@ -81,6 +81,8 @@ class LogStore:
             directory.on_failure = self._directory_failed
         self._disk = disk
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self.lost_nothing = False
+        """Were all directories left in good order, so that every record that was here before the start is here now?"""
         self.future = FutureLogs(self)
         self._closings: list[DirectoryClosing] | None = None
         """What `close` has begun."""
@@ -171,6 +173,7 @@ class LogStore:
                 self._high_watermarks.update(opening.high_watermarks)
                 self._doomed += [(now_ms, opening.directory, path) for path in opening.doomed]
                 self._take_over(result)
+        self.lost_nothing = not self.offline_directories and all(opening.is_clean for opening in openings)
         self._require_a_directory()
         for future in list(self.future.logs.values()):
             self.future.take(future)  # the current log may have been opened later

@@ -30,7 +30,7 @@ from kafkalite.storage.epoch_file import EpochFile
 from kafkalite.storage.flush_work import FlushState, FlushWork
 from kafkalite.storage.leader_epochs import LeaderEpochs
 from kafkalite.storage.log_directory import LogDirectory, uses_disk
-from kafkalite.storage.log_files import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from kafkalite.storage.log_files import PARTITION_METADATA
 from kafkalite.storage.log_read import LogRead, read_from
 from kafkalite.storage.offset_order import ensure_order
 from kafkalite.storage.partition_metadata import write_topic_id
@@ -69,6 +69,7 @@ class PartitionLog:
         log_start_offset: int,
         log_end_offset: int,
         recovery_point: int,
+        epochs_on_disk: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.topic_partition = topic_partition
         self.log_directory = log_directory
@@ -91,7 +92,7 @@ class PartitionLog:
         self._snapshots = snapshots
         self._doomed_files = DoomedFiles(log_directory.disk)
         self._flush_state = FlushState(log_directory.disk, directory, recovery_point)
-        self._epoch_file = EpochFile(log_directory.disk, self._file(LEADER_EPOCH_CHECKPOINT), self._flush_state)
+        self._epoch_file = EpochFile(log_directory.disk, directory, self._flush_state, epochs, epochs_on_disk)
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
@@ -220,7 +221,7 @@ class PartitionLog:
         self._segments.remember(headers[0].base_offset, segment, position)
         end = self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = end
-        if self.epochs.follow(headers):
+        if self.epochs.follow(headers) or self._epoch_file.is_behind:
             self._epoch_file.save(self.epochs)
         if end - self._flush_state.recovery_point >= self.config.flush_messages:
             self.flush()
@@ -472,7 +473,7 @@ class PartitionLog:
         self._snapshots.take(self.producers)
         if self._snapshots.latest_path is not None and self.recovery_point < self.log_end_offset:
             self._flush_state.note(self._snapshots.latest_path)
-        return self.flush_work()
+        return None if self._flush_state.is_blank(self.log_end_offset) else self.flush_work()
 
     @uses_disk
     def close(self) -> None:

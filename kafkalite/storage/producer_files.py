@@ -33,8 +33,11 @@ class ProducerSnapshots:
         return self.offsets[-1] if self.offsets else -1
 
     def take(self, state: ProducerState) -> None:
-        """Write a snapshot at the state's end unless there is one; the next flush makes it durable. Raises OSError."""
-        if state.end_offset > self.latest:
+        """Write a snapshot at the state's end unless there is one; the next flush makes it durable. Raises OSError.
+
+        None at offset 0, before which there can be no producers; nor does Kafka write one.
+        """
+        if state.end_offset > max(self.latest, 0):
             content = encode_snapshot(list(state.producers.values()))
             self._disk.replace(self._path(state.end_offset), content, durable=False)
             self.offsets.append(state.end_offset)

@@ -34,6 +34,7 @@ from kafkalite.storage.log_files import (
     OFFSET_INDEX,
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
+    SNAPSHOT,
     SWAP,
     TIME_INDEX,
     TRANSACTION_INDEX,
@@ -52,6 +53,8 @@ from kafkalite.types import NO_TOPIC_ID, TopicPartition
 logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES: Final = 1 << 20
+_SETTLED: Final = (*SEGMENT_SUFFIXES, SNAPSHOT, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
+"""Files of a log to which nothing is left to be done."""
 
 
 class LoadProgress:
@@ -159,6 +162,7 @@ class _Loader:
         self.options = options
         self.segments: list[Segment] = []
         self.epochs = LeaderEpochs()
+        self.epochs_on_disk: list[tuple[int, int]] = []
         self.epochs_changed = False
         self.rebuilt: set[int] = set()
 
@@ -191,9 +195,10 @@ class _Loader:
         producers = self._restore_producers(snapshots, log_end_offset)
         self.epochs_changed |= self.epochs.truncate_from_end(log_end_offset)
         self.epochs_changed |= self.epochs.truncate_from_start(log_start_offset)
-        if self.epochs_changed:
+        if self.epochs_changed and not options.clean:
             checkpoint = os.path.join(self.path, LEADER_EPOCH_CHECKPOINT)
-            checkpoints.write_epochs(disk, checkpoint, self.epochs.entries(), durable=not options.clean)
+            self.epochs_on_disk = self.epochs.entries()
+            checkpoints.write_epochs(disk, checkpoint, self.epochs_on_disk, durable=True)
         log = PartitionLog(
             self.topic_partition,
             self.log_directory,
@@ -211,6 +216,7 @@ class _Loader:
             recovery_point=log_end_offset
             if options.clean
             else max(log_start_offset, min(recovery_point, log_end_offset)),
+            epochs_on_disk=self.epochs_on_disk,
         )
         self._sync_below(recovery_point)
         return log
@@ -301,8 +307,8 @@ class _Loader:
             if self.options.clean:
                 raise
             logger.warning("Rebuilding a leader-epoch-checkpoint from the batches: %s", problem)
-            entries = []
-        self.epochs = LeaderEpochs(entries)
+            entries, self.epochs_changed = [], True
+        self.epochs, self.epochs_on_disk = LeaderEpochs(entries), entries
         return not entries and any(segment.first_magic == MAGIC for segment in self.segments)
 
     def _restore_producers(self, snapshots: ProducerSnapshots, log_end_offset: int) -> ProducerState:
@@ -367,7 +373,10 @@ def valid_batches(files: OpenFiles, segment: Segment, progress: LoadProgress) ->
 def _settle_files(files: OpenFiles, path: str) -> dict[str, Entry]:
     """Finish or undo what a stop interrupted (see `segment_swap`); returns the files left, by name."""
     disk = files.disk
-    names = {entry.name for entry in disk.list(path)}
+    found = {entry.name: entry for entry in disk.list(path) if not entry.is_directory}
+    if all(name.endswith(_SETTLED) for name in found):
+        return found
+    names = set(found)
 
     def bases_of(suffix: str) -> list[int]:
         return [base for name in names if (base := offset_of(name, LOG + suffix)) is not None]

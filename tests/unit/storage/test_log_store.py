@@ -261,7 +261,7 @@ def test_logs_are_synced_together_at_a_stop_and_only_what_is_not_on_the_medium(t
     disk = SyncingDisk()
     store = opened(tmp_path, disk=disk)
     for index in range(4):
-        store.create(TopicPartition("a", index), TOPIC_ID)
+        append(store.create(TopicPartition("a", index), TOPIC_ID), batch(1))
     close(store)
     store = opened(tmp_path, disk=disk)
     for log in store.all_logs():
@@ -273,7 +273,38 @@ def test_logs_are_synced_together_at_a_stop_and_only_what_is_not_on_the_medium(t
     assert store.left_to_close == 0
     synced = [sorted(os.path.basename(path) for path in disk.synced if f"a-{index}" in path) for index in range(4)]
     assert synced[1:] == [[f"a-{index}", "leader-epoch-checkpoint"] for index in (1, 2, 3)]
-    assert {"00000000000000000000.log", "00000000000000000002.snapshot", "leader-epoch-checkpoint"} < set(synced[0])
+    assert {"00000000000000000000.log", "00000000000000000003.snapshot", "leader-epoch-checkpoint"} < set(synced[0])
+
+
+def test_a_thousand_empty_logs_were_synced_at_a_stop(tmp_path):
+    """Three files each, of which a controller tells everything again."""
+    disk = SyncingDisk()
+    store = opened(tmp_path, disk=disk)
+    for each in (A0, A1):
+        store.create(each, TOPIC_ID).assign_epoch(3)
+    close(store)
+    assert not [path for path in disk.synced if "a-" in path]
+    assert not list(tmp_path.glob("a-*/*.snapshot")), "nor does Apache Kafka write one at offset 0"
+    store = opened(tmp_path, disk=disk)
+    assert store.lost_nothing and store.get(A0).topic_id == TOPIC_ID
+
+
+def test_a_log_that_was_cut_to_nothing_is_synced(tmp_path):
+    disk = SyncingDisk()
+    store = opened(tmp_path, disk=disk)
+    append(store.create(A0, TOPIC_ID), batch(3))
+    store.get(A0).truncate_to(0)
+    close(store)
+    assert [path for path in disk.synced if path.endswith("a-0")]
+
+
+def test_who_was_not_left_in_good_order_may_have_lost_something(tmp_path):
+    store = opened(tmp_path)
+    assert not store.lost_nothing, "it may be another disk than yesterday's"
+    append(store.create(A0, TOPIC_ID), batch(3))
+    for directory in store.directories:
+        directory.close()
+    assert not opened(tmp_path).lost_nothing
 
 
 def test_a_log_that_cannot_be_synced_keeps_the_marker_away(tmp_path):
@@ -387,3 +418,32 @@ def test_only_what_lies_behind_the_recovery_point_is_read_after_a_crash(tmp_path
     assert log.log_end_offset == 2000 and len(log.segments) == segments > 8
     assert {path for path, _ in reads} == {log.segments[-1].path}
     close(store)
+
+
+def test_a_start_wrote_the_epochs_of_each_log_without_records_twice(tmp_path):
+    """Once without the last epoch, in which nothing was written, and once with it, when the same leader led on."""
+    store = opened(tmp_path)
+    log = store.create(A0, TOPIC_ID)
+    log.assign_epoch(3)
+    close(store)
+    checkpoint = tmp_path / "a-0" / "leader-epoch-checkpoint"
+    content, written = checkpoint.read_text(), checkpoint.stat().st_ino
+    store = opened(tmp_path)
+    log = store.get(A0)
+    assert log.latest_epoch is None
+    log.assign_epoch(3)
+    assert log.latest_epoch == 3 and checkpoint.stat().st_ino == written
+    close(store)
+    assert checkpoint.read_text() == content
+
+
+def test_an_epoch_without_records_does_not_stay_beside_records_of_an_older_one(tmp_path):
+    store = opened(tmp_path)
+    log = store.create(A0, TOPIC_ID)
+    append(log, batch(2), epoch=1)
+    log.assign_epoch(3)
+    close(store)
+    store = opened(tmp_path)
+    store.get(A0).append_as_follower(batch(1, base_offset=2, leader_epoch=1), now_ms=NOW_MS)
+    checkpoint = tmp_path / "a-0" / "leader-epoch-checkpoint"
+    assert checkpoint.read_text() == "0\n1\n1 0\n"
