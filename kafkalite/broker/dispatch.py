@@ -197,9 +197,9 @@ class Dispatcher(Generic[PartsT_contra]):
         try:
             if cluster_permission is not None:
                 context.require(cluster_permission)
-            reply = handle(self._parts, request, context)
-            if turn is not None and len(frame) <= FRAME_BYTES:
+            if turn is not None and len(frame) <= FRAME_BYTES:  # before it is served: while it waits it has no records
                 turn.learn(connection, frame, version, header.body_position, request)
+            reply = handle(self._parts, request, context)
             if is_async or isinstance(reply, asyncio.Future):
                 if api_key == ApiKey.FETCH and len(frame) > _KEPT_DECODED_BYTES and decoded is None:
                     request = _Undecoded(bytes(frame), api_key, version, header.body_position)

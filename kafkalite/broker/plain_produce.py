@@ -313,7 +313,7 @@ class PlainTurn:
         body_position: int,
         request: messages.produce_request.ProduceRequest,
     ) -> None:
-        """A request was served as any other: the next ones like it are to come here, if they may be plain."""
+        """A request is served as any other: the next ones like it are to come here, if they may be plain."""
         if sender.wants_shape and (shape := shape_of(frame, version, body_position, request)) is not None:
             sender.repeats(shape, self)
 
