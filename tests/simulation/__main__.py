@@ -10,93 +10,18 @@ way. The shortest plan is written as a file that `--replay` lives again.
 from __future__ import annotations
 
 import argparse
-import gc
-import multiprocessing
 import sys
 import time
-import traceback
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
-from tests.simulation.life import Life
-from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.plan import Plan
+from tests.simulation.seeds import Draw, Result, draw_any, live, results
 from tests.simulation.shrinking import shrink
-from tests.simulation.transactions.life import TransactionalLife
-from tests.simulation.transactions.plan import TRANSACTIONS, draw_transactions
+from tests.simulation.transactions.plan import draw_transactions
 
 _PROGRESS_S: Final = 30.0
-_TRANSACTIONAL: Final = 10
-_CHUNK: Final = 5
-_CHUNKS_FOR_A_PROCESS: Final = 100
-"""Then a new one takes its place, so that memory stays what it was."""
-
-
-Draw: TypeAlias = Callable[[int], Plan]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What one life came to; `problem` is empty when all promises were kept."""
-
-    seed: int
-    digest: str
-    cpu_s: float
-    virtual_s: float
-    problem: str
-    faults: tuple[str, ...]
-    states: tuple[str, ...]
-    """Rare states that it reached."""
-
-
-_RARE: Final = {
-    "a leader below its high watermark": "below the high watermark",
-    "a controller that resigns": "resigns as controller",
-    "no leader": "leader -1,",
-    "a log cut in recovery": "behind the last valid batch",
-    "a consumer behind a truncation": "was truncated",
-    "a fresh producer id": "under a fresh producer id",
-    "a compaction": "compacted from",
-    "a reassignment": "create /admin/reassign",
-    "no room": "No room left",
-    "a log directory offline": "offline from now on",
-}
-
-
-def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, Life]:
-    """One life. The garbage collector looks once, behind it."""
-    life = TransactionalLife(plan) if plan.workload.get(TRANSACTIONS) else Life(plan)
-    life.simulation.trace.shows_all = shows_all
-    began_s = time.process_time()
-    problem = ""
-    gc.disable()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that a killed process had not begun
-            life.run()
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(error)[-1:])}"
-    finally:
-        gc.enable()
-    texts = [line.text for line in life.simulation.trace.lines]
-    states = tuple(name for name, text in _RARE.items() if any(text in each for each in texts))
-    cpu_s = time.process_time() - began_s
-    now_s = life.simulation.time.now_s
-    return Result(plan.seed, life.outcome.digest, cpu_s, now_s, problem, tuple(life.outcome.begun), states), life
-
-
-def draw_any(seed: int) -> Plan:
-    """The plan of a seed: every `_TRANSACTIONAL`th is one of transactions."""
-    return draw_transactions(seed) if seed % _TRANSACTIONAL == _TRANSACTIONAL - 1 else draw_plan(seed)
-
-
-def of_seed(seed: int, draw: Draw = draw_any) -> Result:
-    result, _ = live(draw(seed))
-    return result
 
 
 def kind_of(problem: str) -> str:
@@ -138,15 +63,7 @@ def examine(result: Result, folder: Path, draw: Draw) -> None:
     print(f"the shortest plan that fails so, in {path}:\n{plan}", flush=True)
 
 
-def results(seeds: range, jobs: int, draw: Draw) -> Iterator[Result]:
-    if jobs == 1:
-        yield from (of_seed(each, draw) for each in seeds)
-        return
-    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=_CHUNKS_FOR_A_PROCESS) as pool:
-        yield from pool.imap_unordered(partial(of_seed, draw=draw), seeds, chunksize=_CHUNK)
-
-
-def many(seeds: range, jobs: int, folder: Path, draw: Draw) -> int:
+def many(seeds: range, jobs: int, folder: Path, draw: Draw, *, tells_all: bool = False) -> int:
     began_s = told_s = time.monotonic()
     failed: list[Result] = []
     faults: Counter[str] = Counter()
@@ -166,6 +83,7 @@ def many(seeds: range, jobs: int, folder: Path, draw: Draw) -> int:
         states.update(result.states)
         if result.problem:
             failed.append(result)
+        if result.problem or tells_all:
             tell(result)
         if time.monotonic() - told_s > _PROGRESS_S:
             told_s = time.monotonic()
@@ -209,6 +127,7 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=Path("simulation-failures"), help="where failing plans are written"
     )
+    parser.add_argument("--tell", action="store_true", help="print a line for each life, not only for those that fail")
     parser.add_argument("--transactions", action="store_true", help="only lives of transactions")
     options = parser.parse_args()
     draw = draw_transactions if options.transactions else draw_any
@@ -216,7 +135,8 @@ def main() -> int:
         return one(Plan.parse(options.replay.read_text()), trace=options.trace, shows_all=options.all)
     if options.seed is not None:
         return one(draw(options.seed), trace=options.trace or options.all, shows_all=options.all)
-    return many(range(options.first, options.first + options.seeds), options.jobs, options.folder, draw)
+    seeds = range(options.first, options.first + options.seeds)
+    return many(seeds, options.jobs, options.folder, draw, tells_all=options.tell)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.records import iter_batches, iter_records
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Process, Simulation
-from tests.simulation.__main__ import live
+from tests.simulation.seeds import live
 from tests.simulation.plan import Plan
 from tests.simulation.power import KEPT
 from tests.simulation.sights import Sights

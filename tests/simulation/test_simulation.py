@@ -14,9 +14,9 @@ import pytest
 from kafkalite.testing.history.judge import RECORD_RULES
 from kafkalite.testing.simulation.cluster import PORT, SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
-from tests.simulation.__main__ import live
 from tests.simulation.life import Life
 from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.seeds import live
 from tests.simulation.shrinking import shrink
 
 CHUNK = 10
@@ -40,7 +40,7 @@ def test_promises_hold(first: int) -> None:
 def test_a_seed_replays_identically_also_in_another_process() -> None:
     first, second = Life(draw_plan(3)).run(), Life(Plan.parse(str(draw_plan(3)))).run()
     assert (first.digest, str(first.simulation.trace)) == (second.digest, str(second.simulation.trace))
-    command = [sys.executable, "-m", "tests.simulation", "--seed", "3"]
+    command = [sys.executable, "-m", "tests.simulation", "--from", "3", "--seeds", "1", "--jobs", "2", "--tell"]
     other = subprocess.run(
         command, env={**os.environ, "PYTHONHASHSEED": "12345"}, capture_output=True, text=True, check=True
     )

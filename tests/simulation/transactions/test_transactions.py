@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.simulation.__main__ import live
 from tests.simulation.plan import CLIENT_FAULTS, Plan
+from tests.simulation.seeds import live
 from tests.simulation.transactions.life import TransactionalLife
 from tests.simulation.transactions.plan import draw_transactions
 
