@@ -146,11 +146,20 @@ class LogDirectory:
             logger.warning("No room left in %s: %s", self.path, problem)
         elif problem.errno in OUT_OF_FILES:
             logger.warning("No more files for %s: %s", self.path, problem)
-        elif self.offline_reason is None:
+        else:
+            self.take_offline(problem)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path}: {problem}")
+
+    def take_offline(self, problem: OSError) -> None:
+        """Nothing in it can be used until the next start.
+
+        What cannot be opened is lost from sight whatever the reason, a full disk too: a log that is made in its place would be empty,
+        and this broker, which is in the ISR, would have its followers cut off what was committed.
+        """
+        if self.offline_reason is None:
             self.offline_reason = str(problem)
             logger.error("Log directory %s is offline from now on: %s", self.path, problem)
             self.on_failure(self)
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path}: {problem}")
 
     def require_online(self) -> None:
         """Raise KafkaError KAFKA_STORAGE_ERROR when the directory failed before."""

@@ -131,7 +131,7 @@ class LogStore:
             try:
                 directory.open()
             except OSError as problem:
-                directory.failure(problem)
+                directory.take_offline(problem)
             except WrongDirectory:
                 self._release()
                 raise
@@ -165,7 +165,7 @@ class LogStore:
         results = await open_all(openings, config.num_recovery_threads_per_data_dir)
         for opening, result in zip(openings, results, strict=True):
             if isinstance(result, OSError):
-                opening.directory.failure(result)
+                opening.directory.take_offline(result)
             elif isinstance(result, BaseException):
                 self._release()
                 raise result
@@ -208,7 +208,7 @@ class LogStore:
             try:
                 found = directory.read_meta_properties()
             except OSError as problem:
-                directory.failure(problem)
+                directory.take_offline(problem)
                 continue
             if found is None:
                 continue
@@ -242,7 +242,7 @@ class LogStore:
                 if directory.read_meta_properties() != (broker_id, cluster_id):
                     write_meta_properties(self._disk, directory.file(FILE_NAME), broker_id, cluster_id)
             except OSError as problem:
-                directory.failure(problem)
+                directory.take_offline(problem)
 
     # Creating and deleting
 

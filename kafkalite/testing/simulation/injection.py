@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 from kafkalite import failpoints
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.testing.simulation.cluster import SimulatedBroker, SimulatedCluster
 from kafkalite.testing.simulation.faults import MISBEHAVIOURS, POINTS, Fault
 from kafkalite.testing.simulation.processes import ProcessKilled
@@ -23,6 +24,9 @@ from zk.znodes import ControllerSeat
 
 _NOTICE_SHARE: Final = 2 / 3
 """After this share of its session timeout without answers a client of ZooKeeper gives its connection up."""
+
+_SUPERVISOR_S: Final = 0.5
+"""After this a broker that did not come up is started again."""
 
 _POINT_S: Final = 5.0
 """So long a failpoint stays armed."""
@@ -119,11 +123,28 @@ class Injection:
     # what several faults need
 
     async def _start_again(self, broker: SimulatedBroker) -> None:
-        if broker.process is None:
-            try:
-                await self.cluster.start(broker.broker_id)
-            except ProcessKilled:
-                pass  # by another fault, which starts it again
+        try:
+            while broker.process is None:
+                if broker.disk.full:
+                    await self._start_without_room(broker)
+                else:
+                    await self.cluster.start(broker.broker_id)
+        except ProcessKilled:
+            pass  # by another fault, which starts it again
+
+    async def _start_without_room(self, broker: SimulatedBroker) -> None:
+        """It stops where recovery has to write; whoever watches over it starts it again after a while."""
+        complaints = self.cluster.simulation.may_complain
+        complaints[broker.name] = None
+        try:
+            await self.cluster.start(broker.broker_id)
+        except KafkaError as problem:
+            if problem.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            self.cluster.kill(broker.broker_id)
+            await asyncio.sleep(_SUPERVISOR_S)
+        finally:
+            complaints.pop(broker.name, None)
 
     @contextmanager
     def _cut(self, links: Sequence[tuple[str, str]]) -> Iterator[None]:

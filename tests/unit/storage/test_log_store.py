@@ -229,6 +229,20 @@ def test_a_full_disk_at_the_end_leaves_no_marker_of_a_clean_stop(tmp_path):
     assert opened(tmp_path).get(A0).log_end_offset == 3
 
 
+def test_logs_that_a_full_disk_does_not_let_open_are_not_made_again(tmp_path):
+    """The directory stayed in service without them; an empty log led in the place of one that had committed records."""
+    disk = FailingDisk()
+    store = opened(tmp_path, disk=disk)
+    append(store.create(A0, TOPIC_ID), batch(3))
+    die(store)
+    disk.room = 0  # recovery writes indexes
+    with pytest.raises(KafkaError) as refused:
+        opened(tmp_path, disk=disk)
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.room = None
+    assert opened(tmp_path, disk=disk).get(A0).log_end_offset == 3
+
+
 def test_one_log_that_cannot_be_closed_keeps_the_marker_away(tmp_path):
     disk = FailingDisk()
     store = opened(tmp_path, disk=disk)
