@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -179,7 +179,7 @@ class Broker:
         early.session.on_renewed(
             register
         )  # before the controller's hook: it stands for election as a registered broker
-        await register()
+        await self._enter_cluster(register)
         # Not before: what the controller sent to this broker's earlier life is known by the older broker epoch.
         await server.serve()
         stages.end("registered, connections accepted")
@@ -228,6 +228,15 @@ class Broker:
             self._early.fatal(str(problem))
             raise
         logger.info("registered as broker %d, broker epoch %d", parts.broker_id, parts.replicas.broker_epoch)
+
+    async def _enter_cluster(self, register: Callable[[], Awaitable[None]]) -> None:
+        """Register; under the next session when one ends meanwhile, for the znode of an earlier life may have to be waited for."""
+        while True:
+            try:
+                return await register()
+            except SessionExpiredError:
+                logger.info("the ZooKeeper session ended before this broker was registered")
+                await self._early.session.wait_connected()
 
     async def _announce_listeners(self, serving: Serving) -> None:
         """Have the controller tell everybody where this broker listens now."""

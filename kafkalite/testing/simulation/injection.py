@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 from kafkalite import failpoints
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import KafkaError
 from kafkalite.testing.simulation.cluster import SimulatedBroker, SimulatedCluster
 from kafkalite.testing.simulation.faults import MISBEHAVIOURS, POINTS, Fault
 from kafkalite.testing.simulation.processes import ProcessKilled
 from kafkalite.types import TopicPartition
 from zk import paths
-from zk.store import Delete, NoNodeError
+from zk.store import Delete, NoNodeError, SessionExpiredError
 from zk.znodes import ControllerSeat
 
 _NOTICE_SHARE: Final = 2 / 3
@@ -49,6 +49,8 @@ class Injection:
         self._armed: dict[str, list[Callable[[], None]]] = {}
         """What happens at each failpoint."""
         self._network = cluster.simulation.network
+        self._forgot: dict[int, int | None] = {}
+        """Brokers that lost power, with the epoch of the registration that outlived it."""
 
     async def inject(self, faults: Sequence[Fault]) -> None:
         """All of them; until the last one has ended."""
@@ -125,26 +127,28 @@ class Injection:
     async def _start_again(self, broker: SimulatedBroker) -> None:
         try:
             while broker.process is None:
-                if broker.disk.full:
-                    await self._start_without_room(broker)
-                else:
-                    await self.cluster.start(broker.broker_id)
+                await self._try_to_start(broker)
         except ProcessKilled:
             pass  # by another fault, which starts it again
 
-    async def _start_without_room(self, broker: SimulatedBroker) -> None:
-        """It stops where recovery has to write; whoever watches over it starts it again after a while."""
+    async def _try_to_start(self, broker: SimulatedBroker) -> None:
+        """It stops when its disk is bad and recovery has to write, or its first session ends; whoever watches over it waits a while."""
         complaints = self.cluster.simulation.may_complain
-        complaints[broker.name] = None
+        has_bad_disk = broker.disk.full or broker.may_stop
+        may_complain_meanwhile = has_bad_disk and broker.name not in complaints
+        if may_complain_meanwhile:
+            complaints[broker.name] = None
         try:
             await self.cluster.start(broker.broker_id)
-        except KafkaError as problem:
-            if problem.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+        except (KafkaError, SessionExpiredError) as problem:
+            if isinstance(problem, KafkaError) and not has_bad_disk:
                 raise
-            self.cluster.kill(broker.broker_id)
+            if broker.process is not None:
+                self.cluster.kill(broker.broker_id)
             await asyncio.sleep(_SUPERVISOR_S)
         finally:
-            complaints.pop(broker.name, None)
+            if may_complain_meanwhile:
+                complaints.pop(broker.name, None)
 
     @contextmanager
     def _cut(self, links: Sequence[tuple[str, str]]) -> Iterator[None]:
@@ -165,6 +169,15 @@ class Injection:
         late = self.cluster.out_of_sync()
         if late:
             raise NotNow(f"{late[0]} has not all its replicas in sync")
+
+    def _nobody_forgot(self) -> None:
+        """NotNow while a broker that lost power is still registered.
+
+        Its replicas count as in sync meanwhile. When the sessions of all others end, it is the last of each ISR, and its followers
+        cut off what it forgot: here as in Apache Kafka, which knows what a replica may have lost only with KRaft (KIP-966).
+        """
+        if any(self.cluster.broker_epoch(broker) == epoch is not None for broker, epoch in self._forgot.items()):
+            raise NotNow("a broker that forgot is not known to be dead")
 
     @contextmanager
     def _away_from_zookeeper(self, broker: SimulatedBroker) -> Iterator[None]:
@@ -266,6 +279,7 @@ class Injection:
             self._network.reset(broker.name, other)
 
     async def kill_all(self, fault: Fault) -> None:
+        self._nobody_forgot()
         for broker in self.cluster.running():
             self.cluster.kill(broker.broker_id)
         await asyncio.sleep(fault.length_s)
@@ -296,6 +310,7 @@ class Injection:
     async def lose_power(self, fault: Fault) -> None:
         broker = self._broker(fault)
         self._may_forget()
+        self._forgot[broker.broker_id] = self.cluster.broker_epoch(broker.broker_id)
         self.cluster.lose_power(broker.broker_id)
         chance = self.cluster.simulation.chance(f"swap {fault}")
         for _ in range(int(fault.parameter("swaps"))):
@@ -348,11 +363,13 @@ class Injection:
             await asyncio.sleep(fault.length_s)
 
     async def expire_session(self, fault: Fault) -> None:
+        self._nobody_forgot()
         store = self._broker(fault).store
         assert store is not None
         store.expire_session()
 
     async def expire_all(self, fault: Fault) -> None:
+        self._nobody_forgot()
         for broker in self.cluster.running():
             if broker.store is not None:
                 broker.store.expire_session()
