@@ -266,6 +266,10 @@ class Accumulator:
         """Partitions whose first batch can be sent now."""
         return [tp for tp, queue in self._active.items() if self._sendable(queue, now_ms)]
 
+    def complete(self, among: Iterable[TopicPartition], now_ms: float) -> list[TopicPartition]:
+        """Those of which the first batch can be sent now and takes no more records."""
+        return [tp for tp in among if self._sendable(self._queues[tp], now_ms) and self.first(tp).state is not _OPEN]
+
     def next_event_ms(self, now_ms: float, delivery_timeout_ms: float) -> float | None:
         """The earliest moment after `now_ms` at which a waiting batch becomes ripe, ends its backoff or expires; None without one."""
         moments = []

@@ -139,9 +139,17 @@ class Sender:
     # sending
 
     def _send_ready(self, now_ms: float) -> None:
+        """A request takes one batch of a partition; complete ones behind it go at once too, an open one may grow until the answer."""
+        sent = self._send_round(self._accumulator.ready(now_ms))
+        while behind := self._accumulator.complete(sent, now_ms):
+            sent = self._send_round(behind)
+
+    def _send_round(self, ready: list[TopicPartition]) -> list[TopicPartition]:
+        """Send the first batch of each where a connection takes it; whose batch was sent."""
         view = self._cluster.view
         by_leader: dict[int, list[TopicPartition]] = {}
-        for topic_partition in self._accumulator.ready(now_ms):
+        sent: list[TopicPartition] = []
+        for topic_partition in ready:
             leader = view.leader_of(topic_partition)
             if leader not in view.brokers:
                 self._cluster.request_refresh()
@@ -155,7 +163,8 @@ class Sender:
                 if connection.writing_paused:
                     self._send_after_draining(connection)
                     break
-                partitions = self._send_some(leader, connection, partitions)
+                self._send_some(leader, connection, partitions, sent)
+        return sent
 
     def _send_after_draining(self, connection: Connection) -> None:
         """The broker takes requests too slowly: batches wait in the accumulator, whose bound holds the program back."""
@@ -190,15 +199,19 @@ class Sender:
             self._identity_task = asyncio.get_running_loop().create_task(self._acquire_identity())
         return False
 
-    def _send_some(self, leader: int, connection: Connection, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """One request with the first batch of as many partitions as it may carry; the partitions that are left."""
+    def _send_some(
+        self, leader: int, connection: Connection, partitions: list[TopicPartition], sent: list[TopicPartition]
+    ) -> None:
+        """One request with the first batch of as many partitions as it may carry: these are `sent` and no more among `partitions`."""
         batches: list[Batch] = []
         size = 0
         while partitions:
             first = self._accumulator.first(partitions[0])
             if batches and size + first.size_bytes > self._options.max_request_size:
                 break
-            batch = self._accumulator.take(partitions.pop(0))
+            topic_partition = partitions.pop(0)
+            sent.append(topic_partition)
+            batch = self._accumulator.take(topic_partition)
             batches.append(batch)
             size += batch.size_bytes
             self._encode(batch)
@@ -210,7 +223,6 @@ class Sender:
         except ConnectionError as problem:
             for batch in batches:
                 self._again(batch, problem)
-        return partitions
 
     def _encode(self, batch: Batch) -> None:
         if self._sequences is not None and batch.base_sequence < 0:

@@ -16,6 +16,7 @@ from kafkalite.client.errors import (
     NoBrokersAvailableError,
     SerializationError,
 )
+from kafkalite.client.producer.deliveries import Delivery
 from kafkalite.client.producer.producer import Producer
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -186,6 +187,24 @@ def test_order_is_kept_when_the_first_of_several_requests_fails() -> None:
     run(scenario())
     assert values_in(cluster, T0) == [b"%03d" % n for n in range(100)]
     assert {BatchHeader.read(batch).producer_id for batch in cluster.logs[T0]} == {1001}, "no sequence was given up"
+
+
+def test_complete_batches_do_not_wait_for_the_answer_to_the_first() -> None:
+    """A burst that filled several in one turn of the loop went out one by one."""
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        async with producer(cluster, batch_size=100, request_timeout_ms=500) as target:
+            await target.send_and_wait("t", b"first")
+            cluster.script[ApiKey.PRODUCE].extend([HANG] * 5)
+            for _ in range(8):
+                assert target.try_append(Delivery(), "t", bytes(60), None, 0, None, (), None)
+            await virtual_time.settle()
+            assert len(cluster.requests_of(ApiKey.PRODUCE)) == 1 + 5
+            await target.flush()
+
+    run(scenario())
+    assert len(values_in(cluster, T0)) == 9
 
 
 def test_a_broker_that_forgot_the_producer_is_met_with_a_fresh_id() -> None:
