@@ -18,7 +18,10 @@ Lines that begin with `#` tell the story. The commands:
     until controller=N
     reassign PARTITION N,N ...                asked for; `until in-sync` waits for its end
     elect PARTITION                           the preferred leader
-    commit GROUP PARTITION OFFSET [as NAME]   by a consumer that is no member, on the machine NAME
+    commit GROUP PARTITION OFFSET [as NAME [generation=N]]
+                                              by a consumer that is no member, on the machine NAME; or by the member that joined so
+    join GROUP as NAME                        a member that sends nothing but what is asked of it; it is answered when all have joined
+    share GROUP as NAME                       it asks for its share; who leads the group gives nobody anything
     offsets GROUP [as NAME]                   what its coordinator tells, to a client on the machine NAME
     begin COMMAND ...                         goes on in the background until
     end                                       which shows what it saw
@@ -34,6 +37,7 @@ Lines that begin with `#` tell the story. The commands:
     slow-zookeeper N SECONDS                  both ways, between that broker and ZooKeeper
     refuse N API ERROR                        the broker answers the next request of that kind with an error
     believes N PARTITION                      what broker N takes itself for
+    epoch PARTITION EPOCH                     where that leader epoch ends, as the leader answers
     metadata N                                what broker N tells clients of the cluster
     written PARTITION                         the ISR, and by which controller
     reach N                                   does anybody listen there?
@@ -61,9 +65,10 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.records import iter_batches, iter_records
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Process, Simulation
-from tests.simulation.seeds import live
+from tests.simulation.members import BareMember, Members, partition_named
 from tests.simulation.plan import Plan
 from tests.simulation.power import KEPT
+from tests.simulation.seeds import live
 from tests.simulation.sights import Sights
 from zk import paths
 from zk.memory_store import MemoryStore
@@ -108,7 +113,7 @@ def written(steps: list[Step]) -> str:
     return "\n\n".join(str(step) if step.command else "\n".join(step.story).rstrip() for step in steps) + "\n"
 
 
-class Story(Sights):
+class Story(Sights, Members):
     """Runs the commands of one transcript in one simulation."""
 
     def __init__(self, steps: list[Step]) -> None:
@@ -117,6 +122,7 @@ class Story(Sights):
         self._clients = 0
         self._readers: dict[str, tuple[Process, Consumer]] = {}
         self._producers: dict[str, tuple[Process, Producer]] = {}
+        self.bare_members: dict[str, BareMember] = {}
         self._under_way: list[asyncio.Task[list[str]]] = []
         self.cluster: SimulatedCluster
         self.seen: list[list[str]] = []
@@ -133,7 +139,8 @@ class Story(Sights):
         for step in self._steps:
             if step.command:
                 self.seen.append(await self._do(step.command))
-        for process, client in [*self._readers.values(), *self._producers.values()]:
+        bare = [(each.process, each) for each in self.bare_members.values()]
+        for process, client in [*self._readers.values(), *self._producers.values(), *bare]:
             await process.run(client.close())
             process.kill()
         await self.cluster.stop()
@@ -194,7 +201,7 @@ class Story(Sights):
         return await self._until("in-sync", f"{name}-0")
 
     async def _produce(self, partition: str, *words: str) -> list[str]:
-        target, name = _partition(partition), words[-1] if "as" in words else ""
+        target, name = partition_named(partition), words[-1] if "as" in words else ""
         values = [each for each in (words[:-2] if name else words) if not each.startswith("acks=")]
         acks: Any = 1 if "acks=1" in words else "all"
         process, producer = self._producers.get(name, (self.simulation.process(name) if name else None, None))
@@ -234,36 +241,11 @@ class Story(Sights):
         except Exception:
             return f"{text}: not acknowledged"
 
-    async def _commit(self, group: str, partition: str, offset: str, *words: str) -> list[str]:
-        target = _partition(partition)
-
-        async def commit(options: dict[str, Any]) -> list[str]:
-            async with Consumer(group_id=group, enable_auto_commit=False, **options) as consumer:
-                consumer.assign([target])
-                try:
-                    await asyncio.wait_for(consumer.commit({target: int(offset)}), _DELIVERY_MS / 1000)
-                except Exception:
-                    return ["not acknowledged"]
-            return ["acknowledged"]
-
-        return await self._client(commit, name=words[1] if words else "")
-
-    async def _offsets(self, group: str, *words: str) -> list[str]:
-        async def ask(options: dict[str, Any]) -> list[str]:
-            async with Admin(**options) as admin:
-                try:
-                    found = await asyncio.wait_for(admin.list_group_offsets(group), _DELIVERY_MS / 1000)
-                except Exception:
-                    return ["not known"]
-            return [f"{partition}: {told.offset}" for partition, told in sorted(found.items()) if told is not None]
-
-        return await self._client(ask, name=words[1] if words else "")
-
     async def _reassign(self, partition: str, replicas: str) -> list[str]:
         async def ask(options: dict[str, Any]) -> list[str]:
             async with Admin(**options) as admin:
                 wanted = [int(each) for each in replicas.split(",")]
-                await admin.alter_partition_reassignments({_partition(partition): wanted})
+                await admin.alter_partition_reassignments({partition_named(partition): wanted})
             return []
 
         return await self._client(ask)
@@ -271,13 +253,13 @@ class Story(Sights):
     async def _elect(self, partition: str) -> list[str]:
         async def ask(options: dict[str, Any]) -> list[str]:
             async with Admin(**options) as admin:
-                await admin.elect_leaders("preferred", [_partition(partition)])
+                await admin.elect_leaders("preferred", [partition_named(partition)])
             return []
 
         return await self._client(ask)
 
     async def _read(self, partition: str, *words: str) -> list[str]:
-        target = _partition(partition)
+        target = partition_named(partition)
         name = words[1] if words else ""
         process, consumer = self._readers.get(name, (self.simulation.process(name or f"reader-{self._clients}"), None))
         self._clients += 1
@@ -313,18 +295,18 @@ class Story(Sights):
 
     async def _seek(self, partition: str, offset: str, *words: str) -> list[str]:
         _, consumer = self._readers[words[1]]
-        consumer.seek(_partition(partition), int(offset))
+        consumer.seek(partition_named(partition), int(offset))
         return []
 
     # what there is
 
     async def _state(self, partition: str) -> list[str]:
-        state = self.cluster.partition_state(_partition(partition))
+        state = self.cluster.partition_state(partition_named(partition))
         assert state is not None
         return [f"leader {state.leader}, leader epoch {state.leader_epoch}, ISR {sorted(state.isr)}"]
 
     async def _logs(self, partition: str) -> list[str]:
-        target = _partition(partition)
+        target = partition_named(partition)
         lines = []
         for broker in self.cluster.brokers:
             if target in self.cluster.replicas_on(broker):
@@ -362,11 +344,11 @@ class Story(Sights):
         name, _, value = what.partition("=")
         if name == "controller":
             return self._governor() == int(value)
-        state = self.cluster.partition_state(_partition(partition))
+        state = self.cluster.partition_state(partition_named(partition))
         if state is None:
             return False
         if name == "in-sync":
-            return _partition(partition) not in self.cluster.out_of_sync()
+            return partition_named(partition) not in self.cluster.out_of_sync()
         if name == "isr":
             return sorted(state.isr) == [int(each) for each in value.split(",")]
         return state.leader == (-1 if name == "leaderless" else int(value))
@@ -464,11 +446,6 @@ class Story(Sights):
     async def _may_complain(self, broker: str) -> list[str]:
         self.simulation.may_complain[f"broker-{broker}"] = None
         return []
-
-
-def _partition(text: str) -> TopicPartition:
-    topic, _, number = text.rpartition("-")
-    return TopicPartition(topic, int(number))
 
 
 def _shown(key: Any, value: Any) -> str:

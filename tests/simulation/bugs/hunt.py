@@ -50,15 +50,16 @@ class Caught(NamedTuple):
 
 def live(seed: int) -> None:
     """One life of a cluster under pressure. Raises whatever the seed fails with."""
-    _run(Life(pressure(seed)))
+    run(Life(pressure(seed)))
 
 
 def live_with_transactions(seed: int) -> None:
     """The same, for what only transactions suffer from."""
-    _run(TransactionalLife(transactional_pressure(seed)))
+    run(TransactionalLife(transactional_pressure(seed)))
 
 
-def _run(life: Life) -> None:
+def run(life: Life) -> None:
+    """Live it as cheaply as can be. Raises whatever it fails with."""
     life.explains = False
     gc.disable()  # it would look dozens of times at all that a life has
     try:

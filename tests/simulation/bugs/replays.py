@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from itertools import count, islice
 from typing import Final, NamedTuple
 
-from tests.simulation.bugs.hunt import BUGS
+from tests.simulation.bugs.hunt import BUGS, run
 from tests.simulation.bugs.patching import Bug, put_in
 from tests.simulation.bugs.pressure import pressure
+from tests.simulation.bugs.transactional_pressure import transactional_pressure
+from tests.simulation.bugs.transactions import TRANSACTIONAL
 from tests.simulation.life import Life
+from tests.simulation.transactions.life import TransactionalLife
 
 SEEDS_FOR_A_BUG: Final = 3
 """So many are tried with one bug before the next bug's turn comes."""
@@ -44,11 +47,11 @@ class Replay(NamedTuple):
 
 def ending(bug: Bug, seed: int) -> Ending:
     """Of the life of a seed under pressure while the program has the bug."""
-    life, problem = Life(pressure(seed)), ""
-    life.explains = False
+    life = TransactionalLife(transactional_pressure(seed)) if bug in TRANSACTIONAL else Life(pressure(seed))
+    problem = ""
     with put_in(bug):
         try:
-            life.run()
+            run(life)
         except Exception as failure:
             problem = f"{type(failure).__name__}: {failure}"
     return Ending(life.outcome.digest, str(life.simulation.trace), problem)
