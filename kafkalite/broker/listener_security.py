@@ -39,7 +39,7 @@ from kafkalite.security.sasl_server import (
     TokenCredential,
     UserLookup,
 )
-from kafkalite.security.scram import ScramMechanism
+from kafkalite.security.scram import ScramCredential, ScramMechanism
 from kafkalite.security.secret_files import ALLOWED_BY, read_secret
 from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context, peer_name, server_context
 from kafkalite.types import Endpoint
@@ -57,6 +57,8 @@ LOOK_EVERY_S: Final = 5.0
 _HTTP: Final = Endpoint("http", "", 0, "SSL")
 """Stands for the pages of the broker among listeners."""
 STRANGERS_BYTES: Final = 16 * 1024
+_LOOKUPS_AT_ONCE: Final = 2
+"""Of credentials in ZooKeeper: a thousand logins in a second where it answers within 2 ms."""
 _SCRAM: Final = {each.config_key: each for each in ScramMechanism}
 _MODULES: Final = {"PLAIN": "PlainLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}
 _Stamps = tuple[tuple[str, int, int], ...]
@@ -107,6 +109,7 @@ class ListenerSecurity:
         self._sasl_of: dict[str, tuple[Mapping[str, str], ListenerSasl]] = {}
         """How each listener authenticates, and the settings that this was made of."""
         self._secret = secrets.token_bytes(32)
+        self._lookups = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
         self.outcomes: Counter[str] = Counter()
         """Authentications by SASL by how they ended."""
         self.strangers = Strangers(
@@ -270,13 +273,21 @@ class ListenerSecurity:
     def _maker(self, listener: str, mechanism: str, config: SecuritySettings) -> Callable[[], SaslServer]:
         if mechanism in _SCRAM:
             return lambda: ScramServer(
-                _SCRAM[mechanism], self._users, self._tokens, self._secret, secrets.token_urlsafe(24)
+                _SCRAM[mechanism], self._find_user, self._tokens, self._secret, secrets.token_urlsafe(24)
             )
         if mechanism == "OAUTHBEARER":
             return partial(OAuthBearerServer, self._bearer_tokens(listener, config).validate)
         options = self._login(listener, mechanism, config).options
         passwords = {name.removeprefix("user_"): each for name, each in options.items() if name.startswith("user_")}
         return partial(PlainServer, passwords)
+
+    async def _find_user(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        """As `users`, for few at once, and when it is the turn of the one who asks: ZooKeeper's client has a thread, whose work
+        others wait for too."""
+        async with self._lookups:
+            found = await self._users(mechanism, user)
+        await self.strangers.turn()
+        return found
 
     def _bearer_tokens(self, listener: str, config: SecuritySettings) -> BearerTokens:
         url = config.sasl_oauthbearer_jwks_endpoint_url

@@ -8,6 +8,7 @@ back after a failure is let in one after the other, and nobody is sent away just
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -37,9 +38,9 @@ class Strangers:
         self._per_host: Counter[str] = Counter()
         self._turns = Portions()
 
-    async def turn(self) -> None:
+    def turn(self) -> asyncio.Future[None]:
         """To be awaited before a step."""
-        await self._turns.turn()
+        return self._turns.turn()
 
     def add(self, stranger: Stranger) -> None:
         """One more; it, or another, may be closed for that."""

@@ -2,8 +2,9 @@
 
 asyncio's own server would begin as many handshakes as strangers like, say nothing of those that fail, and keep the context it began
 with. Here the oldest handshake of the address that has most of them gives way to a new one when there are kafkalite.max.handshakes.
-Nor do event loops send the alert of a handshake that failed: without it clients take the end of the connection for a failure of the
-network, and Java's try again where their certificate has expired.
+Event loops compute at once for whatever has arrived, so a hundred clients that begin together hold them for 50 ms; here each step
+of a handshake waits for its turn (`strangers`). Nor do they send the alert of a handshake that failed: without it clients take the
+end of the connection for a failure of the network, and Java's try again where their certificate has expired.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -23,38 +24,99 @@ logger = logging.getLogger("kafkalite.broker.tls_listener")
 
 _PAUSE_S: Final = 0.1
 """After an error of accept, which mostly is that there are no file descriptors left."""
-_accepted: ContextVar[socket.socket] = ContextVar("accepted")
+_begun: ContextVar[_Handshake] = ContextVar("begun")
 
 
-class _Alerting(ssl.SSLObject):
-    """Sends what OpenSSL has to say when a handshake fails: the loop closes the connection without it."""
+class _Early(asyncio.Protocol):
+    """Keeps what happens before the protocol that it is for is in its place."""
 
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self.taker: asyncio.BaseProtocol | None = None
+        self.is_lost = False
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+        if self.taker is not None:  # it is in its place, but this had been called for by then
+            self.taker.connection_lost(exc)
+
+    def give_data(self) -> None:
+        """To the taker, as if it arrived now."""
+        protocol = self.taker
+        if isinstance(protocol, asyncio.Protocol) and self._data:
+            protocol.data_received(bytes(self._data))
+        left = memoryview(self._data)
+        while left and not isinstance(protocol, asyncio.Protocol):
+            buffered: Any = protocol
+            buffer = buffered.get_buffer(len(left))
+            size = min(len(buffer), len(left))
+            buffer[:size] = left[:size]
+            buffered.buffer_updated(size)
+            left = left[size:]
+
+
+class _Handshake:
+    """One in progress: has the loop's protocol of TLS go on when it is its turn."""
+
+    def __init__(self, accepted: socket.socket, turn: Callable[[], asyncio.Future[None]]) -> None:
+        self.accepted = accepted
+        self.transport: asyncio.Transport | None = None
+        """Below TLS, once there is one."""
+        self._turn = turn
+        self._is_waiting = self._is_its_turn = False
+
+    def may_go_on(self) -> bool:
+        """May what has arrived be worked on now? Else this is asked again when it may."""
+        if not (self._is_its_turn or self._is_waiting):
+            self._is_waiting = True
+            self._turn().add_done_callback(self._go_on)
+        return self._is_its_turn
+
+    def _go_on(self, turn: asyncio.Future[None]) -> None:
+        self._is_waiting, self._is_its_turn = False, True
+        try:
+            if self.transport is not None and not self.transport.is_closing():
+                protocol: Any = self.transport.get_protocol()
+                protocol.buffer_updated(0)
+        finally:
+            self._is_its_turn = False
+
+
+class _InTurns(ssl.SSLObject):
+    """Goes on with a handshake when it may, and sends what OpenSSL has to say when it fails: the loop would close without that."""
+
+    _incoming: ssl.MemoryBIO
     _outgoing: ssl.MemoryBIO
-    _socket: socket.socket | None
+    _handshake: _Handshake | None
 
     @classmethod
     def _create(cls, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **more: Any) -> Self:
         made: Self = super()._create(incoming, outgoing, *arguments, **more)  # type: ignore[misc]  # how SSLContext makes one
-        made._outgoing, made._socket = outgoing, _accepted.get(None)
+        made._incoming, made._outgoing, made._handshake = incoming, outgoing, _begun.get(None)
         return made
 
     def do_handshake(self) -> None:
+        if self._handshake is not None and self._incoming.pending and not self._handshake.may_go_on():
+            raise ssl.SSLWantReadError
         try:
             super().do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError:
-            if self._socket is not None and (alert := self._outgoing.read()):
+            if self._handshake is not None and (alert := self._outgoing.read()):
                 with suppress(OSError):
-                    self._socket.send(alert)
+                    self._handshake.accepted.send(alert)
             raise
-        self._socket = None
+        self._handshake = None
 
 
 class TlsListener:
     """See the module. `context()` and `make()` are asked for each connection; times in seconds; `outcomes` counts how handshakes end.
 
-    Each awaits `turn()` before it begins: see `strangers`.
+    Each step of one awaits `turn()`: see `strangers`.
     """
 
     def __init__(
@@ -65,7 +127,7 @@ class TlsListener:
         timeout_s: Callable[[], float],
         max_handshakes: Callable[[], int],
         outcomes: Counter[str],
-        turn: Callable[[], Awaitable[None]],
+        turn: Callable[[], asyncio.Future[None]],
     ) -> None:
         self.sockets = sockets
         self._context, self._make = context, make
@@ -117,20 +179,53 @@ class TlsListener:
 
     async def _handshake(self, accepted: socket.socket, host: str) -> None:
         accepted.setblocking(False)
-        loop = asyncio.get_running_loop()
-        _accepted.set(accepted)
+        handshake = _Handshake(accepted, self._turn)
+        _begun.set(handshake)
         context = self._context()
-        context.sslobject_class = _Alerting
+        context.sslobject_class = _InTurns
         try:
             async with asyncio.timeout(self._timeout_s()):
                 await self._turn()
-                await loop.connect_accepted_socket(self._make, accepted, ssl=context)
+                encrypted, early = await _encrypted(handshake, context)
+            protocol = self._make()
+            encrypted.set_protocol(protocol)
+            early.taker = protocol
+            protocol.connection_made(encrypted)
+            if not encrypted.is_closing():
+                early.give_data()
             self.outcomes["succeeded"] += 1
         except (OSError, TimeoutError) as problem:
             self.outcomes["failed"] += 1
             reason = getattr(problem, "reason", None) or str(problem) or type(problem).__name__
             logger.info("failed TLS handshake of %s: %s", host, reason)
             accepted.close()
+
+
+async def _encrypted(handshake: _Handshake, context: ssl.SSLContext) -> tuple[asyncio.Transport, _Early]:
+    """The transport of a connection once its handshake is over, and what is given the data that it has. OSError.
+
+    The loop's protocol of TLS is made by `start_tls`, because only so is it known, by the transport below it.
+    """
+    loop = asyncio.get_running_loop()
+    before, early = _Early(), _Early()
+    transport, _ = await loop.connect_accepted_socket(lambda: before, handshake.accepted)
+    if transport.is_closing():
+        raise ConnectionResetError("closed before the handshake")
+    handshake.transport = transport
+
+    def give_data() -> None:
+        before.taker = transport.get_protocol()
+        before.give_data()
+
+    loop.call_soon(give_data)  # before that protocol begins
+    try:
+        encrypted = await loop.start_tls(transport, early, context, server_side=True)
+    except BaseException:
+        transport.abort()
+        raise
+    if encrypted is None or early.is_lost:
+        raise ConnectionResetError("closed with the end of the handshake")
+    return encrypted, early
 
 
 async def listening_sockets(host: str | None, port: int, backlog: int) -> list[socket.socket]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
-import struct
+import subprocess
+import sys
 import threading
-import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,10 +13,11 @@ from kafkalite.local.broker_process import BrokerProcess, wait_until
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
+from tests.fuzz import beside_program
+from tests.fuzz.beside_program import ANSWER_S, ASK_EACH_S, await_answer, timed_answer
 
-ASK_EACH_S: Final = 0.01
-ANSWER_S: Final = 120.0
 _ASKED: Final = messages.api_versions_request.ApiVersionsRequest(client_software_name="a", client_software_version="1")
+_FRAME: Final = b"".join(request_frame(APIS[ApiKey.API_VERSIONS], 3, 1, "beside", codec.encode_request(_ASKED, 3)))
 
 
 class Wait(NamedTuple):
@@ -52,16 +53,12 @@ class ClientBeside(threading.Thread):
         try:
             with socket.create_connection(self._address, timeout=ANSWER_S) as connection:
                 while not self._ended.wait(ASK_EACH_S):
-                    self._ask(connection)
+                    self._note(Wait(*timed_answer(connection, _FRAME, self._pid)))
         except OSError:
             if not self._ended.is_set():
                 raise
 
-    def _ask(self, connection: socket.socket) -> None:
-        worked_s, began_s = worked_seconds(self._pid), time.perf_counter()
-        ask_api_versions(connection)
-        now_s = time.perf_counter()
-        wait = Wait(now_s - began_s, worked_seconds(self._pid) - worked_s, now_s)
+    def _note(self, wait: Wait) -> None:
         self.longest = max(self.longest, wait)
         self.longest_held = max(self.longest_held, wait, key=lambda each: each.held_s)
         self.held_s.append(wait.held_s)
@@ -82,36 +79,26 @@ class ClientBeside(threading.Thread):
         self.join(ANSWER_S)
 
 
+class ProcessBeside(ClientBeside):
+    """In a process of its own: where Python works hard in that of the test, a thread there waits for the interpreter after each answer."""
+
+    def run(self) -> None:
+        host, port = self._address
+        command = [sys.executable, "-I", "-S", beside_program.__file__, host, str(port), str(self._pid), _FRAME.hex()]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin is not None and process.stdout is not None
+            for line in process.stdout:
+                self._note(Wait(*map(float, line.split())))
+                if self._ended.is_set() and not process.stdin.closed:
+                    process.stdin.close()
+        if process.returncode:
+            raise ConnectionError("the client beside was not answered")
+
+
 def ask_api_versions(connection: socket.socket) -> None:
-    connection.sendall(
-        b"".join(request_frame(APIS[ApiKey.API_VERSIONS], 3, 1, "beside", codec.encode_request(_ASKED, 3)))
-    )
+    connection.sendall(_FRAME)
     if not await_answer(connection):
         raise ConnectionError("closed")
-
-
-def await_answer(connection: socket.socket) -> bool:
-    """Wait for an answer or the end of the connection; was it an answer?"""
-    try:
-        length = connection.recv(4, socket.MSG_WAITALL)
-        left = struct.unpack(">i", length)[0] if len(length) == 4 else 0
-        answered = left > 0
-        while left > 0 and (data := connection.recv(min(left, 1 << 20))):
-            left -= len(data)
-    except ConnectionError:
-        return False
-    return answered and not left
-
-
-def worked_seconds(pid: int) -> float:
-    """Processor time of all threads of a process, to the nanosecond: that of `/proc/PID/stat` comes in ticks of 10 ms."""
-    total_ns = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            total_ns += int((task / "schedstat").read_text().split()[0])
-        except OSError:  # it has ended meanwhile
-            continue
-    return total_ns / 1e9
 
 
 def peak_bytes(broker: BrokerProcess) -> int:

@@ -25,7 +25,7 @@ from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.messages import Message
-from tests.fuzz.beside import ClientBeside, forget_peak, peak_bytes
+from tests.fuzz.beside import ProcessBeside, forget_peak, peak_bytes
 from tests.wire.secured import SecuredCluster
 
 ATTACKER: Final = "127.0.0.66"
@@ -222,7 +222,7 @@ def harm_of(
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Harm:
     """Attack for a while, and until another client has had so many answers; `meanwhile` is called in the middle of it."""
-    other = ClientBeside(broker)
+    other = ProcessBeside(broker)
     other.start()
     other.wait_answers(answers)
     before_s = _p99(other.held_s)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import struct
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -21,7 +23,7 @@ from tests.certificates import Authority, write
 
 AUTHORITY = Authority()
 DEADLINE_S = 30
-_SILENT = 5
+_SILENT, _CROWD = 5, 20
 
 
 class Echo(asyncio.Protocol):
@@ -125,3 +127,52 @@ def test_a_client_learns_why_its_certificate_is_refused(
         await until(lambda: listener.outcomes["failed"] == 1)
 
     served(tmp_path, script, client_auth="required", run=run)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_each_turn_of_the_loop_works_on_one_handshake(
+    tmp_path: Path, run: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever arrived was worked on at once: a flood of handshakes held others for 20 ms."""
+    steps: Counter[int] = Counter()
+    turn = 0
+    do_handshake = ssl.SSLObject.do_handshake
+
+    def counted(self: ssl.SSLObject) -> None:
+        if self.server_side and self._incoming.pending:  # type: ignore[attr-defined]
+            steps[turn] += 1
+        do_handshake(self)
+
+    async def script(listener: TlsListener, port: int, trust: ssl.SSLContext) -> None:
+        nonlocal turn
+        clients = [asyncio.ensure_future(echoed(port, trust)) for _ in range(_CROWD)]
+        while not all(each.done() for each in clients):
+            turn += 1
+            await asyncio.sleep(0)
+        assert [each.result() for each in clients] == [b"hello"] * _CROWD
+        assert (
+            sum(steps.values()) >= 2 * _CROWD and max(steps.values()) <= 2
+        )  # counter and steps may change places between two turns
+
+    monkeypatch.setattr(ssl.SSLObject, "do_handshake", counted)
+    served(tmp_path, script, max_handshakes=_CROWD, run=run)
+
+
+def test_a_connection_that_is_reset_during_its_handshake_leaves_nothing(tmp_path: Path) -> None:
+    async def script(listener: TlsListener, port: int, trust: ssl.SSLContext) -> None:
+        for sent in (b"", b"\x16\x03\x01\x02\x00", _client_hello(trust)):
+            client = socket.create_connection(("127.0.0.1", port))
+            client.sendall(sent)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+        await until(lambda: listener.outcomes["failed"] == 3)
+        assert not listener._handshakes
+
+    served(tmp_path, script, run=uvloop.run)
+
+
+def _client_hello(trust: ssl.SSLContext) -> bytes:
+    outgoing = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        trust.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()
