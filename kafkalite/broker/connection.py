@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from kafkalite.broker.plain_produce import FRAME_BYTES, PlainShape, PlainTurn
@@ -104,7 +105,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._muted: asyncio.TimerHandle | None = None
         self.closed = False
         self._plain: tuple[PlainShape, PlainTurn] | None = None
-        self._shapes_left = _SHAPES_MAX
+        self._shapes_left, self._session_end_s = _SHAPES_MAX, inf
         self.plain_waits = False
         """Are requests of this connection to be served at the end of the turn? Then nothing else may begin before they are."""
 
@@ -254,7 +255,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _give_to_turn(self, request: bytes, shape: PlainShape, turn: PlainTurn) -> bool:
         """Have a request, which begins with its length, served with others, if it is of that shape and may begin."""
-        if self._waiting or not self._may_start_produce or not (begin := shape.begin_in(request)):
+        may_begin = not self._waiting and self._may_start_produce and self.last_used_s <= self._session_end_s
+        if not may_begin or not (begin := shape.begin_in(request)):
             return False
         turn.take(self, shape, request, begin)
         return True
@@ -416,10 +418,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def unread_bytes(self) -> int:
-        transport = self._transport
-        if transport is None or self.closed:
-            return 0
-        return transport.get_write_buffer_size()
+        return 0 if self._transport is None or self.closed else self._transport.get_write_buffer_size()
 
     def _count_written(self) -> None:
         self.unread.headroom_bytes -= self.written_bytes - self._counted_bytes
@@ -474,9 +473,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         """A request may have so many bytes from now on."""
         self._frames.max_bytes = min(largest_bytes, self._max_frame_bytes)
 
-    def authenticated(self, principal: KafkaPrincipal, handler: RequestHandler) -> None:
-        """It belongs to the principal from now on, and the handler takes its requests."""
+    def authenticated(self, principal: KafkaPrincipal, handler: RequestHandler, lifetime_ms: int | None) -> None:
+        """It belongs to the principal from now on, without end or for `lifetime_ms`, and the handler takes its requests."""
         self.principal, self.dispatcher, self._gate = principal, handler, None
+        self._session_end_s = inf if lifetime_ms is None else self._loop.time() + lifetime_ms / 1000
 
     def _end_after(self, answer: Answer) -> None:
         """Close once the answer, if there is one, has left."""

@@ -109,8 +109,7 @@ class Dispatcher(Generic[PartsT_contra]):
         self.now_s = now_s
         self.portions = Portions()
         self.request_turns = RequestTurns(self.portions)
-        is_guarded = authorizer is not ALLOW_ALL
-        self._plain_routes = {int(each.api.key): _route(each, is_guarded, parts) for each in served}
+        self._plain_routes = {int(each.api.key): _route(each, authorizer, parts) for each in served}
         self._routes = self._plain_routes
         self._turns = [route.turn for route in self._routes.values() if route.turn is not None]
         self._tasks: dict[asyncio.Task[Answer], None] = {}
@@ -372,7 +371,8 @@ async def _all_of(portions: Reading, connection: ClientConnection) -> Any:
     return None
 
 
-def _route(served: ServedApi[PartsT_contra], is_guarded: bool, parts: PartsT_contra) -> _Route[PartsT_contra]:
+def _route(served: ServedApi[PartsT_contra], authorizer: Authorizer, parts: PartsT_contra) -> _Route[PartsT_contra]:
+    is_guarded = authorizer is not ALLOW_ALL
     is_behind_guard = is_guarded and served.guard is not None
     latency = Histogram()
     return _Route(
@@ -385,7 +385,7 @@ def _route(served: ServedApi[PartsT_contra], is_guarded: bool, parts: PartsT_con
         served.cluster_permission if is_guarded else None,
         latency,
         PLAIN_BYTES if served.api.key in _AS_LONG_AS_ASKED else _SELDOM_PLAIN_BYTES,
-        served.turn(parts, latency) if served.turn is not None and not is_behind_guard else None,
+        served.turn(parts, latency, authorizer) if served.turn is not None else None,
     )
 
 

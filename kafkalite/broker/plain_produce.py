@@ -5,9 +5,10 @@ id and the lengths. `shape_of` notes them once a request was served as any other
 them. Those of all connections that arrive in one turn of the loop are served together at its end (`PlainTurn`): each partition looks
 once whether it may be appended to, their batches are one write, and followers and waiting fetches are notified once.
 
-Whatever is not plain (several partitions, transactions, compression, a batch that might be refused, a quota) is served as if there were no
-such thing, in the order of its connection: nothing is refused here. So what is appended here is what `handlers.produce` would
-append. A write that fails has failed for all requests in it. With acks=all each answer waits until its record is committed.
+Whatever is not plain (several partitions, transactions, compression, a batch that might be refused, who may not write or has a quota) is
+served as if there were no such thing, in the order of its connection: nothing is refused here. So what is appended here is what
+`handlers.produce` would append. A write that fails has failed for all requests in it. With acks=all each answer waits until its record
+is committed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer, Operation, Permission, ResourceType
 from kafkalite.broker.commit_waits import CommitWaits
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.lifecycle import report
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from kafkalite.broker.traffic import Traffic
     from kafkalite.clock import Clock
     from kafkalite.histogram import Histogram
+    from kafkalite.security.principal import KafkaPrincipal
 
 FRAME_BYTES: Final = 16 * 1024
 """A longer request gains nothing by being served with others."""
@@ -53,12 +56,20 @@ _STORED_AS_SENT: Final = frozenset({"producer", "uncompressed"})
 _PLACE: Final = struct.Struct(">qqq")
 _ANY_PLACE: Final = _PLACE.pack(-0x0102030405060708, -1, -0x0807060504030201)
 _API: Final = APIS[ApiKey.PRODUCE]
+WRITE: Final = Permission(Operation.WRITE, ResourceType.TOPIC)
 
 
 class Sender(Protocol):
     """The connection that such requests come by."""
 
     plain_waits: bool
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def principal(self) -> KafkaPrincipal:
+        """Whose it is now: re-authentication never changes it."""
 
     @property
     def wants_shape(self) -> bool:
@@ -104,6 +115,8 @@ class PlainShape:
         "_fields_end",
         "_is_flexible",
         "acks",
+        "allowed_in",
+        "client_id",
         "timeout_ms",
         "topic_partition",
         "version",
@@ -115,6 +128,10 @@ class PlainShape:
         self.version, self.acks, self.timeout_ms, self.topic_partition = version, acks, timeout_ms, topic_partition
         self._api, self._fields, self._fields_end = frame[4:8], frame[12:fields_end], fields_end
         self._is_flexible = version >= _FLEXIBLE_FROM
+        client_id_bytes = max(0, int.from_bytes(frame[12:14], "big", signed=True))
+        self.client_id = frame[14 : 14 + client_id_bytes].decode()
+        self.allowed_in = ALLOW_ALL.generation
+        """The generation of the authorizer that allowed such requests last."""
         before, _, self._behind = self._answer(ErrorCode.NONE, None).partition(_ANY_PLACE)
         self._before = before[:4], before[8:]
 
@@ -282,10 +299,12 @@ class PlainTurn:
         self,
         parts: Parts,
         latency: Histogram,
+        authorizer: Authorizer = ALLOW_ALL,
         now_s: Callable[[], float] = perf_counter,
         schedule: Callable[[Callable[[], None]], None] = _next_turn,
     ) -> None:
         self._parts, self._latency, self._now_s, self._schedule = parts, latency, now_s, schedule
+        self._authorizer = authorizer
         self._taken: list[_Taken] = []
         self._is_scheduled = False
         self._began_s = 0.0
@@ -367,10 +386,16 @@ class PlainTurn:
         """What is plain by partition. Behind what is not, nothing of the same connection is."""
         found: dict[TopicPartition, _Batches | None] = {}
         others: set[Sender] = set()
-        is_off = self.is_off or self._parts.quotas.produced.is_set
+        quota, generation = self._parts.quotas.produced, self._authorizer.generation
+        has_quotas = quota.is_set
         for number, (sender, shape, frame, begin) in enumerate(taken):
             sender.plain_waits = False
-            if is_off or sender in others:
+            if self.is_off or sender in others:
+                continue
+            if (shape.allowed_in != generation and not self._may_write(sender, shape, generation)) or (
+                has_quotas and quota.bound(sender.principal.name, shape.client_id) is not None
+            ):
+                others.add(sender)
                 continue
             topic_partition = shape.topic_partition
             try:
@@ -380,6 +405,13 @@ class PlainTurn:
             if batches is None or not batches.add(number, shape, frame, begin):
                 others.add(sender)
         return [each for each in found.values() if each is not None and each.numbers]
+
+    def _may_write(self, sender: Sender, shape: PlainShape, generation: int) -> bool:
+        """Asked once for the requests of a connection, until an ACL changes."""
+        if not self._authorizer.allows(sender.principal, sender.peer_host, WRITE, shape.topic_partition.topic):
+            return False
+        shape.allowed_in = generation
+        return True
 
     def _begin(self, topic_partition: TopicPartition, wall_ms: int) -> _Batches | None:
         """Room for the batches of a partition that may be appended to as they are."""

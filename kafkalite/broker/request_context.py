@@ -31,13 +31,6 @@ class ClientConnection(Sender, Protocol):
         """Name of the listener that accepted it."""
 
     @property
-    def peer_host(self) -> str: ...
-
-    @property
-    def principal(self) -> KafkaPrincipal:
-        """Whose it is now: re-authentication never changes it."""
-
-    @property
     def closed(self) -> bool: ...
 
     @property

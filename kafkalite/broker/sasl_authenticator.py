@@ -220,8 +220,9 @@ class SaslAuthenticator:
         if self._deadline is not None:
             self._deadline.cancel()
         listener.strangers.remove(connection)
-        connection.authenticated(principal, handler)
-        return min(limits, default=0)
+        lifetime_ms = min(limits, default=0)
+        connection.authenticated(principal, handler, lifetime_ms if limits else None)
+        return lifetime_ms
 
     def _bad_mechanism(self) -> str:
         before = self._before[1] if self._before is not None else ""

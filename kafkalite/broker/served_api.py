@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeAlias, TypeVar
 
-from kafkalite.broker.authorizer import Permission, ResourceType
+from kafkalite.broker.authorizer import Authorizer, Permission, ResourceType
 from kafkalite.broker.guards import Guard, Handle, guarded
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.errors import ErrorCode, ensure
@@ -42,8 +42,8 @@ class ServedApi(Generic[PartsT_contra]):
     permissions: tuple[Permission, ...]
     guard: Guard | None = None
     """What authorises the names in a request."""
-    turn: Callable[[PartsT_contra, Histogram], PlainTurn] | None = None
-    """Makes what serves requests that repeat each other without the handler; latencies go into the histogram."""
+    turn: Callable[[PartsT_contra, Histogram, Authorizer], PlainTurn] | None = None
+    """Makes what serves requests that repeat each other without the handler and its guard; latencies go into the histogram."""
     is_async: bool = field(init=False)
     cluster_permission: Permission | None = field(init=False)
     """What the caller must be allowed on the cluster, where nothing else decides."""
@@ -79,7 +79,7 @@ def served(
     *permissions: Permission,
     failure: Callable[[RequestT, ErrorCode, str | None], ResponseT | Message] = whole_request_failed,
     guard: Guard | None = None,
-    turn: Callable[[PartsT_contra, Histogram], PlainTurn] | None = None,
+    turn: Callable[[PartsT_contra, Histogram, Authorizer], PlainTurn] | None = None,
 ) -> ServedApi[PartsT_contra]:
     """An API in these versions, which the codec must know. `failure(request, code, message)` is the reply when all of it failed."""
     api = APIS[key]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply
 from kafkalite.broker.guards import Failure, Judged, narrowed
-from kafkalite.broker.plain_produce import PlainTurn
+from kafkalite.broker.plain_produce import WRITE, PlainTurn
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.broker.transaction_verification import Producer, Refusals, produce_refusal
@@ -434,7 +434,6 @@ def _failed(
 # Authorisation
 
 
-_WRITE: Final = Permission(Operation.WRITE, ResourceType.TOPIC)
 _WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 
 
@@ -453,7 +452,7 @@ def _guard(
         if is_long:
             yield
         needs_id = needs_id or any(_is_transactional(each) for each in topic.partition_data)
-        (allowed if context.may(_WRITE, topic.name) else refused).append(topic)
+        (allowed if context.may(WRITE, topic.name) else refused).append(topic)
     if needs_id and not (request.transactional_id is not None and context.may(_WRITE_ID, request.transactional_id)):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not refused:
@@ -483,7 +482,7 @@ APIS: Final = (
         0,
         11,
         produce,
-        _WRITE,
+        WRITE,
         _WRITE_ID,
         failure=_failed,
         guard=_guard,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer
 from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.handlers import SERVED
@@ -121,13 +122,13 @@ class Peer:
 class Broker:
     """Two partitions with real logs, of which broker 1 is the only replica."""
 
-    def __init__(self, path: Path, config: TopicConfig | None = None) -> None:
+    def __init__(self, path: Path, config: TopicConfig | None = None, authorizer: Authorizer = ALLOW_ALL) -> None:
         self.disk = CountingDisk()
         self.logs: list[PartitionLog] = []
         partitions = [self._partition(path / str(index), index, config) for index in range(2)]
         self.parts = MemoryParts(*partitions)
         self.parts.clock = Clock()  # type: ignore[assignment]
-        self.dispatcher = Dispatcher(self.parts, SERVED)  # type: ignore[arg-type]
+        self.dispatcher = Dispatcher(self.parts, SERVED, authorizer)  # type: ignore[arg-type]
         self.served: list[int] = []
         """Correlation ids of what the dispatcher was given."""
         handle = self.dispatcher.handle
@@ -579,7 +580,7 @@ def test_a_segment_that_is_full_is_followed_by_another(tmp_path: Path) -> None:
 def test_a_turn_is_scheduled_once() -> None:
     scheduled: list[Callable[[], None]] = []
     parts: Any = SimpleNamespace(clock=None)
-    turn = PlainTurn(parts, Histogram(), lambda: 0.0, scheduled.append)
+    turn = PlainTurn(parts, Histogram(), now_s=lambda: 0.0, schedule=scheduled.append)
     sender: Any = SimpleNamespace()
     turn.take(sender, None, b"", 0)  # type: ignore[arg-type]
     turn.take(sender, None, b"", 0)  # type: ignore[arg-type]

@@ -61,8 +61,8 @@ class Client:
 
     def begin_alone(self) -> None: ...
 
-    def authenticated(self, principal: KafkaPrincipal, handler: Any) -> None:
-        self.principal, self.dispatcher = principal, handler
+    def authenticated(self, principal: KafkaPrincipal, handler: Any, lifetime_ms: int | None) -> None:
+        self.principal, self.dispatcher, self.lifetime_ms = principal, handler, lifetime_ms
 
     async def raw(self, frame: bytes) -> bytes:
         answer = self.dispatcher.handle(memoryview(frame), self)
