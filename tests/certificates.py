@@ -55,10 +55,10 @@ class Authority:
         """A certificate for this machine and the client `name`; negative `days`: it has expired."""
         return _issued(name, self._own, days)
 
-    def pkcs12(self, issued: Certificate) -> bytes:
-        """A key store, with `PASSWORD`."""
+    def pkcs12(self, issued: Certificate, password: str = PASSWORD) -> bytes:
+        """A key store."""
         return pkcs12.serialize_key_and_certificates(
-            b"key", issued.key, issued.certificate, [self._own.certificate], BestAvailableEncryption(PASSWORD.encode())
+            b"key", issued.key, issued.certificate, [self._own.certificate], BestAvailableEncryption(password.encode())
         )
 
 

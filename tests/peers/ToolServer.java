@@ -97,6 +97,13 @@ public class ToolServer {
         }
     }
 
+    /** A tool of our own: sets a property of the system for those that come after it. */
+    public static final class Property {
+        public static void main(String[] arguments) {
+            System.setProperty(arguments[0], arguments[1]);
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         DataInputStream requests = new DataInputStream(System.in);
         DataOutputStream answers = new DataOutputStream(System.out);

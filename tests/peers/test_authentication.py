@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,30 +25,33 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
-from kafkalite.security.password_encoder import decode_password
+from kafkalite.security.password_encoder import decode_password, encode_password
 from tests.case import case
 from tests.certificates import PASSWORD, write
 from tests.peers import apache_kafka
 from tests.peers.face_server import shared_faces
 from tests.peers.tool_server import Outcome, run_tool, shared_tools
+from tests.wire.bearer_tokens import AUDIENCE, KEY_SET, bearer_token
 from tests.wire.logins import PROTOCOLS, REFUSED, Login
 from tests.wire.logins import ours as log_in
 from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
 from zk import paths
 from zk.kazoo_store import KazooStore
-from zk.znodes import ConfigEntity
+from zk.znodes import ConfigChange, ConfigEntity
 
 pytestmark = pytest.mark.peer
 
 DEADLINE_S: Final = 60
+SECRET: Final = "the secret"
 SETTINGS: Final = {
     "listener.name.sasl.plain.connections.max.reauth.ms": "3600000",
-    "password.encoder.secret": "the secret",
+    "password.encoder.secret": SECRET,
 }
 RIGHT: Final = f"\0{USER}\0{USER_PASSWORD}".encode()
 
@@ -57,8 +62,9 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, 
     running: dict[str, SecuredCluster] = {}
     try:
         for name, command in commands.items():
-            folder = tmp_path_factory.mktemp(name) / "files"
-            running[name] = SecuredCluster(folder, 1, SETTINGS, command=command).__enter__()
+            folder = tmp_path_factory.mktemp(name)
+            settings = SETTINGS | (bearer_settings(folder) if name == "ours" else {})
+            running[name] = SecuredCluster(folder / "files", 1, settings, command=command).__enter__()
             apache_kafka.wait_for_controller(running[name].bootstrap_servers)
             admin = AdminClient({"bootstrap.servers": running[name].bootstrap_servers})
             users = [
@@ -70,6 +76,17 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, 
     finally:
         for each in running.values():
             each.close()
+
+
+def bearer_settings(folder: Path) -> dict[str, str]:
+    """OAUTHBEARER at one listener, besides the other mechanisms."""
+    keys = folder / "keys.json"
+    keys.write_text(KEY_SET)
+    return {
+        "listener.name.both.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "listener.name.both.sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "listener.name.both.sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
 
 
 def request(message: Any, version: int) -> bytes:
@@ -225,6 +242,35 @@ def test_a_tool_of_java_is_let_in_by_each_mechanism_and_not_with_a_wrong_passwor
             assert status == 0 or "SslAuthenticationException" in done.stdout + done.stderr
 
 
+def test_a_tool_of_java_is_let_in_by_a_bearer_token_and_not_by_one_for_others(
+    clusters: Mapping[str, SecuredCluster], tmp_path: Path
+) -> None:
+    """Java's own login, which reads the token from a file."""
+    cluster = clusters["ours"]
+    tokens = {audience: tmp_path / audience for audience in (AUDIENCE, "elsewhere")}
+    for audience, path in tokens.items():
+        path.write_text(bearer_token(audience))
+    allowed = ",".join(path.as_uri() for path in tokens.values())
+    shared_tools().set_property("org.apache.kafka.sasl.oauthbearer.allowed.urls", allowed)
+    package = "org.apache.kafka.common.security.oauthbearer"
+    for audience, status in ((AUDIENCE, 0), ("elsewhere", 1)):
+        with case(audience):
+            lines = [
+                *java_settings(cluster, "BOTH"),
+                "sasl.mechanism=OAUTHBEARER",
+                f"sasl.login.callback.handler.class={package}.OAuthBearerLoginCallbackHandler",
+                f"sasl.oauthbearer.token.endpoint.url={tokens[audience].as_uri()}",
+                # Java keeps a login by its line.
+                f'sasl.jaas.config={package}.OAuthBearerLoginModule required extension_for="{audience}";',
+            ]
+            path = write(tmp_path / "client.properties", "\n".join(lines).encode())
+            done = shared_tools().run(
+                "kafka-topics", "--bootstrap-server", cluster.servers("BOTH"), "--command-config", path, "--list"
+            )
+            assert done.status == status, done.stdout + done.stderr
+            assert status == 0 or "SaslAuthenticationException" in done.stdout + done.stderr
+
+
 def test_credentials_that_the_tools_of_one_make_in_zookeeper_are_those_of_the_other(
     clusters: Mapping[str, SecuredCluster],
 ) -> None:
@@ -263,26 +309,72 @@ def is_refused(cluster: SecuredCluster, login: Login) -> bool:
     return False
 
 
+KEY_STORE: Final = "listener.name.both.ssl.keystore.location"
+KEY_STORE_PASSWORD: Final = "listener.name.both.ssl.keystore.password"
+
+
+@asynccontextmanager
+async def znodes(cluster: SecuredCluster) -> AsyncIterator[KazooStore]:
+    store = KazooStore(cluster.zookeeper_connect)
+    await store.start(DEADLINE_S)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
 def test_passwords_in_the_dynamic_configuration_of_a_broker_are_encrypted_as_apache_kafka_does_it(
     clusters: Mapping[str, SecuredCluster],
 ) -> None:
-    name = "listener.name.both.ssl.keystore.password"
-
-    async def kept(connect: str) -> str:
-        store = KazooStore(connect)
-        await store.start(DEADLINE_S)
-        try:
+    async def kept(cluster: SecuredCluster) -> str:
+        async with znodes(cluster) as store:
             data, _ = await store.read(paths.broker_config(1))
-            return ConfigEntity.decode(data).config[name]
-        finally:
-            await store.close()
+            return ConfigEntity.decode(data).config[KEY_STORE_PASSWORD]
 
     for whose, cluster in clusters.items():
         with case(whose):
-            change = ConfigEntry(name, PASSWORD, incremental_operation=AlterConfigOpType.SET)
+            change = ConfigEntry(KEY_STORE_PASSWORD, PASSWORD, incremental_operation=AlterConfigOpType.SET)
             broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[change])
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
             admin.incremental_alter_configs([broker])[broker].result(DEADLINE_S)
-            text = asyncio.run(kept(cluster.zookeeper_connect))
+            text = asyncio.run(kept(cluster))
             assert PASSWORD not in text
-            assert decode_password(text, "the secret") == PASSWORD
+            assert decode_password(text, SECRET) == PASSWORD
+
+
+def test_apache_kafka_reads_the_passwords_that_are_encrypted_here(
+    clusters: Mapping[str, SecuredCluster], tmp_path: Path
+) -> None:
+    """Of a key store that it is to take over while it runs: it shows the certificate that is in it."""
+    for whose, cluster in clusters.items():
+        with case(whose):
+            issued = cluster.authority.issue("broker")
+            renewed = write(tmp_path / f"{whose}.p12", cluster.authority.pkcs12(issued, "another secret"))
+            settings = {KEY_STORE: renewed, KEY_STORE_PASSWORD: encode_password("another secret", SECRET)}
+            asyncio.run(configure(cluster, settings))
+            wait_until(
+                partial(shows, cluster, issued.certificate.public_bytes(Encoding.DER)), "the certificate", DEADLINE_S
+            )
+
+
+async def configure(cluster: SecuredCluster, settings: Mapping[str, str]) -> None:
+    """As kafka-configs does it with --zookeeper."""
+    async with znodes(cluster) as store:
+        path = paths.broker_config(1)
+        if await store.exists(path) is None:
+            await store.create(path, b"")
+        data, stat = await store.read(path)
+        changed = dict(ConfigEntity.decode(data).config) | dict(settings)
+        await store.write(path, ConfigEntity(changed).encode(), stat.version)
+        await store.create(paths.CONFIG_CHANGE_PREFIX, ConfigChange("brokers/1").encode(), sequence=True)
+
+
+def shows(cluster: SecuredCluster, certificate: bytes) -> bool:
+    """Is it this one that the broker shows at its listener?"""
+    host, _, port = cluster.servers("BOTH").rpartition(":")
+    context = ssl.create_default_context(cafile=cluster.trust)
+    with (
+        socket.create_connection((host, int(port)), timeout=DEADLINE_S) as plain,
+        context.wrap_socket(plain, server_hostname=host) as connection,
+    ):
+        return connection.getpeercert(binary_form=True) == certificate

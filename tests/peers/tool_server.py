@@ -34,7 +34,14 @@ class ToolServer:
     def run(self, name: str, *arguments: str, stdin: str = "", timeout_s: float = 60) -> Outcome:
         """`stdin` is read as bytes, one for each character up to 255. Who does not wait for the end of a tool ends the machine,
         or what it prints would be taken for what the next one does."""
-        parts = [TOOLS[name], str(int(timeout_s * 1000)), stdin, *arguments]
+        return self._run(TOOLS[name], *arguments, stdin=stdin, timeout_s=timeout_s)
+
+    def set_property(self, name: str, value: str) -> None:
+        """A property of the Java machine's system, for the tools that come after it."""
+        assert self._run("ToolServer$Property", name, value).status == 0
+
+    def _run(self, main_class: str, *arguments: str, stdin: str = "", timeout_s: float = 60) -> Outcome:
+        parts = [main_class, str(int(timeout_s * 1000)), stdin, *arguments]
         encoded = [each.encode() for each in parts]
         request = _LENGTH.pack(len(encoded)) + b"".join(_LENGTH.pack(len(each)) + each for each in encoded)
         assert self._process.stdin is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import subprocess
@@ -15,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jwt
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
@@ -26,7 +24,6 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from kafkalite.cli.completion.words import BUDGET_VARIABLE
 from kafkalite.client import AuthenticationFailedError, SyncAdmin, SyncConsumer, SyncProducer, TopicPartition
@@ -36,23 +33,22 @@ from kafkalite.protocol import messages
 from kafkalite.security.sasl_client import SaslCredentials
 from tests.case import case
 from tests.certificates import Authority, write
+from tests.wire.bearer_tokens import AUDIENCE, KEY_SET, bearer_token
 from tests.wire.logins import CLIENTS, PROTOCOLS, REFUSED, Login
 from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 DEADLINE_S = 60
-TOKEN_KEY = ec.generate_private_key(ec.SECP256R1())
-PUBLIC_KEY = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(TOKEN_KEY.public_key()))
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     folder = tmp_path_factory.mktemp("secured")
-    (folder / "keys.json").write_text(json.dumps({"keys": [PUBLIC_KEY | {"kid": "one"}]}))
+    (folder / "keys.json").write_text(KEY_SET)
     bearer = {
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "sasl.enabled.mechanisms": ",".join((*MECHANISMS, "OAUTHBEARER")),
         "sasl.oauthbearer.jwks.endpoint.url": (folder / "keys.json").as_uri(),
-        "sasl.oauthbearer.expected.audience": "kafka",
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
     }
     with SecuredCluster(folder / "files", settings=bearer) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
@@ -99,11 +95,6 @@ def test_each_mechanism_lets_in_who_knows_the_password_and_nobody_else(
     for wrong in ({"sasl.password": "wrong"}, {"sasl.username": "nobody"}):
         with pytest.raises(KafkaException, match="Authentication failed"):
             sent(confluent(cluster, listener, **(who | wrong)))
-
-
-def bearer_token(audience: str = "kafka") -> str:
-    claims = {"sub": USER, "aud": audience, "exp": int(time.time()) + 600}
-    return jwt.encode(claims, TOKEN_KEY, "ES256", {"kid": "one"})
 
 
 @pytest.mark.parametrize("client", CLIENTS)
