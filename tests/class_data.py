@@ -8,29 +8,19 @@ It is kept in `$XDG_CACHE_HOME/kafkalite/class-data` (`~/.cache` without that va
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import signal
 import tempfile
 from pathlib import Path
 from typing import Final
 
+from zk.class_data import FLAGS, archive_folder, archive_path
 from zk.ensemble import Ensemble
 from zk.kazoo_store import KazooStore
-from zk.server_classes import MissingRequirementError, find_java, find_server_classes
+from zk.server_classes import MissingRequirementError
 
-FLAGS: Final = "SERVER_JVMFLAGS"
-FOLDER: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkalite" / "class-data"
+FOLDER: Final = archive_folder()
 TIMEOUT_S: Final = 120
-
-
-def archive_path() -> Path:
-    """Where the archive for this Java and these jars is, or would be. Raises MissingRequirementError."""
-    key = hashlib.sha256()
-    for path in (Path(find_java()).resolve(), *find_server_classes()):
-        found = path.stat()
-        key.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return FOLDER / f"zookeeper-{key.hexdigest()[:16]}.jsa"
 
 
 def use_archive() -> None:

@@ -26,6 +26,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
+from zk.class_data import ClassData
 from zk.server_command import server_command
 from zk.server_settings import EnsembleTls, ServerPorts, ServerSettings
 
@@ -101,7 +102,8 @@ class Ensemble:
     `client_ports` are those of the members in order; otherwise free ones are taken. `force_sync=False` lets servers skip
     fsync, which is faster and loses data only when the machine dies. The servers end with the process, on Linux even with
     the thread, that started them, unless `outlive_parent`. `classpath` stands for the jars that `find_server_classes` would find.
-    With `tls` clients need a certificate, and servers need theirs among each other; `users` may authenticate by SASL DIGEST-MD5.
+    With `class_data` they start sooner once the first of them has ended, see that module. With `tls` clients need a certificate, and
+    servers need theirs among each other; `users` may authenticate by SASL DIGEST-MD5.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class Ensemble:
         classpath: Sequence[Path] | None = None,
         tls: EnsembleTls | None = None,
         users: Mapping[str, str] | None = None,
+        class_data: bool = False,
     ) -> None:
         check_size(size)
         if client_ports is not None and len(set(client_ports)) != size:
@@ -136,6 +139,7 @@ class Ensemble:
         self._force_sync = force_sync
         self._outlive_parent = outlive_parent
         self._classpath = classpath
+        self._class_data = ClassData() if class_data and classpath is None else None
 
     @property
     def connect(self) -> str:
@@ -241,8 +245,11 @@ class Ensemble:
         if member.paused:
             self.resume(number)
         member.send(signal.SIGTERM)
-        if not await self._wait_ended(member, _STOP_TIMEOUT_S):
+        ended = await self._wait_ended(member, _STOP_TIMEOUT_S)
+        if not ended:
             await self.kill(number)
+        if self._class_data is not None and number == 1:
+            self._class_data.ended(cleanly=ended)
 
     async def kill(self, number: int) -> None:
         """SIGKILL, and wait until the process is gone."""
@@ -303,6 +310,8 @@ class Ensemble:
             jaas_path.touch(0o600)
             jaas_path.write_text(jaas)
             jvm_options.append(f"-Djava.security.auth.login.config={jaas_path}")
+        if self._class_data is not None:
+            jvm_options += self._class_data.jvm_options(writes=member.number == 1)
         command = server_command(
             settings_path, member.folder, jvm_options, classpath=self._classpath, force_sync=self._force_sync
         )

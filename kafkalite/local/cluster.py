@@ -157,6 +157,7 @@ class LocalCluster(AskedThroughZooKeeper):
                 self.directory / "zookeeper",
                 self._zookeepers,
                 client_ports=self._choose_zookeeper_ports(),
+                class_data=True,
                 tls=self._security.ensemble_tls() if self._security is not None else None,
             )
             waiting.append(asyncio.ensure_future(self.ensemble.start(self._start_timeout_s)))
