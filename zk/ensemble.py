@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from zk.class_data import ClassData
+from zk.server_classes import JAVA_REMEDY
 from zk.server_command import server_command
 from zk.server_settings import EnsembleTls, ServerPorts, ServerSettings
 
@@ -431,7 +432,18 @@ def _raise_if_ended(member: Member) -> None:
         raise _PortTakenError(f"a port of ZooKeeper server {member.number} is taken: {member.ports}")
     if not member.running:
         code = member.process.returncode if member.process else None
-        raise EnsembleError(f"ZooKeeper server {member.number} ended with status {code}; it logged:\n{tail}")
+        raise EnsembleError(
+            f"ZooKeeper server {member.number} ended with status {code}{_remedy(tail)}; it logged:\n{tail}"
+        )
+
+
+def _remedy(logged: str) -> str:
+    """What to do about an end, where that can be known from what a server logged."""
+    if "UnsupportedClassVersionError" in logged or "Unrecognized VM option" in logged:
+        return f" because its Java is too old ({JAVA_REMEDY}, or set JAVA_HOME to a newer one)"
+    if "No space left on device" in logged:
+        return " because the disk is full"
+    return ""
 
 
 _running: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()

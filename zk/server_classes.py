@@ -28,7 +28,8 @@ _WELCOME = (
 _LOGGING = (("log4j-slf4j2-impl", "log4j-api", "log4j-core"), ("logback-classic", "logback-core"), ("slf4j-simple",))
 """What writes the server's log: the first of which all is there. pyspark, ZooKeeper's releases and Debian each have another."""
 
-_JAVA_REMEDY = "apt-get install openjdk-17-jre-headless"
+JAVA_REMEDY = "apt-get install openjdk-17-jre-headless"
+"""ZooKeeper's servers need 17 at least."""
 _CLASSES_REMEDY = (
     "On Debian or Ubuntu: apt-get install libzookeeper-java. Elsewhere: unpack a release of Apache ZooKeeper and set ZOOKEEPER_HOME "
     "to its folder, or pip install 'kafkalite[demo]', whose pyspark has the classes (460 MB)"
@@ -46,7 +47,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> str:
         return str(Path(home) / "bin" / "java")
     found = shutil.which("java", path=environment.get("PATH"))
     if found is None:
-        raise MissingRequirementError(f"no Java to run ZooKeeper with; on Debian or Ubuntu: {_JAVA_REMEDY}")
+        raise MissingRequirementError(f"no Java to run ZooKeeper with; on Debian or Ubuntu: {JAVA_REMEDY}")
     return found
 
 

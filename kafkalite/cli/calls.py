@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -173,8 +174,19 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
 def refuse(failures: Mapping[str, ClientError]) -> NoReturn:
     """End the command with a line for each failure, and the exit code of all of them, FAILED when they differ."""
     codes = {exit_code(problem.code) for problem in failures.values()}
-    texts = [f"{problem} [{problem.name}]" for problem in failures.values()]
+    texts = [f"{problem} [{problem.name}]{_hint(problem)}" for problem in failures.values()]
     fail_each(texts, codes.pop() if len(codes) == 1 else Exit.FAILED)
+
+
+def _hint(problem: ClientError) -> str:
+    """What may have been meant: notes of who looked, and the nearest setting of a topic."""
+    hint = "".join(getattr(problem, "__notes__", ()))
+    if unknown := re.search(r"Unknown topic config name: (\S+)", str(problem)):
+        from kafkalite.config.topic import TOPIC_KEYS
+        from kafkalite.suggestions import did_you_mean
+
+        hint += did_you_mean(unknown[1], TOPIC_KEYS)
+    return hint
 
 
 def exit_code(code: ErrorCode) -> Exit:

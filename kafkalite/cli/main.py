@@ -65,6 +65,14 @@ class _Commands(click.Group):
             raise TypeError(f"{entry.module}.{entry.attribute} is no command")
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as problem:  # of which click, which knows no command yet, cannot tell the nearest
+            raise click.NoSuchCommand(problem.command_name, possibilities=_COMMANDS, ctx=ctx) from None
+
     def main(self, *args: Any, **extra: Any) -> Any:
         if "_KAFKALITE_COMPLETE" in os.environ:
             import_module("kafkalite.cli.completion.shells")  # a shell asks: it is answered in our way

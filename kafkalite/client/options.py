@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.backoff import Backoff
 from kafkalite.client.security import SecurityKeywords, SecurityOptions, check_security
+from kafkalite.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from kafkalite.net.connection import Connection
@@ -150,7 +151,8 @@ def options_from_config(options: type[ConnectionOptions], config: Mapping[str, A
     """
     found, unknown = split_config(options, config)
     for name in unknown:
-        raise ValueError(f"{options.client_name()} has no option {name}")
+        known = [each.replace("_", ".") if "." in name else each for each in option_names(options)]
+        raise ValueError(f"{options.client_name()} has no option {name}{did_you_mean(name, known)}")
     return found
 
 

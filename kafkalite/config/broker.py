@@ -29,6 +29,7 @@ from kafkalite.config.properties import read_properties
 from kafkalite.config.security_keys import MECHANISMS, is_of_listener, security_of
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
 from kafkalite.errors import KafkaError
+from kafkalite.suggestions import did_you_mean
 from kafkalite.types import Endpoint
 
 __all__ = [
@@ -86,7 +87,7 @@ class BrokerConfig(BrokerSettings):
         for name in sorted(self.originals):
             key = BROKER_KEYS.get(name)
             if key is None and not is_of_listener(name):
-                yield f"{name} is not known to a broker and has no effect"
+                yield f"{name} is not known to a broker and has no effect{did_you_mean(name, BROKER_KEYS)}"
             elif key is not None and key.effect is Effect.NONE:
                 yield f"{name} has no effect: {key.reason}"
             elif name == "log.message.format.version" and not self.topic_defaults.message_format_acts:

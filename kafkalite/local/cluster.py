@@ -26,7 +26,7 @@ import asyncio
 import atexit
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -126,8 +126,8 @@ class LocalCluster(AskedThroughZooKeeper):
     def __exit__(self, *problem: object) -> None:
         self.close()
 
-    def start(self) -> None:
-        """Start everything at once and wait until every broker knows all of them and a controller.
+    def start(self, tell: Callable[[str], None] = lambda line: None) -> None:
+        """Start everything at once and wait until every broker knows all of them and a controller; `tell` hears of each that is ready.
 
         TimeoutError, BrokerDied or EnsembleError; nothing is left running then.
         """
@@ -144,12 +144,12 @@ class LocalCluster(AskedThroughZooKeeper):
         if self._partitionable:
             self._switchboard = Switchboard(self._process_ids)
         try:
-            asyncio.run(self._start())
+            asyncio.run(self._start(tell))
         except BaseException:
             self.close()
             raise
 
-    async def _start(self) -> None:
+    async def _start(self, tell: Callable[[str], None]) -> None:
         """Brokers are not started after ZooKeeper but beside it: they load while it starts, and wait for it themselves."""
         waiting = []
         if self._given_connect is None:
@@ -160,13 +160,16 @@ class LocalCluster(AskedThroughZooKeeper):
                 class_data=True,
                 tls=self._security.ensemble_tls() if self._security is not None else None,
             )
-            waiting.append(asyncio.ensure_future(self.ensemble.start(self._start_timeout_s)))
+            serving = self.ensemble.start(self._start_timeout_s)
+            waiting.append(asyncio.ensure_future(_telling(serving, "ZooKeeper serves", tell)))
             await asyncio.sleep(0)  # it has its ports now, and its processes run
         self._brokers_connect = self._connect_of_brokers()
         for broker_id in self._broker_ids:
             self._add(broker_id).start()
         everybody = frozenset(self.brokers)
-        waiting += [asyncio.ensure_future(until_ready(broker, everybody)) for broker in self.brokers.values()]
+        for broker in self.brokers.values():
+            ready = until_ready(broker, everybody)
+            waiting.append(asyncio.ensure_future(_telling(ready, f"broker {broker.id} is ready", tell)))
         try:
             async with asyncio.timeout(self._start_timeout_s):
                 await asyncio.gather(*waiting)
@@ -179,6 +182,19 @@ class LocalCluster(AskedThroughZooKeeper):
                 each.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
 
+    def fixed_ports(self) -> dict[str, range]:
+        """The ports that follow from the base port, by what listens there; nothing without one, for then free ones are taken."""
+        if self._base_port is None:
+            return {}
+        base, brokers = self._base_port, len(self._broker_ids)
+        wanted = {
+            "brokers": (0, brokers),
+            "ZooKeeper": (ZOOKEEPER_PORT_OFFSET, self._zookeepers if self._given_connect is None else 0),
+            "status pages": (HTTP_PORT_OFFSET, brokers if self._http else 0),
+            "brokers among each other": (INSIDE_PORT_OFFSET, brokers if self._secure else 0),
+        }
+        return {what: range(base + offset, base + offset + count) for what, (offset, count) in wanted.items() if count}
+
     async def _make_users(self) -> None:
         if self._security is None:
             return
@@ -190,8 +206,7 @@ class LocalCluster(AskedThroughZooKeeper):
 
     def _choose_zookeeper_ports(self) -> list[int]:
         if self._base_port is not None:
-            first = self._base_port + ZOOKEEPER_PORT_OFFSET
-            return list(range(first, first + self._zookeepers))
+            return list(self.fixed_ports()["ZooKeeper"])
         return [self._reserve_port() for _ in range(self._zookeepers)]
 
     def _choose_http_port(self, place: int) -> int | None:
@@ -430,3 +445,8 @@ class LocalCluster(AskedThroughZooKeeper):
             broker.properties |= SETTINGS
         self.brokers[broker_id] = broker
         return broker
+
+
+async def _telling(waiting: Awaitable[object], done: str, tell: Callable[[str], None]) -> None:
+    await waiting
+    tell(done)

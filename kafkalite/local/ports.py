@@ -10,12 +10,18 @@ import fcntl
 import os
 import socket
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 _FIRST: Final = 20_000
 _COUNT: Final = 12_000
+
+
+def span(ports: Sequence[int]) -> str:
+    """ "9092", "9092 to 9094": ports that follow each other, for people."""
+    return str(ports[0]) if len(ports) == 1 else f"{ports[0]} to {ports[-1]}"
 
 
 class ReservedPort:
@@ -34,7 +40,7 @@ class ReservedPort:
             lock = _lock(folder / str(number))
             if lock is None:
                 continue
-            if _is_free(number):
+            if is_free(number):
                 self.number = number
                 self._lock = lock
                 return
@@ -74,7 +80,8 @@ def _lock(path: Path) -> int | None:
     return descriptor
 
 
-def _is_free(number: int) -> bool:
+def is_free(number: int) -> bool:
+    """Could a server of this machine listen there now?"""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from zk.session import Session
 
 _WATCH_S = 0.25
+_PATIENCE_S = 2.0
+"""Whoever waits longer wants to know for what."""
 
 
 @click.group()
@@ -103,8 +105,9 @@ def up(
         )
     except (ConfigError, ValueError) as problem:
         fail(str(problem), Exit.USAGE)
+    _tell_ports(running)
     try:
-        running.start()
+        running.start(lambda line: _tell(line) if time.monotonic() - begun_s > _PATIENCE_S else None)
         _show(running, time.monotonic() - begun_s, output)
         _supervise(running, restart_after)
     except _StopAsked:
@@ -115,6 +118,24 @@ def up(
         unclean = running.close(_tell)
     if unclean:
         fail(f"brokers that did not stop cleanly, with their exit statuses: {unclean}")
+
+
+def _tell_ports(running: LocalCluster) -> None:
+    """Which ports will be taken; ends the command when one of them is taken already."""
+    from kafkalite.local.ports import is_free, span
+
+    ports = running.fixed_ports()
+    if not ports:
+        _tell("starting on free ports, named below; --base-port 9092 would fix them")
+        return
+    _tell("starting on ports " + ", ".join(f"{span(each)} ({what})" for what, each in ports.items()))
+    busy = [(port, what) for what, each in ports.items() for port in each if not is_free(port)]
+    if busy:
+        port, what = busy[0]
+        fail(
+            f"port {port} ({what}) is taken; see by whom: ss -ltnp 'sport = :{port}'. End that program, choose another "
+            "--base-port, or leave it out: then free ports are found"
+        )
 
 
 def _tell(line: str) -> None:

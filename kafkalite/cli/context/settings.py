@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.cli.context.file import ContextError, ContextFile, find_project_file, parse, read
 from kafkalite.security.secret_files import exposed_settings, is_secret
+from kafkalite.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +83,7 @@ class Contexts:
                 return file
         where = " or ".join(str(file.path) for file in self.files)
         known = f"there are {', '.join(self.names())}" if self.names() else "there are none"
-        raise ContextError(f"no context {name} in {where}; {known}")
+        raise ContextError(f"no context {name} in {where}; {known}{did_you_mean(name, self.names())}")
 
     def current_settings(self) -> dict[str, Setting]:
         """Those of the context that is meant, {} when none is. ContextError when it does not exist."""
@@ -215,7 +216,11 @@ def setting_names(client: str) -> list[str]:
 def check_key(key: str) -> None:
     """ContextError for the name of a setting that no client has."""
     if not _is_of_zookeeper(key) and not _some_client_has(key.replace(".", "_")):
-        raise ContextError(f"{key}: no client has a setting of this name")
+        raise ContextError(_no_such_setting(key))
+
+
+def _no_such_setting(key: str) -> str:
+    return f"{key}: no client has a setting of this name{did_you_mean(key, _all_keys())}"
 
 
 def exposed_files(settings: Mapping[str, Setting]) -> list[str]:
@@ -247,6 +252,6 @@ def keyword_options(
                 raise ContextError(f"{source}: {problem}") from None
         elif not _some_client_has(keyword):
             if source != str(command_config) or key.startswith(_SECURITY):
-                raise ContextError(f"{source}: {key}: no client has a setting of this name")
+                raise ContextError(f"{source}: {_no_such_setting(key)}")
             tell(f"{source}: {key} is not known and has no effect")
     return options

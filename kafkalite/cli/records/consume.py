@@ -12,6 +12,7 @@ import click
 from kafkalite.administration.record_lines import to_dict
 from kafkalite.cli.calls import admin_options, bootstrap_option, given, run
 from kafkalite.cli.output import counted, flush, note, output_option, write_bytes
+from kafkalite.cli.topic_suggestions import suggesting
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def consume(
             ends = await consumer.end_offsets(chosen) if exit_at_end else None
             return await _read(consumer, show, max_messages, ends, idle_timeout)
 
-    count = run(read())
+    options_of_admin = admin_options(bootstrap_server, timeout)
+    count = run(suggesting(read(), options_of_admin))
     if isinstance(show, _ArrayWriter):
         show.end()
     flush()

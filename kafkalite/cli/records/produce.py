@@ -10,8 +10,9 @@ import click
 
 from kafkalite.administration.record_lines import InputRecord, LineError, from_json_line, from_text_line
 from kafkalite.cli.admin_call import ask_cluster
-from kafkalite.cli.calls import bootstrap_option, given, producer_options, run
+from kafkalite.cli.calls import admin_options, bootstrap_option, given, producer_options, run
 from kafkalite.cli.output import Exit, counted, fail, note
+from kafkalite.cli.topic_suggestions import suggesting
 
 if TYPE_CHECKING:
     from kafkalite.client import Admin
@@ -76,7 +77,8 @@ def produce(
     options = producer_options(bootstrap_server, timeout)
     options.setdefault("delivery_timeout_ms", options["request_timeout_ms"] + options.get("linger_ms", 0))
     options |= given(acks=acks, compression_type=compression, partitioner=partitioner)
-    count, unreadable = run(_written(options, topic, records))
+    options_of_admin = admin_options(bootstrap_server, timeout)
+    count, unreadable = run(suggesting(_written(options, topic, records), options_of_admin))
     note(f"{counted(count, 'record')} written to {topic}")
     if unreadable is not None:
         fail(str(unreadable))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from kafkalite.cli.cluster import command
 from kafkalite.local import cluster as local
+from kafkalite.local.ports import span
 
 
 class Dying:
@@ -21,7 +23,10 @@ class Dying:
     def __init__(self, **options: Any) -> None:
         pass
 
-    def start(self) -> None:
+    def fixed_ports(self) -> dict[str, range]:
+        return {}
+
+    def start(self, tell: Callable[[str], None]) -> None:
         raise TimeoutError("not ready")
 
     def close(self, tell: Callable[[str], None]) -> dict[int, int | None]:
@@ -50,3 +55,36 @@ def test_brokers_are_stopped_though_nobody_reads_stderr_any_more(
     monkeypatch.setattr(local, "LocalCluster", Dying)
     result = CliRunner().invoke(command.cluster, ["up"])
     assert Dying.stopped == 3 and result.exit_code == 1
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def test_a_port_that_is_taken_is_named_before_anything_starts(
+    signals: None, taken_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: object) -> None:
+        raise AssertionError("nothing may start")
+
+    monkeypatch.setattr(local.LocalCluster, "start", start)
+    result = CliRunner().invoke(command.cluster, ["up", "--brokers", "1", "--base-port", str(taken_port)])
+    assert result.exit_code == 1
+    said = result.stderr.splitlines()
+    assert said[0].startswith(f"starting on ports {taken_port} (brokers), {taken_port + 100} (ZooKeeper)")
+    assert said[1].startswith(f"Error: port {taken_port} (brokers) is taken; see by whom: ss -ltnp")
+
+
+def test_ports_follow_from_the_base_port() -> None:
+    cluster = local.LocalCluster(brokers=3, zookeepers=3, base_port=9092, http=True, secure=True)
+    assert {what: span(ports) for what, ports in cluster.fixed_ports().items()} == {
+        "brokers": "9092 to 9094",
+        "ZooKeeper": "9192 to 9194",
+        "status pages": "9292 to 9294",
+        "brokers among each other": "9392 to 9394",
+    }
+    assert local.LocalCluster(brokers=3).fixed_ports() == {}
