@@ -3,6 +3,7 @@
 - A wheel has them; without a C compiler, Python's headers or with KAFKALITE_PURE=1 it has the same Python files alone.
 - An editable installation is pure, so that what is edited is what runs, unless KAFKALITE_COMPILE=1 asks for more.
 - KAFKALITE_COMPILED_CACHE names a folder that keeps extensions by what they were made of; who finds them there needs no compiler.
+- The same source gives the same archives, byte for byte (`build_archives`).
 
 `python -m kafkalite.build_backend` brings them into that folder, and prints it.
 """
@@ -19,6 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from kafkalite.build_archives import moment_s, settle_source_archive, settle_wheel
 from kafkalite.compilation import MODULES
 
 PURE: Final = "KAFKALITE_PURE"
@@ -164,7 +166,9 @@ def prepare_metadata_for_build_editable(metadata_directory: str, config_settings
 
 
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
-    return str(_backend(compiled()).build_wheel(wheel_directory, config_settings, metadata_directory))
+    built = str(_backend(compiled()).build_wheel(wheel_directory, config_settings, metadata_directory))
+    settle_wheel(Path(wheel_directory, built), moment_s())
+    return built
 
 
 def build_editable(
@@ -175,7 +179,9 @@ def build_editable(
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
-    return str(_backend(None).build_sdist(sdist_directory, config_settings))
+    built = str(_backend(None).build_sdist(sdist_directory, config_settings))
+    settle_source_archive(Path(sdist_directory, built), moment_s())
+    return built
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.timeout(600)  # an installation from the network is par
 ROOT = Path(kafkalite.__file__).parents[1]
 PACKAGES = ("kafkalite", "zk", "spark_jobs")
 BUILT_FROM = (*PACKAGES, "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
-"""What `pip wheel` needs of the repository."""
+"""What a build needs of the repository."""
+BUILD = "import sys; from kafkalite import build_backend; getattr(build_backend, 'build_' + sys.argv[1])(sys.argv[2])"
 
 INSTALL_TIMEOUT_S = 300
 MORE_TESTS = """
@@ -33,9 +35,9 @@ def test_the_cluster_is_a_cluster(kafkalite_cluster, kafkalite_admin):
 
 
 def users_tests() -> str:
-    """What the README shows, and a little more."""
-    chapter = (ROOT / "README.md").read_text().partition("## In your tests\n")[2]
-    return chapter.partition("```python\n")[2].partition("```\n")[0] + MORE_TESTS
+    """What the page on pytest shows first, and a little more."""
+    page = (ROOT / "deploy" / "docs" / "pages" / "howto" / "pytest.md").read_text()
+    return page.partition("```python\n")[2].partition("```\n")[0] + MORE_TESTS
 
 
 def run(*command: str | Path, cwd: Path, environment: dict[str, str] | None = None) -> str:
@@ -53,21 +55,64 @@ def run(*command: str | Path, cwd: Path, environment: dict[str, str] | None = No
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, because a build leaves files beside its source and would find old ones there."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    source.mkdir()
+def copy_source(place: Path) -> Path:
+    """A build leaves files beside its source, and would find old ones there. Times and modes are those of now."""
+    place.mkdir(parents=True)
     for name in BUILT_FROM:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+            ignored = shutil.ignore_patterns("__pycache__", "*.so")
+            shutil.copytree(ROOT / name, place / name, ignore=ignored, copy_function=shutil.copyfile)
         else:
-            shutil.copy(ROOT / name, source)
-    compiled_folder()  # so that nothing has to be compiled again
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", folder, source, cwd=folder)
-    (built,) = folder.glob("*.whl")
-    return built
+            shutil.copyfile(ROOT / name, place / name)
+    return place
+
+
+class Builder:
+    """Builds with a setuptools of its own, as pip would: that of this environment may be any."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tools = folder
+        folder.mkdir()
+        run(sys.executable, "-m", "pip", "install", "-q", "--no-compile", "--target", folder, "setuptools", cwd=folder)
+        compiled_folder()  # so that nothing has to be compiled again
+
+    def build(self, kind: str, source: Path, umask: int = 0o022) -> Path:
+        """An `sdist` or a `wheel` of the source."""
+        target = source.parent / f"{kind}-of-{source.name}"
+        target.mkdir()
+        before = os.umask(umask)
+        try:
+            environment = os.environ | {"PYTHONPATH": str(self._tools)}
+            run(sys.executable, "-c", BUILD, kind, target, cwd=source, environment=environment)
+        finally:
+            os.umask(before)
+        (built,) = target.iterdir()
+        return built
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    return Builder(tmp_path_factory.mktemp("builder") / "tools")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_source(tmp_path_factory.mktemp("wheel") / "source")
+
+
+@pytest.fixture(scope="module")
+def source_archive(builder: Builder, source: Path) -> Path:
+    return builder.build("sdist", source)
+
+
+@pytest.fixture(scope="module")
+def wheel(builder: Builder, source_archive: Path) -> Path:
+    """Built from what the source archive has."""
+    unpacked = source_archive.parent / "unpacked"
+    with tarfile.open(source_archive) as content:
+        content.extractall(unpacked, filter="data")
+    (found,) = unpacked.iterdir()
+    return builder.build("wheel", found, 0o077)
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +140,16 @@ def users_environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     yield kept | {"HOME": str(tmp_path)}
 
 
-def test_every_file_of_the_packages_is_in_the_wheel(wheel: Path) -> None:
-    source = wheel.parent / "source"
+def test_builds_are_reproducible(
+    builder: Builder, source: Path, source_archive: Path, wheel: Path, tmp_path: Path
+) -> None:
+    """From another place, at another time, for another user; and the source builds what its archive builds."""
+    elsewhere = copy_source(tmp_path / "another" / "place" / "source")
+    assert builder.build("sdist", elsewhere, 0o002).read_bytes() == source_archive.read_bytes()
+    assert builder.build("wheel", source).read_bytes() == wheel.read_bytes()
+
+
+def test_every_file_of_the_packages_is_in_the_wheel(source: Path, wheel: Path) -> None:
     files = {
         str(path.relative_to(source))
         for name in PACKAGES
