@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from deploy.docs.blocks import blocks_of
+from deploy.docs.staging import ROOT
 from kafkalite.client import SyncAdmin, SyncProducer, TopicPartition
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
@@ -53,6 +55,25 @@ def test_rows_come_back_as_they_were_written(spark: Any, cluster: LocalCluster, 
     assert len(rows) == 300 and bytes(rows[1][0]) == b"k1" and rows[0][0] is None and rows[9][1] is None
     assert [(each.key, bytes(each.value)) for each in rows[4][4]] == [("n", b"4")] and rows[1][4] is None
     assert {row.topic for row in back.select("topic").distinct().collect()} == {second}
+
+
+def test_the_page_about_the_source(spark: Any, cluster: LocalCluster, make_topic: TopicMaker) -> None:
+    """The block of spark_jobs/source.md as it stands, but for names and times."""
+    source, target = make_topic(1), make_topic(1)
+    fill(cluster, source, 5, 1)
+    (block,) = blocks_of((ROOT / "spark_jobs" / "source.md").read_text())
+    program = block.text
+    for shown, played in (
+        ("localhost:9092", cluster.bootstrap_servers),
+        ('"flights"', repr(source)),
+        ("flights-of-june-15", target),
+        ("1371254400000", str(NOW_MS + 1)),
+        ("1371340800000", str(NOW_MS + 4)),
+    ):
+        assert shown in program
+        program = program.replace(shown, played)
+    exec(compile(program, "source.md", "exec"), {"spark": spark})
+    assert read(spark, cluster, subscribe=target).count() == 3
 
 
 def test_times_do_not_depend_on_the_time_zone_of_the_session(

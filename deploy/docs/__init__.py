@@ -1,0 +1,10 @@
+"""The documentation as a site: `python -m deploy.docs [FOLDER]`.
+
+| Module | What it does |
+|---|---|
+| `contents` | which pages there are, in order, and where each comes from |
+| `staging` | puts all pages into one folder, as Sphinx wants them, and writes `llms.txt` |
+| `blocks` | the blocks of code of a page: which are run by the tests, and which are only shown |
+| `command_reference`, `settings_reference`, `names_reference`, `api_reference` | pages that are made from the code |
+| `conf` | Sphinx's settings |
+"""

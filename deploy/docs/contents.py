@@ -1,0 +1,105 @@
+"""Which pages the site has, in order, and where each comes from: a page has one home, mostly beside the code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from deploy.docs import api_reference, command_reference, names_reference, settings_reference
+
+OWN: Final = "deploy/docs/pages"
+
+
+class Page(NamedTuple):
+    """`place` is where it lies in the site, without suffix; `origin` the file in the repository that it is, or the function that makes it.
+
+    Pages link to each other as their origins lie; a page that is made has its place below `deploy/docs/pages`.
+    """
+
+    place: str
+    origin: str | Callable[[], str]
+
+    @property
+    def path(self) -> str:
+        """What links to it name, from the top of the repository."""
+        return self.origin if isinstance(self.origin, str) else f"{OWN}/{self.place}.md"
+
+
+def _own(*places: str) -> list[Page]:
+    return [Page(place, f"{OWN}/{place}.md") for place in places]
+
+
+INDEX: Final = Page("index", "README.md")
+
+SECTIONS: Final[Mapping[str, list[Page]]] = {
+    "Begin": [
+        *_own("start/tutorial", "start/install", "start/commands"),
+        Page("start/examples", "deploy/examples/README.md"),
+    ],
+    "How to": [
+        *_own(
+            "howto/pytest",
+            "howto/testcontainers",
+            "howto/spark-nightly",
+            "howto/secure",
+            "howto/move-partitions",
+            "howto/from-apache-kafka",
+            "howto/back-up-zookeeper",
+            "howto/monitor",
+            "howto/console",
+            "howto/deploy",
+        ),
+        Page("howto/runbook", "deploy/RUNBOOK.md"),
+        Page("howto/spark-clusters", "deploy/spark/README.md"),
+        *_own("howto/first-errors"),
+    ],
+    "The Python client": [
+        Page("client/overview", "kafkalite/client/README.md"),
+        Page("client/producer", "kafkalite/client/producer.md"),
+        Page("client/consumer", "kafkalite/client/consumer.md"),
+        Page("client/admin", "kafkalite/client/admin.md"),
+        Page("client/errors", "kafkalite/client/errors.md"),
+        Page("client/dataframes", "spark_jobs/source.md"),
+    ],
+    "Reference": [
+        Page("reference/commands", command_reference.our_commands),
+        Page("reference/kafka-tools", command_reference.kafka_tools),
+        *_own("reference/configuration"),
+        Page("reference/broker-settings", settings_reference.broker_settings),
+        Page("reference/topic-settings", settings_reference.topic_settings),
+        Page("reference/client-settings", settings_reference.client_settings),
+        Page("reference/client-api", api_reference.client),
+        Page("reference/testing-api", api_reference.testing),
+        Page("reference/metrics", names_reference.metrics),
+        Page("reference/errors", names_reference.errors),
+        Page("reference/files", names_reference.files),
+        Page("reference/znodes", names_reference.znodes),
+    ],
+    "Explanations": [
+        *_own("explain/elections"),
+        Page("explain/promises", "kafkalite/PROMISES.md"),
+        Page("explain/security-model", "kafkalite/SECURITY_MODEL.md"),
+        Page("explain/design", "kafkalite/DESIGN.md"),
+        Page("explain/compatibility", "tests/museum/TABLE.md"),
+        *_own("explain/benchmarks"),
+    ],
+    "Decisions": _own(
+        "decisions/about",
+        "decisions/zookeeper",
+        "decisions/one-event-loop",
+        "decisions/few-compiled-modules",
+        "decisions/schemas-as-a-table",
+        "decisions/foreign-code",
+        "decisions/documentation",
+        "decisions/name",
+    ),
+    "The project": [
+        Page("project/contributing", ".github/CONTRIBUTING.md"),
+        Page("project/security", ".github/SECURITY.md"),
+        Page("project/changes", "CHANGES.md"),
+        *_own("project/versions", "project/layout"),
+        Page("project/tests", "tests/README.md"),
+    ],
+}
+
+PAGES: Final = (INDEX, *(page for pages in SECTIONS.values() for page in pages))

@@ -1,0 +1,96 @@
+"""Puts all pages into one folder, with links that fit there, and `llms.txt`, which lists them for programs that read."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from deploy.docs.blocks import with_notices
+from deploy.docs.contents import INDEX, PAGES, SECTIONS, Page
+
+ROOT: Final = Path(__file__).parents[2]
+_LINK: Final = re.compile(r"(?<!!)\[([^\]\n]+)\]\(([^)\s]+)\)")
+_TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
+_PLACES: Final[Mapping[str, str]] = {page.path: page.place for page in PAGES}
+
+
+class BrokenLink(Exception):
+    """A link to what is neither a page nor a file of the repository."""
+
+
+def text_of(page: Page) -> str:
+    """As it is at its home."""
+    return (ROOT / page.origin).read_text() if isinstance(page.origin, str) else page.origin()
+
+
+def stage(folder: Path) -> None:
+    """Write every page below the folder. BrokenLink."""
+    texts = {page: text_of(page) for page in PAGES}
+    for page, text in texts.items():
+        path = folder / f"{page.place}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(with_notices(_with_links(page, text)) + (_tree() if page == INDEX else ""))
+    (folder / "llms.txt").write_text(_list_for_programs(texts))
+
+
+def _with_links(page: Page, text: str) -> str:
+    """Links from file to file become links from page to page; a file that is no page is named instead."""
+    here = posixpath.dirname(page.path)
+
+    def rewritten(found: re.Match[str]) -> str:
+        shown, target = found[1], found[2]
+        if re.match(r"[a-z]+:|#", target):
+            return found[0]
+        file, _, anchor = target.partition("#")
+        path = posixpath.normpath(posixpath.join(here, file))
+        if path in _PLACES:
+            to = posixpath.relpath(_PLACES[path], posixpath.dirname(page.place) or ".")
+            return f"[{shown}]({to}.md{'#' if anchor else ''}{anchor})"
+        if (ROOT / path).exists():
+            return f"{shown} (`{path}`)"
+        raise BrokenLink(f"{page.path}: there is no {path}")
+
+    # What is between backticks is no link.
+    parts = re.split(r"(^```.*?^```$|`[^`\n]+`(?!\]))", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if number % 2 else _LINK.sub(rewritten, part) for number, part in enumerate(parts))
+
+
+def _tree() -> str:
+    """Sphinx's table of contents; the pages themselves are the list."""
+    parts = []
+    for section, pages in SECTIONS.items():
+        places = "\n".join(page.place for page in pages)
+        parts.append(f"\n```{{toctree}}\n:hidden:\n:caption: {section}\n\n{places}\n```\n")
+    return "".join(parts)
+
+
+def title_of(text: str) -> str:
+    found = _TITLE.search(text)
+    if found is None:
+        raise ValueError("a page without a title")
+    return found[1]
+
+
+def _summary(text: str) -> str:
+    """The first paragraph below the title, as one line."""
+    body = text[_TITLE.search(text).end() :]  # type: ignore[union-attr]
+    paragraphs = (part.strip() for part in re.split(r"\n\s*\n", body))
+    prose = next((part for part in paragraphs if part and not part.startswith(("|", "`", "#", "-", "<"))), "")
+    line = _LINK.sub(r"\1", " ".join(prose.split()))
+    return re.split(r"(?<=[.:]) ", line)[0].rstrip(":")
+
+
+def _list_for_programs(texts: Mapping[Page, str]) -> str:
+    """In the form of https://llmstxt.org: every page as plain Markdown, with what it is about."""
+    lines = [f"# {title_of(texts[INDEX])}", "", f"> {_summary(texts[INDEX])}", ""]
+    for section, pages in SECTIONS.items():
+        lines += [f"## {section}", ""]
+        lines += [
+            f"- [{title_of(texts[page])}](_sources/{page.place}.md.txt): {_summary(texts[page])}" for page in pages
+        ]
+        lines.append("")
+    return os.linesep.join(lines)
