@@ -141,10 +141,10 @@ class Fork(LocalCluster):
         self._frozen, self._chroot, self._copy = frozen, f"/{name}", directory
         self._is_made = False
 
-    def start(self) -> None:
+    def start(self, tell: Callable[[str], None] = lambda line: None) -> None:
         self._is_made = True
         self._frozen.make(self._copy, self._chroot)
-        super().start()
+        super().start(tell)
 
     def close(self, tell: Callable[[str], None] = lambda line: None) -> dict[int, int | None]:
         for broker in self.brokers.values():
