@@ -14,6 +14,7 @@ import pytest
 from hypothesis.internal.conjecture import providers
 
 from tests.class_data import use_archive
+from tests.quick_ends import use_quick_ends
 from tests.warm_broker import use_warm_brokers
 from tests.warm_zookeeper import use_warm_zookeepers
 
@@ -55,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     use_archive()
     use_warm_brokers()
     use_warm_zookeepers()
+    use_quick_ends()
     if config.getoption("--long"):
         hypothesis.settings.load_profile("long")
     else:

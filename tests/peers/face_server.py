@@ -9,28 +9,35 @@ from __future__ import annotations
 import atexit
 import configparser
 import functools
+import gc
 import io
 import os
+import pkgutil
 import random
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import traceback
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import msgpack
 
+import kafkalite.legacy
 from tests.peers.tool_server import Outcome
 
 _ROOT: Final = Path(__file__).parents[2]
-_SHARED: Final = (
+_CLIENTS: Final = (
     *("kafkalite.client.admin.admin", "kafkalite.client.consumer.sync", "kafkalite.client.producer.sync"),
-    *("kafkalite.legacy.cluster.admin_session", "kafkalite.legacy.command_line.option_parser", "zk.kazoo_store"),
+    "zk.kazoo_store",
 )
-"""What takes long to import. A tool's own modules are imported by each call: kafka-consumer-perf-test draws its group's name there."""
+_ALONE: Final = "kafkalite.legacy.perf_test.consumer"
+"""Imported by each call: it draws its group's name there."""
 
 
 @functools.cache
@@ -91,8 +98,10 @@ def run_ours(name: str, *arguments: str, stdin: str = "", timeout_s: float = 60)
 
 
 def _serve() -> None:
-    for module in _SHARED:
+    tools = {each.name for each in pkgutil.walk_packages(kafkalite.legacy.__path__, "kafkalite.legacy.")}
+    for module in sorted(tools - {_ALONE}) + list(_CLIENTS):
         import_module(module)
+    gc.freeze()  # the children leave the pages of these objects as they are
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     for name, arguments, stdin, folder, timeout_s in msgpack.Unpacker(sys.stdin.buffer.raw):
@@ -111,7 +120,8 @@ def _serve() -> None:
 
 
 def _become(name: str, arguments: list[str], folder: str, stdin: int, stdout: int, stderr: int) -> NoReturn:
-    """The child: a tool with streams of its own, that ends as an interpreter ends."""
+    """The child: a tool with streams of its own, that ends as an interpreter ends, which only is not taken apart: that would cost more than
+    most tools do."""
     for number, stream in enumerate((stdin, stdout, stderr)):
         os.dup2(stream, number)
     sys.stdin = io.TextIOWrapper(os.fdopen(0, "rb", closefd=False), encoding="utf-8")
@@ -122,7 +132,26 @@ def _become(name: str, arguments: list[str], folder: str, stdin: int, stdout: in
     sys.argv = [name, *arguments]
     module, function = entry_points()[name]
     main: Any = getattr(import_module(module), function)
-    sys.exit(main())
+    status = _status_of(main)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(status)
+
+
+def _status_of(main: Callable[[], object]) -> int:
+    """The exit status, as the interpreter makes it of what `main` returns or raises; a traceback is printed."""
+    try:
+        left: object = main()
+    except SystemExit as leaving:
+        left = leaving.code
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    if left is None or isinstance(left, int):
+        return int(left or 0) & 0xFF
+    print(left, file=sys.stderr)
+    return 1
 
 
 def _wait(child: int, timeout_s: float) -> int | None:
