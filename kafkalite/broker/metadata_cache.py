@@ -82,7 +82,12 @@ class MetadataCache:
             if topic.topic_id != each.topic_id:
                 former_ids.append(topic.topic_id)
                 topic.topic_id = each.topic_id
-            topic.partitions.update(each.partitions)
+                topic.partitions.update(each.partitions)
+            else:
+                for index, state in each.partitions.items():
+                    yield
+                    if not self._is_outdated(topic.partitions.get(index), state, update.controller_epoch):
+                        topic.partitions[index] = state
             for index in each.deleted:
                 yield
                 if topic.partitions.pop(index, None) is not None:
@@ -97,6 +102,14 @@ class MetadataCache:
                 names[topic.topic_id] = name
         self._show(update, told, former_ids, names, gone)
         return removed
+
+    def _is_outdated(self, known: PartitionMetadata | None, state: PartitionMetadata, controller_epoch: int) -> bool:
+        """Of the same topic and controller: a request that this broker did not do in time was given up by the controller, and is done now."""
+        return (
+            known is not None
+            and controller_epoch == self.controller_epoch
+            and (state.leader_epoch, state.partition_epoch) < (known.leader_epoch, known.partition_epoch)
+        )
 
     def _show(
         self,

@@ -398,10 +398,24 @@ class Injection:
         self.cluster.zookeeper.administer([Delete(paths.CONTROLLER)])
 
     async def full_disk(self, fault: Fault) -> None:
-        disk = self._broker(fault).disk
-        disk.full = True
+        """A replica that could not be made meanwhile comes with the next start of its broker, as in Apache Kafka."""
+        broker = self._broker(fault)
+        broker.disk.full = True
         await asyncio.sleep(fault.length_s)
-        disk.full = False
+        broker.disk.full = False
+        if broker.serves and self._lacks_replicas(broker):
+            self.cluster.kill(broker.broker_id)
+            await self._start_again(broker)
+
+    def _lacks_replicas(self, broker: SimulatedBroker) -> bool:
+        assert broker.app is not None and broker.app.serving is not None
+        present = broker.app.serving.parts.replicas.partitions
+        return any(
+            broker.broker_id in replicas and TopicPartition(topic, number) not in present
+            for topic in self.cluster.topics()
+            if (assignment := self.cluster.assignment(topic)) is not None
+            for number, replicas in assignment.partitions.items()
+        )
 
     async def bad_disk(self, fault: Fault) -> None:
         broker = self._broker(fault)

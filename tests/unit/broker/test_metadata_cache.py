@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,26 @@ def test_partitions_are_merged() -> None:
     assert not cache.has_leaders("t", [0, 1, 2])
     assert not cache.has_leaders("u", [0])
     assert not cache.has_leaders("x", [])
+
+
+def test_an_update_that_is_done_late_does_not_bring_back_an_older_leader() -> None:
+    """A broker that was slow with a request did it after newer ones; clients were sent to the former leader until the next election."""
+
+    def state(leader_epoch: int, partition_epoch: int) -> UpdateMetadataTopic:
+        return UpdateMetadataTopic(
+            "t", ID, {0: PartitionMetadata(leader_epoch, leader_epoch, [1], [1], [], partition_epoch, 3)}
+        )
+
+    def shown(*requests: UpdateMetadata) -> int:
+        found = cache_of(*requests).partition(TopicPartition("t", 0))
+        assert found is not None
+        return found.leader
+
+    assert shown(update(state(4, 6)), update(state(1, 2))) == 4
+    assert shown(update(state(4, 6)), update(state(4, 6)), update(state(5, 7))) == 5
+    assert shown(update(state(4, 6)), replace(update(state(1, 2)), controller_epoch=4)) == 1, "a controller that follows"
+    again = UpdateMetadataTopic("t", bytes(16), state(1, 2).partitions)
+    assert shown(update(state(4, 6)), update(again)) == 1, "another topic of the name"
 
 
 def test_a_topic_leaves_with_its_last_partition() -> None:
