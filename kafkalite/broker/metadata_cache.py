@@ -104,7 +104,7 @@ class MetadataCache:
         return removed
 
     def _is_outdated(self, known: PartitionMetadata | None, state: PartitionMetadata, controller_epoch: int) -> bool:
-        """Of the same topic and controller: a request that this broker did not do in time was given up by the controller, and is done now."""
+        """Of one topic and controller: it gave up waiting for a request that this broker does only now, behind newer ones."""
         return (
             known is not None
             and controller_epoch == self.controller_epoch

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _POLL_MS: Final = 500
 _AUDIT_S: Final = 1.0
 _AGAIN_S: Final = 1.0
+REBALANCE_MS: Final = 60_000
+"""So long a JoinGroup waits that went to a broker without power, in Java's client too: less than everything may take."""
 
 
 class _Assignments(RebalanceListener):
@@ -127,6 +129,7 @@ class GroupReaders:
                 enable_auto_commit=False,
                 session_timeout_ms=workload.get("session_timeout_ms", 6_000),
                 heartbeat_interval_ms=1_500,
+                max_poll_interval_ms=REBALANCE_MS,
                 metadata_max_age_ms=10_000,
                 fetch_max_wait_ms=2_000,
                 **options,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client import AbortableTransactionError, Consumer, RebalanceListener, TopicPartition
 from kafkalite.testing.history.events import ReaderStarted
+from tests.simulation.group import REBALANCE_MS
 from tests.simulation.transactions.recorded import RecordedProducer
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Copying:
             isolation_level="read_committed",
             session_timeout_ms=workload.get("session_timeout_ms", 6_000),
             heartbeat_interval_ms=1_500,
+            max_poll_interval_ms=REBALANCE_MS,
             metadata_max_age_ms=10_000,
             fetch_max_wait_ms=500,
             **options,

@@ -83,7 +83,9 @@ def test_an_update_that_is_done_late_does_not_bring_back_an_older_leader() -> No
 
     assert shown(update(state(4, 6)), update(state(1, 2))) == 4
     assert shown(update(state(4, 6)), update(state(4, 6)), update(state(5, 7))) == 5
-    assert shown(update(state(4, 6)), replace(update(state(1, 2)), controller_epoch=4)) == 1, "a controller that follows"
+    assert shown(update(state(4, 6)), replace(update(state(1, 2)), controller_epoch=4)) == 1, (
+        "a controller that follows"
+    )
     again = UpdateMetadataTopic("t", bytes(16), state(1, 2).partitions)
     assert shown(update(state(4, 6)), update(again)) == 1, "another topic of the name"
 
