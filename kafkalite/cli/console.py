@@ -133,8 +133,9 @@ async def _serve(
 
     async with AsyncExitStack() as stack:
         admin = await stack.enter_async_context(Admin(**asking))
+        survey_admin = await stack.enter_async_context(Admin(**asking))
         store = await _store(zookeeper, stack)
-        ports = Ports(admin, consumer, producer, store, SystemClock(), nights)
+        ports = Ports(admin, survey_admin, consumer, producer, store, SystemClock(), nights)
         shown = Console(ports, access, _name_of(asking))
 
         def ready() -> None:

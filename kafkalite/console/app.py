@@ -74,9 +74,13 @@ _STATUS_OF: Final = {
 
 @dataclass(frozen=True)
 class Ports:
-    """How the cluster is reached. `store` is None where nobody said where ZooKeeper is."""
+    """How the cluster is reached. `store` is None where nobody said where ZooKeeper is.
+
+    The survey has a client of its own: on one connection what a person asks for would wait behind the metadata of all topics.
+    """
 
     admin: Admin
+    survey_admin: Admin
     open_consumer: Callable[[], AbstractAsyncContextManager[Consumer]]
     open_producer: Callable[[], AbstractAsyncContextManager[Producer]]
     store: Store | None
@@ -93,9 +97,10 @@ class Console:
     def __init__(self, ports: Ports, access: Access, context: str) -> None:
         self._ports, self._access, self._context = ports, access, context
         self._admin = ports.admin
-        self.survey = Survey(ports.admin, ports.clock)
+        self.survey = Survey(ports.survey_admin, ports.clock)
         self._nights = Nights(ports.nights_output, ports.clock)
         self._streams = Streams()
+        self._overview_round, self._overview_made = -1, dict[str, Any]()
         self.app = Guard(Starlette(routes=self._routes(), lifespan=self._lifespan), access)
 
     @asynccontextmanager
@@ -110,7 +115,7 @@ class Console:
     def _routes(self) -> list[Route]:
         reads: dict[str, Answer] = {
             "/api/console": self._about,
-            "/api/overview": lambda _: self._known(lambda: cluster.overview(self.survey)),
+            "/api/overview": lambda _: self._known(self._overview),
             "/api/topics": lambda request: self._known(lambda: topics.topic_list(self.survey, _query(request))),
             "/api/topics/{topic}": lambda request: topics.one_topic(self._admin, self.survey, _topic(request)),
             "/api/topics/{topic}/records": self._records,
@@ -142,6 +147,12 @@ class Console:
         async with asyncio.timeout(FIRST_ROUND_S):
             await self.survey.seen.wait()
         return found()
+
+    def _overview(self) -> dict[str, Any]:
+        """Made once in a round, whoever asks."""
+        if self._overview_round != self.survey.rounds:
+            self._overview_round, self._overview_made = self.survey.rounds, cluster.overview(self.survey)
+        return self._overview_made
 
     async def _about(self, _: Request) -> dict[str, Any]:
         return {

@@ -1,7 +1,7 @@
 """Asks the cluster every few seconds what lists, plots and the timeline are made of, so that a request is answered from memory.
 
 A round takes metadata, the ends of partitions, and every few rounds sizes and groups. However large the cluster is, asking takes no more
-than a tenth of the time: the pause after a round is nine times as long as it took, and `EVERY_S` at least.
+than a tenth of the time: the pause after a round is nine times as long as it took, from `EVERY_S` to `LONGEST_S`.
 
 What is kept is bounded: an hour of the cluster's figures, the same for the topics and groups that were looked at last, the newest changes.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.administration.cluster_changes import Change, ClusterChanges
 from kafkalite.administration.cluster_health import min_insync_replicas
-from kafkalite.administration.group_offsets import partitions_of, progress
+from kafkalite.administration.group_offsets import progress
 from kafkalite.client.errors import ClientError
 from kafkalite.lifecycle import report, start_task
 from kafkalite.series import Series
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.console")
 
 EVERY_S: Final = 5.0
+LONGEST_S: Final = 30.0
+"""No pause is longer."""
 _SHARE: Final = 9
 """A pause is so many times as long as the round before it."""
 _SLOW_ROUNDS: Final = 3
@@ -43,6 +45,8 @@ WATCHED_GROUPS: Final = 100
 CHANGES_KEPT: Final = 1000
 MOST_MINIMUMS: Final = 1000
 """Of more topics min.insync.replicas is not asked for."""
+_PORTION: Final = 500
+"""Partitions whose ends are asked for at once, so that brokers serve others in between."""
 MOST_PARTITIONS: Final = 50_000
 """Ends are asked of so many, the others have no rates."""
 
@@ -103,6 +107,8 @@ class Survey:
         self.ends: dict[TopicPartition, int] = {}
         self.sizes: dict[TopicPartition, dict[int, int]] = {}
         """Bytes by broker."""
+        self.topic_bytes: dict[str, int] = {}
+        """All replicas of a topic together."""
         self.rates: dict[str, float] = {}
         """Records a second by topic."""
         self.minimums: dict[str, int] = {}
@@ -114,7 +120,8 @@ class Survey:
         self.watched_groups = Watched(("lag",), WATCHED_GROUPS)
         self.changes: deque[TimedChange] = deque(maxlen=CHANGES_KEPT)
         self._cluster_changes = ClusterChanges()
-        self._rounds = 0
+        self.rounds = 0
+        """How often the cluster was looked at."""
         self._task: asyncio.Task[None] | None = None
         self._ends_ms = 0
 
@@ -133,28 +140,30 @@ class Survey:
             begun_s = loop.time()
             await self.look()
             took_s = loop.time() - begun_s
-            await asyncio.sleep(max(EVERY_S - took_s, _SHARE * took_s))
+            is_known = self.problem is None  # else the time went into waiting for who does not answer
+            await asyncio.sleep(min(max(EVERY_S - took_s, _SHARE * took_s), LONGEST_S) if is_known else EVERY_S)
 
     async def look(self) -> None:
         """One round. What cannot be had stays as it was, and `problem` says why."""
-        is_slow_round = self._rounds % _SLOW_ROUNDS == 0
-        self._rounds += 1
-        self.problem = None
+        is_slow_round = self.rounds % _SLOW_ROUNDS == 0
+        found: str | None = None
         try:
             await self._look_at_cluster()
             await self._look_at_ends()
             if is_slow_round:
-                await self._look_at_sizes()
+                found = await self._look_at_sizes()
                 if len(self.topics) <= MOST_MINIMUMS:
                     self.minimums = await min_insync_replicas(self._admin, self.topics)
                 await self._look_at_groups()
         except ClientError as problem:
-            self.problem = str(problem)
+            found = str(problem)
         except Exception as problem:  # the next round may go well; whoever looks is to know
-            self.problem = repr(problem)
+            found = repr(problem)
             report("a look at the cluster failed", problem)
-        self.seen.set()
+        self.problem = found
         self._note_figures()
+        self.rounds += 1
+        self.seen.set()
 
     async def _look_at_cluster(self) -> None:
         self.cluster = await self._admin.describe_cluster()
@@ -189,26 +198,33 @@ class Survey:
             if each.leader != NO_BROKER
         ][:MOST_PARTITIONS]
         before, before_ms = self.ends, self._ends_ms
-        found = await self._admin.list_offsets(dict.fromkeys(led, "latest"))
-        self._ends_ms = self._clock.now_ms()
-        self.ends = {each: answer.offset for each, answer in found.items() if answer is not None}
+        ends: dict[TopicPartition, int] = {}
+        for begin in range(0, len(led), _PORTION):
+            found = await self._admin.list_offsets(dict.fromkeys(led[begin : begin + _PORTION], "latest"))
+            ends |= {each: answer.offset for each, answer in found.items() if answer is not None}
+        self.ends, self._ends_ms = ends, self._clock.now_ms()
         seconds = (self._ends_ms - before_ms) / 1000
         grown = dict.fromkeys(self.topics, 0)
         for each, end in self.ends.items():
             grown[each.topic] += max(0, end - before.get(each, end))
         self.rates = {topic: count / seconds for topic, count in grown.items()} if before_ms and seconds > 0 else {}
 
-    async def _look_at_sizes(self) -> None:
+    async def _look_at_sizes(self) -> str | None:
+        """Why they are not all known; None when they are."""
+        told = None
         sizes: dict[TopicPartition, dict[int, int]] = {}
         for broker in [each.id for each in self.cluster.brokers] if self.cluster else []:
             try:
                 directories = (await self._admin.describe_log_dirs([broker]))[broker]
             except ClientError as problem:  # the sizes of the others are better than none
-                self.problem = str(problem)
+                told = str(problem)
                 continue
             for replica in (each for directory in directories for each in directory.replicas if not each.is_future):
                 sizes.setdefault(replica.topic_partition, {})[broker] = replica.size_bytes
-        self.sizes = sizes
+        self.sizes, self.topic_bytes = sizes, {}
+        for place, by_broker in sizes.items():
+            self.topic_bytes[place.topic] = self.topic_bytes.get(place.topic, 0) + sum(by_broker.values())
+        return told
 
     async def _look_at_groups(self) -> None:
         self.groups = await self._admin.list_groups()
@@ -233,27 +249,16 @@ class Survey:
             "records_per_s": sum(self.rates.values()) if has_rates else None,
             "under_replicated": float(sum(each.under_replicated for each in partitions)),
             "offline": float(sum(each.leader == NO_BROKER for each in partitions)),
-            "bytes": float(sum(sum(each.values()) for each in self.sizes.values())) if self.sizes else None,
+            "bytes": float(sum(self.topic_bytes.values())) if self.sizes else None,
             "lag": float(sum(lags)) if lags else None,
         }
         now_ms = self._clock.now_ms()
         self.history.append(now_ms, figures if self.problem is None else {})
-        sizes = self.topic_bytes()
         watched = {
-            name: {"records_per_s": self.rates.get(name) if has_rates else None, "bytes": sizes.get(name)}
+            name: {"records_per_s": self.rates.get(name) if has_rates else None, "bytes": self.topic_bytes.get(name)}
             for name in self.watched_topics.names()
         }
         self.watched_topics.append(now_ms, watched)
-
-    def topic_bytes(self) -> dict[str, int]:
-        """All replicas of a topic together."""
-        found: dict[str, int] = {}
-        for each, by_broker in self.sizes.items():
-            found[each.topic] = found.get(each.topic, 0) + sum(by_broker.values())
-        return found
-
-    def partitions(self) -> list[TopicPartition]:
-        return partitions_of(self.topics.values())
 
 
 def lag_of(rows: Sequence[Mapping[str, Any]]) -> int | None:

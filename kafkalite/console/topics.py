@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.console.parameters import Parameters, paged
@@ -11,42 +12,53 @@ if TYPE_CHECKING:
     from kafkalite.client import Admin, ConfigEntry, TopicDescription
     from kafkalite.console.survey import Survey
 
-_SORTS: Final = ("name", "partitions", "bytes", "records_per_s", "unwell")
-
 
 def topic_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
-    """A page of topics: `filter` is a part of the name, `sort` a column, `internal` and `unwell` say which."""
+    """A page of topics: `filter` is a part of the name, `sort` a column, `internal` and `unwell` say which. Only its own rows are made."""
     wanted = asked.text("filter", longest=300).lower()
     with_internal, only_unwell = asked.flag("internal"), asked.flag("unwell")
-    sizes = survey.topic_bytes()
-    rows = [
-        row
+    found = [
+        topic
         for name, topic in survey.topics.items()
-        if wanted in name.lower() and (with_internal or not topic.is_internal)
-        for row in [_row(topic, sizes.get(name), survey.rates.get(name))]
-        if not only_unwell or row["unwell"]
+        if wanted in name.lower() and (with_internal or not topic.is_internal) and (not only_unwell or _unwell(topic))
     ]
-    sort = asked.one_of("sort", _SORTS, "name")
+    sort = asked.one_of("sort", ("name", *_SORTS), "name")
     if sort != "name":
-        rows.sort(key=lambda row: -1 if row[sort] is None else row[sort], reverse=True)
-    if asked.flag("reverse"):
-        rows.reverse()
-    return {**paged(rows, *asked.page()), "all": len(survey.topics)}
+        figure = _SORTS[sort]
+        found.sort(key=lambda topic: figure(survey, topic), reverse=True)
+    page = paged(found[::-1] if asked.flag("reverse") else found, *asked.page())
+    return {**page, "rows": [_row(survey, topic) for topic in page["rows"]], "all": len(survey.topics)}
 
 
-def _row(topic: TopicDescription, size_bytes: int | None, rate: float | None) -> dict[str, Any]:
-    offline = sum(each.leader == NO_BROKER for each in topic.partitions)
-    under = sum(each.under_replicated for each in topic.partitions)
+def _offline(topic: TopicDescription) -> int:
+    return sum(each.leader == NO_BROKER for each in topic.partitions)
+
+
+def _unwell(topic: TopicDescription) -> int:
+    """Partitions that are offline, which are under-replicated too, count twice."""
+    return _offline(topic) + sum(each.under_replicated for each in topic.partitions)
+
+
+_SORTS: Final[dict[str, Callable[[Survey, TopicDescription], float]]] = {
+    "partitions": lambda _, topic: len(topic.partitions),
+    "bytes": lambda survey, topic: survey.topic_bytes.get(topic.name, -1),
+    "records_per_s": lambda survey, topic: survey.rates.get(topic.name, -1.0),
+    "unwell": lambda _, topic: _unwell(topic),
+}
+"""What topics are sorted by, the greatest first."""
+
+
+def _row(survey: Survey, topic: TopicDescription) -> dict[str, Any]:
+    offline, unwell = _offline(topic), _unwell(topic)
     return {
         "name": topic.name,
         "is_internal": topic.is_internal,
         "partitions": len(topic.partitions),
         "replicas": max((len(each.replicas) for each in topic.partitions), default=0),
         "offline": offline,
-        "under_replicated": under,
-        "unwell": offline + under,
-        "bytes": size_bytes,
-        "records_per_s": rate,
+        "under_replicated": unwell - offline,
+        "bytes": survey.topic_bytes.get(topic.name),
+        "records_per_s": survey.rates.get(topic.name),
     }
 
 
@@ -72,7 +84,7 @@ async def one_topic(admin: Admin, survey: Survey, name: str) -> dict[str, Any]:
             }
         )
     return {
-        **_row(topic, survey.topic_bytes().get(name), survey.rates.get(name)),
+        **_row(survey, topic),
         "topic_id": topic.topic_id,
         "partition_list": partitions,
         "settings": setting_rows(settings),

@@ -83,6 +83,7 @@ def test_an_election_is_seen_as_it_happens(cluster: LocalCluster, chrome: Chrome
     page = StatusPage(chrome, str(cluster.broker(seat).http_url))
     page.wait(lambda: page.text("#link") == "live", "live")
     page.wait(lambda: (page.tile("brokers"), page.tile("under")) == ("3 of 3", "0"), "a sound cluster")
+    page.wait(lambda: len(page.data("#plots .plot[data-points]")) == 5, "plots of the last hour")
     assert page.tile("controller") == str(seat)
     assert page.partition("watched", 0)["leader"] == page.partition("lonely", 0)["leader"] == str(victim)
     assert page.partition("watched", 0)["isr"] == f"{victim},{seat},{third}"

@@ -29,7 +29,7 @@ class Scene:
         self.admin = admin
         self._now_ms = 1_000_000
         clock = SimpleNamespace(now_ms=lambda: self._now_ms)
-        ports = Ports(admin, None, admin.open_producer, store, clock)  # type: ignore[arg-type]
+        ports = Ports(admin, admin, None, admin.open_producer, store, clock)  # type: ignore[arg-type]
         self.console = Console(ports, Access(read_only=read_only), "staging (h:9092)")
 
     async def look(self) -> None:

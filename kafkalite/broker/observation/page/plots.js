@@ -5,7 +5,7 @@ import { plot } from "./plot.js";
 
 const EVERY_MS = 10000;
 const whole = (number) => Math.round(number).toLocaleString("en");
-const milliseconds = (number) => `${number < 10 ? number.toFixed(1) : Math.round(number)} ms`;
+const milliseconds = (number) => (number >= 1000 ? `${Number((number / 1000).toPrecision(2))} s` : `${number < 10 ? number.toFixed(1) : Math.round(number)} ms`);
 
 const PLOTS = [
   ["Requests a second", { requests: "requests_per_s" }, whole],
