@@ -86,6 +86,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             max_frame_bytes if unproven_bytes is None else min(unproven_bytes, max_frame_bytes),
             self._may_take,
         )
+        self.get_buffer = self._frames.get_buffer  # type: ignore[method-assign]  # without a call more for each piece
         self._is_proven = False
         self._held_bytes = 0
         """Counted in the memory of all connections: what arrives, what waits, what is in progress."""
@@ -150,9 +151,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._transport = None
         self._frames.release()
         self.server.gone(self)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._frames.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_used_s = self._loop.time()
@@ -362,11 +360,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         held_bytes = self._frames.buffered_bytes + self._waiting_bytes + self._in_progress_bytes
         if held_bytes != self._held_bytes:
-            if held_bytes < self._held_bytes:
-                self._hold(held_bytes)
+            memory, difference = self._memory, held_bytes - self._held_bytes
+            self._held_bytes = held_bytes
+            if difference < 0 and memory.is_awaited:
+                self._give_back(difference)
             else:
-                self._memory.used_bytes += held_bytes - self._held_bytes
-                self._held_bytes = held_bytes
+                memory.used_bytes += difference
         wanted = self._writable and self._muted is None and not self._frames.stalled
         if self._waiting and wanted:
             wanted = (
@@ -389,9 +388,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _may_take(self, size: int) -> bool:
         return size <= SMALL_BYTES or self._memory.grants(self, size)
 
-    def _hold(self, held_bytes: int) -> None:
-        difference, self._held_bytes = held_bytes - self._held_bytes, held_bytes
-        if not held_bytes:
+    def _give_back(self, difference: int) -> None:
+        if not self._held_bytes:
             self._memory.leave(self)
         self._memory.change(difference)
 

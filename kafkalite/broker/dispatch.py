@@ -25,7 +25,7 @@ from kafkalite.broker.guards import Handle
 from kafkalite.broker.plain_produce import FRAME_BYTES
 from kafkalite.broker.request_context import ClientConnection, RequestContext
 from kafkalite.broker.request_handler import Answer
-from kafkalite.broker.request_turns import LONG_BYTES, TINY_BYTES, Line, RequestTurns
+from kafkalite.broker.request_turns import HALF_OF_TURN, LONG_BYTES, TINY_BYTES, Line, RequestTurns
 from kafkalite.broker.served_api import PartsT_contra, Reply, ServedApi
 from kafkalite.errors import BoundExceeded, ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.histogram import Histogram
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 _ITEMS_AT_ONCE: Final = 2000
 _ANY: Final = -1
 """Items of a reply that are written in one go."""
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_FETCH: Final = int(ApiKey.FETCH)
+"""To look up a member of an enum takes as long as two calls."""
 _AS_LONG_AS_ASKED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 """APIs whose reply has no more items than a short request can name, or than are answered at once; not to be counted each time."""
 _KEPT_DECODED_BYTES: Final = 1024
@@ -156,7 +159,9 @@ class Dispatcher(Generic[PartsT_contra]):
                 return self._unknown_api_versions(served, correlation_id)
             raise ProtocolViolation(f"{api.name} version {version}; spoken are {first_version} to {last_version}")
         size = len(frame)
-        if size > TINY_BYTES and not has_waited:
+        turns = self.request_turns
+        is_weighed = size > TINY_BYTES and not has_waited
+        if is_weighed and (api_key != _PRODUCE or turns.left <= 0 or turns.are_waiting):
             its_turn = self._its_turn(api_key, size, connection)
             if its_turn is not None:
                 connection.begin_alone()
@@ -170,7 +175,7 @@ class Dispatcher(Generic[PartsT_contra]):
             else:
                 began_s = self.now_s()
                 if size <= plain_bytes or (
-                    api_key == ApiKey.PRODUCE and is_mostly_one_batch(frame, header.body_position, version)
+                    api_key == _PRODUCE and is_mostly_one_batch(frame, header.body_position, version)
                 ):
                     request = codec.reader(api_key, "request", version)(frame, header.body_position)
                 else:
@@ -183,12 +188,14 @@ class Dispatcher(Generic[PartsT_contra]):
                         return self._later(self._in_portions(frame, header, connection, began_s))
         except BoundExceeded as problem:
             raise BoundExceeded(problem.bound, f"{api.name} version {version}: {problem}") from None
-        if size > TINY_BYTES and api_key == ApiKey.PRODUCE and not has_waited:
+        if is_weighed and api_key == _PRODUCE:
             named = 0
             for each in request.topic_data:
                 named += 1 + len(each.partition_data)
-            self.request_turns.charge(named)
-        if api_key == ApiKey.FETCH and replica_id_of(request) >= 0:
+            turns.left -= named  # as `charge`, without the call
+            if turns.left <= HALF_OF_TURN:
+                turns.refill()
+        if api_key == _FETCH and replica_id_of(request) >= 0:
             latency = self.follower_fetches
         context = RequestContext(
             version, header.client_id, connection, len(frame), self._authorizer, self.portions, api.name
@@ -200,7 +207,7 @@ class Dispatcher(Generic[PartsT_contra]):
                 turn.learn(connection, frame, version, header.body_position, request)
             reply = handle(self._parts, request, context)
             if is_async or isinstance(reply, asyncio.Future):
-                if api_key == ApiKey.FETCH and len(frame) > _KEPT_DECODED_BYTES and decoded is None:
+                if api_key == _FETCH and len(frame) > _KEPT_DECODED_BYTES and decoded is None:
                     request = _Undecoded(bytes(frame), api_key, version, header.body_position)
                 items_at_once = _ANY if len(frame) <= PLAIN_BYTES and api_key in _AS_LONG_AS_ASKED else _ITEMS_AT_ONCE
                 return self._later(
@@ -223,9 +230,7 @@ class Dispatcher(Generic[PartsT_contra]):
     def _its_turn(self, api_key: int, size: int, connection: ClientConnection) -> asyncio.Future[None] | None:
         """What a request has to wait for before it begins."""
         turns = self.request_turns
-        if api_key == ApiKey.PRODUCE:  # mostly records; what it names is charged when it is known
-            if turns.left > 0 and not turns.are_waiting:
-                return None
+        if api_key == _PRODUCE:  # mostly records; what it names is charged when it is known
             return turns.begin(Line.PRODUCE, size >> 4, connection)
         its_turn = turns.begin(Line.LONG if size > LONG_BYTES else Line.SHORT, size >> 2, connection)
         if its_turn is None:

@@ -33,6 +33,8 @@ class RequestMemory:
         given = config.current.queued_max_request_bytes
         self.max_bytes = given if given > 0 else _LONGEST_REQUESTS * config.current.socket_request_max_bytes
         self._line: dict[Taker, None] = {}
+        self.is_awaited = False
+        """Is anybody in the line? Only then does who gives back have to say so."""
         self.used_bytes = 0
         self.waits = 0
         """How often a connection had to wait, for metrics."""
@@ -48,6 +50,7 @@ class RequestMemory:
             return True
         if taker not in self._line:
             self._line[taker] = None
+            self.is_awaited = True
             self.waits += next(iter(self._line)) is not taker
         return next(iter(self._line)) is taker
 
@@ -61,6 +64,7 @@ class RequestMemory:
         """It has all that it wanted, or has gone."""
         if taker in self._line:
             del self._line[taker]
+            self.is_awaited = bool(self._line)
             self._go_on()
 
     def _go_on(self) -> None:

@@ -193,8 +193,8 @@ class FrameReader:
         """(bytes that are there, size) of the frame that is cut; a size of 0 where not even that is known."""
         return (self._filled, self._size) if self._frame is not None else (len(self._head), 0)
 
-    def get_buffer(self) -> memoryview:
-        """Where the next bytes are to be received."""
+    def get_buffer(self, sizehint: int = -1) -> memoryview:
+        """Where the next bytes are to be received, however many are expected (see `asyncio.BufferedProtocol`)."""
         if self._frame is not None:
             return self._frame[self._filled :]
         size = len(self._head)

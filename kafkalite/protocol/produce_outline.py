@@ -6,16 +6,20 @@ from struct import Struct, error
 from typing import Final
 
 from kafkalite.protocol.bounds import PLAIN_BYTES
-from kafkalite.protocol.reader_source import read_uvarint
 from kafkalite.types import Buffer
 
 _FIRST_VERSION: Final = 3
 _FLEXIBLE_FROM: Final = 9
 _SHORT: Final = Struct(">h")
+_BEFORE_TOPIC: Final = Struct(">BhiBB")
+"""In flexible versions: length of the transactional id, acks, timeout, topics, length of the name."""
+_BEFORE_NAME_BYTES: Final = _BEFORE_TOPIC.size
+_BEFORE_RECORDS: Final = Struct(">BiBBBB")
+"""Partitions, index, and the length of the records, which has four bytes where they are many, or three and the first of them."""
+_TO_RECORDS_BYTES: Final = _BEFORE_RECORDS.size - 1
 _COUNT_AND_LENGTH: Final = Struct(">ih")
 _COUNT_INDEX_LENGTH: Final = Struct(">iii")
 _ACKS_AND_TIMEOUT_BYTES: Final = 6
-_INDEX_BYTES: Final = 4
 _ONE_BYTE: Final = 127
 """Up to here an unsigned varint is one byte; longer ones in front of the records are not looked into."""
 
@@ -30,14 +34,25 @@ def is_mostly_one_batch(frame: Buffer, position: int, version: int) -> bool:
     try:
         if version >= _FLEXIBLE_FROM:
             size = frame[position]
-            position += max(1, size) + _ACKS_AND_TIMEOUT_BYTES
-            topics, name = frame[position], frame[position + 1]
-            position += 1 + max(1, name)
-            partitions = frame[position]
+            if size > 1:
+                position += size - 1
+            _, _, _, topics, name = _BEFORE_TOPIC.unpack_from(frame, position)
+            position += _BEFORE_NAME_BYTES
+            if name > 1:
+                position += name - 1
+            partitions, _, first, second, third, fourth = _BEFORE_RECORDS.unpack_from(frame, position)
             if size > _ONE_BYTE or topics > _ONE_BYTE or name > _ONE_BYTE or partitions > _ONE_BYTE:
                 return False
-            size, position = read_uvarint(frame, position + 1 + _INDEX_BYTES)
-            size, topics, partitions = size - 1, topics - 1, partitions - 1
+            size = (first & _ONE_BYTE | (second & _ONE_BYTE) << 7 | (third & _ONE_BYTE) << 14) - 1
+            position += _TO_RECORDS_BYTES
+            if third > _ONE_BYTE:
+                if fourth > _ONE_BYTE:
+                    return False
+                size += fourth << 21
+                position += 1
+            if first <= _ONE_BYTE or second <= _ONE_BYTE:
+                return False
+            topics, partitions = topics - 1, partitions - 1
         else:
             (size,) = _SHORT.unpack_from(frame, position)
             position += 2 + max(0, size) + _ACKS_AND_TIMEOUT_BYTES
@@ -47,4 +62,4 @@ def is_mostly_one_batch(frame: Buffer, position: int, version: int) -> bool:
             position += 12
     except (error, IndexError):
         return False
-    return topics > 0 < partitions and len(frame) - PLAIN_BYTES <= size <= len(frame) - position
+    return bool(topics > 0 < partitions and len(frame) - PLAIN_BYTES <= size <= len(frame) - position)

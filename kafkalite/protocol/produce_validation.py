@@ -64,6 +64,7 @@ _LEAST_LENGTH = 14
 
 _LENGTH = struct.Struct(">8xi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
+_ZSTD: Final = int(Codec.ZSTD)
 _ZSTD_FROM_VERSION = 7
 _SPECIAL: Final = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME
 
@@ -120,7 +121,10 @@ def validate_produced(
     ):
         raise TooMuchAtOnce
     is_compressed = header.attributes & CODEC_MASK
-    plain = _plain_records(records, header, budget, at_once) if is_compressed else records_of(records, header)
+    if is_compressed:
+        plain = _plain_records(records, header, budget, at_once)
+    else:
+        plain = bytes(memoryview(records)[HEADER_SIZE:size])
     if at_once and budget is not None:
         budget.weight_at_once -= max(len(plain), _RECORD_WEIGHT * count)
     deltas = check_records(plain, count, config.compacts, _HEADERS_AT_ONCE if at_once else ANY_HEADERS)
@@ -170,9 +174,9 @@ def _only_batch(records: Buffer, request_version: int) -> BatchHeader:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch length of {length} has no room for the header")
     header = BatchHeader.read(records)
     codec = header.attributes & CODEC_MASK
-    if codec > Codec.ZSTD:
+    if codec > _ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
-    if codec == Codec.ZSTD and request_version < _ZSTD_FROM_VERSION:
+    if codec == _ZSTD and request_version < _ZSTD_FROM_VERSION:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs produce requests of version {_ZSTD_FROM_VERSION}, this has {request_version}",

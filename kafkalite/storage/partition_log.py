@@ -17,6 +17,7 @@ import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from random import Random
+from typing import Final
 
 from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError, ensure
@@ -47,6 +48,8 @@ from kafkalite.storage.verification import UNGUARDED, VerificationGuard
 from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
 
 logger = logging.getLogger(__name__)
+
+_CLIENT: Final = AppendOrigin.CLIENT
 
 
 class PartitionLog:
@@ -153,7 +156,7 @@ class PartitionLog:
         """
         config = self.config
         log_append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
-        if origin is AppendOrigin.CLIENT:
+        if origin is _CLIENT:
             records, known = append_checks.clients_batch(
                 records, self.producers, config, now_ms, log_append_time, request_version, check, guard
             )

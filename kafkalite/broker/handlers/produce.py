@@ -138,6 +138,8 @@ def _produce(
 
 def _is_much(request: messages.produce_request.ProduceRequest) -> bool:
     topics = request.topic_data
+    if len(topics) == 1:
+        return len(topics[0].partition_data) > _AT_ONCE
     return len(topics) > _AT_ONCE or sum([len(topic.partition_data) for topic in topics]) > _AT_ONCE
 
 
