@@ -7,6 +7,7 @@ behind it, text what is UTF-8 without control characters; a reader can say which
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 import msgpack  # type: ignore[import-untyped]
@@ -17,6 +18,7 @@ SHORT_BYTES: Final = 4 * 1024
 WHOLE_BYTES: Final = 1024 * 1024
 """Of a value that is looked at by itself."""
 _PARSED_BYTES: Final = 256 * 1024
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _CONTROLS: Final = frozenset(range(32)) - {9, 10, 13}
 _HEX_WIDTH: Final = 16
 
@@ -36,9 +38,11 @@ def _json(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
     if len(data) > _PARSED_BYTES or (not is_wanted and data.lstrip()[:1] not in (b"{", b"[")):
         return None
     try:
-        return _json_text(json.loads(data), limit_bytes)
+        text = data.decode("utf-8")
+        json.loads(text)
     except (ValueError, RecursionError):
         return None
+    return indented(text) if limit_bytes > SHORT_BYTES else text.strip()
 
 
 def _msgpack(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
@@ -46,9 +50,10 @@ def _msgpack(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
         return None
     try:
         found = msgpack.unpackb(data, strict_map_key=False, timestamp=0)
-        return _json_text(found, limit_bytes)
+        text = json.dumps(found, ensure_ascii=False, default=_plain)
     except (ValueError, TypeError, RecursionError, OverflowError, msgpack.exceptions.UnpackException):
         return None
+    return indented(text) if limit_bytes > SHORT_BYTES else text
 
 
 def _may_be_container(first: int) -> bool:
@@ -56,9 +61,25 @@ def _may_be_container(first: int) -> bool:
     return 0x80 <= first <= 0x9F or 0xDC <= first <= 0xDF
 
 
-def _json_text(found: Any, limit_bytes: int) -> str:
-    """In one line, or in many where there is room for them."""
-    return json.dumps(found, indent=2 if limit_bytes > SHORT_BYTES else None, ensure_ascii=False, default=_plain)
+def indented(text: str) -> str:
+    """JSON with a line for each item, and nothing else changed: numbers, escapes and keys that come twice stay as they are written."""
+    parts: list[str] = []
+    depth = 0
+    for token in _TOKENS.findall(text):
+        if token in "{[":
+            depth += 1
+            parts.append(f"{token}\n{'  ' * depth}")
+        elif token in "}]":
+            depth -= 1
+            if parts and parts[-1].rstrip() in ("{", "["):
+                parts[-1] = parts[-1].rstrip() + token
+            else:
+                parts.append(f"\n{'  ' * depth}{token}")
+        elif token == ",":
+            parts.append(f",\n{'  ' * depth}")
+        else:
+            parts.append(": " if token == ":" else token)
+    return "".join(parts)
 
 
 def _plain(found: Any) -> Any:

@@ -15,13 +15,16 @@ const query = (asked) => {
   return given.length ? `?${new URLSearchParams(given.map(([name, value]) => [name, value === true ? "1" : value]))}` : "";
 };
 
-export const addressOf = (path, asked = {}) => `api/${path}${query(asked)}`;
+// In full, without the name and password that the page's own address may have: fetch refuses such.
+const base = `${location.origin}${location.pathname}api/`;
+
+export const addressOf = (path, asked = {}) => `${base}${path}${query(asked)}`;
 
 export const ask = async (path, asked = {}, signal = undefined) => answerOf(await fetch(addressOf(path, asked), { signal }));
 
 export async function change(path, body) {
   const headers = { "Content-Type": "application/json", "X-Kafkalite-Console": "1" };
-  return answerOf(await fetch(`api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+  return answerOf(await fetch(addressOf(path), { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
 // Figures

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgpack
 import pytest
 
@@ -39,6 +41,18 @@ def test_a_reader_says_what_bytes_shall_be() -> None:
     assert shown(b"hello", "hex")["text"].endswith("hello")
     assert shown(b"no json", "json")["kind"] == "hex", "what it is not, it is not shown as"
     assert shown(b"\x01", "msgpack")["text"] == "1"
+
+
+def test_json_is_shown_as_it_is_written() -> None:
+    written = (
+        '{"twice": 1, "twice":1e400,"n":12345678901234567890.10, "e":{ }, "t":"a \\"{,:}\\u00e9", "l":[ [],[1 , true]]}'
+    )
+    assert shown(written.encode())["text"] == written
+    pretty = shown(written.encode(), limit_bytes=WHOLE_BYTES)["text"]
+    assert "".join(pretty.split()) == "".join(written.split())
+    assert json.loads(pretty) == json.loads(written)
+    assert pretty.splitlines()[:4] == ["{", '  "twice": 1,', '  "twice": 1e400,', '  "n": 12345678901234567890.10,']
+    assert '  "e": {},' in pretty and pretty.endswith("    ]\n  ]\n}")
 
 
 def test_a_value_that_is_looked_at_by_itself_has_lines() -> None:

@@ -19,7 +19,7 @@ const figures = PLOTS.map(([title, names, format]) => [plot(title, Object.keys(n
 
 async function load() {
   try {
-    const { times, values } = await (await fetch("history.json")).json();
+    const { times, values } = await (await fetch(`${location.origin}/history.json`)).json();
     for (const [figure, names] of figures) {
       figure.show({ times, values: Object.fromEntries(Object.entries(names).map(([name, key]) => [name, values[key]])) });
     }
