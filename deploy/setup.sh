@@ -106,6 +106,24 @@ prepare_headers() {
     say "note: Python's headers are missing, so $1; install them with: sudo apt-get install $package"
 }
 
+# prepare_gssapi WHAT_IS_LOST : Python's package of Kerberos: Debian's, for Debian's Python, else compiled, which takes a minute.
+prepare_gssapi() {
+    "$venv/bin/python" -c 'import gssapi' 2>/dev/null && return
+    package_root="$PWD/$venv/packages/python3-gssapi"
+    path_file=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/debian-gssapi.pth
+    if [ -d "$package_root/usr" ] || unpack python3-gssapi "$package_root"; then
+        echo "$package_root/usr/lib/python3/dist-packages" >"$path_file"
+        "$venv/bin/python" -m pip install -qq --disable-pip-version-check decorator
+        "$venv/bin/python" -c 'import gssapi' 2>/dev/null && return
+        rm "$path_file"
+    fi
+    if can_install && install_packages libkrb5-dev &&
+        "$venv/bin/python" -m pip install -qq --disable-pip-version-check --editable ".[gssapi]"; then
+        return
+    fi
+    say "note: Python's package gssapi is missing, so $1; it needs libkrb5-dev and a C compiler, or is in the Debian package python3-gssapi"
+}
+
 # prepare_unpacked PROGRAM PACKAGE WHAT_IS_LOST : the same for a program whose package would start a service when installed: it is
 # only unpacked, below the environment.
 prepare_unpacked() {

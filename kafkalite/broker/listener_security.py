@@ -26,8 +26,10 @@ from kafkalite.broker.tls_listener import TlsListener
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.security_keys import SecuritySettings, security_of
 from kafkalite.net.connection import Connection
+from kafkalite.security import kerberos
 from kafkalite.security.bearer_tokens import BearerTokens, TokenRules
 from kafkalite.security.jaas import LoginModule, jaas_file, parse_jaas_file, parse_jaas_line
+from kafkalite.security.kerberos_names import KerberosShortNames
 from kafkalite.security.principal import ANONYMOUS, USER, KafkaPrincipal
 from kafkalite.security.principal_mapping import PrincipalMapping
 from kafkalite.security.sasl_client import SaslCredentials
@@ -40,7 +42,7 @@ from kafkalite.security.sasl_server import (
     UserLookup,
 )
 from kafkalite.security.scram import ScramCredential, ScramMechanism
-from kafkalite.security.secret_files import ALLOWED_BY, read_secret
+from kafkalite.security.secret_files import ALLOWED_BY, exposure, read_secret
 from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context, peer_name, server_context
 from kafkalite.types import Endpoint
 
@@ -60,7 +62,11 @@ STRANGERS_BYTES: Final = 16 * 1024
 _LOOKUPS_AT_ONCE: Final = 2
 """Of credentials in ZooKeeper: a thousand logins in a second where it answers within 2 ms."""
 _SCRAM: Final = {each.config_key: each for each in ScramMechanism}
-_MODULES: Final = {"PLAIN": "PlainLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}
+_MODULES: Final = {
+    "PLAIN": "PlainLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
+}
 _Stamps = tuple[tuple[str, int, int], ...]
 
 
@@ -278,8 +284,30 @@ class ListenerSecurity:
         if mechanism == "OAUTHBEARER":
             return partial(OAuthBearerServer, self._bearer_tokens(listener, config).validate)
         options = self._login(listener, mechanism, config).options
+        if mechanism == "GSSAPI":
+            return self._kerberos(listener, options, config)
         passwords = {name.removeprefix("user_"): each for name, each in options.items() if name.startswith("user_")}
         return partial(PlainServer, passwords)
+
+    def _kerberos(
+        self, listener: str, options: Mapping[str, str], config: SecuritySettings
+    ) -> Callable[[], SaslServer]:
+        kerberos_service(listener, options, config)
+        keytab, principal = options.get("keyTab", ""), options.get("principal", "")
+        if not (keytab and principal):
+            raise ConfigError(f"listener {listener}: the JAAS line of GSSAPI needs keyTab and principal")
+        try:
+            why = exposure(keytab, "the keys of a principal")
+        except OSError as problem:
+            raise ConfigError(f"listener {listener}: keyTab {keytab}: {problem.strerror}") from None
+        if why is not None and not self._live.current.kafkalite_allow_world_readable_secrets:
+            raise ConfigError(f"listener {listener}: {why}")
+        return partial(
+            kerberos.GssapiServer,
+            partial(kerberos.accept, principal, keytab),
+            KerberosShortNames(config.sasl_kerberos_principal_to_local_rules),
+            kerberos.default_realm,
+        )
 
     async def _find_user(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         """As `users`, for few at once, and when it is the turn of the one who asks: ZooKeeper's client has a thread, whose work
@@ -363,15 +391,34 @@ class ListenerSecurity:
         config = security_of(originals, listener, mechanism)
         try:
             options = self._login(listener, mechanism, config).options
+            service = kerberos_service(listener, options, config) if mechanism == "GSSAPI" else ""
         except ConfigError as problem:
             raise ConnectionError(str(problem)) from None
         return SaslCredentials(
-            mechanism=mechanism, username=options.get("username", ""), password=options.get("password", "")
+            mechanism=mechanism,
+            username=options.get("principal" if service else "username", ""),
+            password=options.get("password", ""),
+            service=service,
+            keytab=options.get("keyTab", "") if service else "",
         )
 
     def _is_inter_broker(self, endpoint: Endpoint) -> bool:
         current = self._live.current
         return endpoint.listener in (current.inter_broker_listener_name, current.control_plane_listener_name)
+
+
+def kerberos_service(listener: str, options: Mapping[str, str], config: SecuritySettings) -> str:
+    """The service that brokers are, by the JAAS line and the setting, which must agree. ConfigError."""
+    named, wanted = options.get("serviceName"), config.sasl_kerberos_service_name
+    if named and wanted and named != wanted:
+        raise ConfigError(
+            f"listener {listener}: serviceName is {named} in the JAAS line, and sasl.kerberos.service.name is {wanted}"
+        )
+    if not (service := named or wanted):
+        raise ConfigError(
+            f"listener {listener}: GSSAPI needs sasl.kerberos.service.name, or serviceName in its JAAS line"
+        )
+    return service
 
 
 def _stamps(settings: TlsSettings) -> _Stamps:

@@ -125,6 +125,10 @@ class SaslAuthenticator:
         if self._state is State.AUTHENTICATE:
             return await self._token(frame, connection)
         if len(frame) < 8 or read_head(frame)[0] not in APIS:
+            if self._state is State.INITIAL and "GSSAPI" in self._listener.mechanisms:  # as clients of 0.9 begin
+                self._mechanism, self._state = "GSSAPI", State.AUTHENTICATE
+                self._server = self._listener.server(self._mechanism)
+                return await self._token(frame, connection)
             raise AuthenticationFailed("the first packet is no request, and there is no GSSAPI")
         api_key, version, correlation_id = read_head(frame)
         if api_key not in _ALLOWED:

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from kafkalite.security.sasl_client import SaslCredentials
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_LOGIN_MODULES: Final = {"PLAIN": "PlainLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}
+_LOGIN_MODULES: Final = {
+    "PLAIN": "PlainLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
+}
 
 
 class SecurityKeywords(TypedDict, total=False):
@@ -42,6 +46,7 @@ class SecurityKeywords(TypedDict, total=False):
     sasl_password: str
     sasl_jaas_config: str
     sasl_token: Callable[[], str] | None
+    sasl_kerberos_service_name: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +61,11 @@ class SecurityOptions:
       of a broker must be in its certificate, unless this is empty.
     - `allow_world_readable_secrets`: a key store that everybody on the machine can read is refused otherwise.
     - `ssl_context` replaces all other `ssl_` options.
-    - `sasl_mechanism`: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512" or "OAUTHBEARER", with `sasl_username` and `sasl_password`, or
+    - `sasl_mechanism`: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER" or "GSSAPI", with `sasl_username` and `sasl_password`, or
       `sasl_jaas_config` as Java's clients have it (parsed, never executed; `tokenauth="true"` for delegation tokens). `sasl_token` gives
       the bearer token of the moment.
+    - GSSAPI is Kerberos, by the extra `gssapi`: with the ticket in the cache, or by `sasl_jaas_config` with the keys in a file (`keyTab`,
+      `principal`). `sasl_kerberos_service_name`, or `serviceName` in that line, is the service that brokers are: kafka of `kafka/host`.
     """
 
     security_protocol: str = "PLAINTEXT"
@@ -82,6 +89,7 @@ class SecurityOptions:
     sasl_password: str = field(default="", repr=False)
     sasl_jaas_config: str = field(default="", repr=False)
     sasl_token: Callable[[], str] | None = field(default=None, repr=False)
+    sasl_kerberos_service_name: str = ""
 
 
 def check_security(options: SecurityOptions) -> None:
@@ -101,6 +109,8 @@ def credentials_of(security: SecurityOptions) -> SaslCredentials | None:
     if not security.sasl_mechanism:
         raise ValueError(f"security_protocol {security.security_protocol} needs sasl_mechanism")
     username, password, is_token = security.sasl_username, security.sasl_password, False
+    if security.sasl_mechanism == "GSSAPI":
+        return _kerberos(security)
     if security.sasl_jaas_config:
         options = _login_module(security).options
         username, password = options.get("username", username), options.get("password", password)
@@ -117,6 +127,24 @@ def credentials_of(security: SecurityOptions) -> SaslCredentials | None:
     if security.sasl_mechanism == "OAUTHBEARER" and security.sasl_token is None and not password:
         raise ValueError("OAUTHBEARER needs sasl_token, or the token as sasl_password")
     return found
+
+
+def _kerberos(security: SecurityOptions) -> SaslCredentials:
+    from kafkalite.security import kerberos
+    from kafkalite.security.sasl_client import SaslCredentials
+
+    if not kerberos.is_available():
+        raise ValueError(f"GSSAPI needs a package: {kerberos.REMEDY}")
+    options = _login_module(security).options if security.sasl_jaas_config else {}
+    service = security.sasl_kerberos_service_name or options.get("serviceName", "")
+    if not service:
+        raise ValueError("GSSAPI needs sasl_kerberos_service_name, the service that brokers are; mostly it is kafka")
+    return SaslCredentials(
+        mechanism="GSSAPI",
+        username=options.get("principal", security.sasl_username),
+        service=service,
+        keytab=options.get("keyTab", ""),
+    )
 
 
 def _login_module(security: SecurityOptions) -> LoginModule:

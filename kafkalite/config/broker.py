@@ -276,11 +276,14 @@ def _security_problems(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str
             "ssl.keystore.location", None, f"listeners has {listener} with TLS; name its key store (PEM, PKCS12 or JKS)"
         )
     if protocol.startswith("SASL") and "GSSAPI" in settings.sasl_enabled_mechanisms:
-        yield _invalid(
-            "sasl.enabled.mechanisms",
-            ",".join(settings.sasl_enabled_mechanisms),
-            f"this broker has no GSSAPI yet; name others of {', '.join(MECHANISMS)} for {listener} in listeners",
-        )
+        from kafkalite.security import kerberos  # with the event loop, which settings do without
+
+        if not kerberos.is_available():
+            yield _invalid(
+                "sasl.enabled.mechanisms",
+                ",".join(settings.sasl_enabled_mechanisms),
+                f"GSSAPI needs a package: {kerberos.REMEDY}; or name others of {', '.join(MECHANISMS)} for {listener} in listeners",
+            )
     inter_broker = settings.sasl_mechanism_inter_broker_protocol
     is_inter_broker = listener == config.inter_broker_listener_name
     if protocol.startswith("SASL") and is_inter_broker and inter_broker not in settings.sasl_enabled_mechanisms:

@@ -12,9 +12,11 @@ from typing import Any, Final
 
 from kafkalite.config.keys import ANYTHING, ConfigType, Key, Rule, at_least, declare, keys_of, list_of, one_of, rule
 from kafkalite.security.jaas import parse_jaas_line
+from kafkalite.security.kerberos_names import are_principal_rules
 from kafkalite.security.principal_mapping import are_mapping_rules
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+"""Those that need no package besides."""
 _SEEN: Final = "what kind a store is, is seen in its first bytes"
 
 
@@ -95,6 +97,16 @@ class SecuritySettings:
     sasl_jaas_config: str | None = _password(
         "A JAAS line: who the broker is, for PLAIN also who its clients are; it is parsed, and no class is loaded.",
         rule("Must be one login module with a flag and options, and end with ;", _is_jaas),
+        dynamic=True,
+    )
+    sasl_kerberos_service_name: str | None = _text(
+        None,
+        "The service of brokers' principals: kafka of kafka/host@REALM; serviceName in the JAAS line says the same.",
+    )
+    sasl_kerberos_principal_to_local_rules: tuple[str, ...] = _list(
+        "DEFAULT",
+        "From a Kerberos principal to Kafka's: RULE:[n:text](pattern)s/pattern/replacement/g/[LU],...,DEFAULT.",
+        rule("Must be rules RULE:[n:text](pattern)s/pattern/replacement/g/[LU], or DEFAULT", are_principal_rules),
         dynamic=True,
     )
     sasl_oauthbearer_jwks_endpoint_url: str | None = _text(

@@ -12,13 +12,13 @@ from typing import Any
 from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.security.sasl_client import SaslCredentials, ServerNotProven
+from kafkalite.security.sasl_client import KerberosError, SaslCredentials, ServerNotProven
 
 Ask = Callable[[Any, int], Awaitable[Any]]
 
 
-async def authenticate(ask: Ask, version_of: Callable[[int], int], credentials: SaslCredentials) -> int:
-    """For how many ms the connection is authenticated, 0 for ever. AuthenticationError; OSError and TimeoutError of `ask`."""
+async def authenticate(ask: Ask, version_of: Callable[[int], int], credentials: SaslCredentials, host: str) -> int:
+    """For how many ms the connection to `host` is authenticated, 0 for ever. AuthenticationError; OSError and TimeoutError of `ask`."""
     handshake = messages.sasl_handshake_request.SaslHandshakeRequest(mechanism=credentials.mechanism)
     answer = await ask(handshake, 1)
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
@@ -27,7 +27,7 @@ async def authenticate(ask: Ask, version_of: Callable[[int], int], credentials: 
     if answer.error_code:
         raise AuthenticationError(f"the broker refused to authenticate: {_name(answer.error_code)}")
     loop = asyncio.get_running_loop()
-    exchange = credentials.begin()
+    exchange = credentials.begin(host)
     version = version_of(ApiKey.SASL_AUTHENTICATE)
     lifetime_ms = 0
     try:
@@ -40,7 +40,7 @@ async def authenticate(ask: Ask, version_of: Callable[[int], int], credentials: 
                 raise AuthenticationError(answer.error_message or _name(answer.error_code))
             lifetime_ms = answer.session_lifetime_ms
             token = await loop.run_in_executor(None, _next, exchange, bytes(answer.auth_bytes))
-    except ServerNotProven as problem:
+    except (ServerNotProven, KerberosError) as problem:
         raise AuthenticationError(str(problem)) from None
     return max(0, lifetime_ms)
 

@@ -46,16 +46,16 @@ def exchange(
             return _received(connection, size, left_s)
 
         if credentials is not None:
-            _log_in(ask, credentials)
+            _log_in(ask, credentials, host)
         return ask(request)
 
 
-def _log_in(ask: Callable[[Sequence[Buffer]], bytes], credentials: SaslCredentials) -> None:
+def _log_in(ask: Callable[[Sequence[Buffer]], bytes], credentials: SaslCredentials, host: str) -> None:
     """ConnectionError when the broker does not let the client in, or is not the one that it must be."""
     from kafkalite.net.frames import request_frame, response_body_position
     from kafkalite.protocol import codec, messages
     from kafkalite.protocol.apis import APIS
-    from kafkalite.security.sasl_client import ServerNotProven
+    from kafkalite.security.sasl_client import KerberosError, ServerNotProven
 
     def answer(request: Request[Any], version: int) -> Any:
         api = APIS[request.API.key]
@@ -65,7 +65,7 @@ def _log_in(ask: Callable[[Sequence[Buffer]], bytes], credentials: SaslCredentia
     handshake = messages.sasl_handshake_request.SaslHandshakeRequest(mechanism=credentials.mechanism)
     if code := answer(handshake, 1).error_code:
         raise ConnectionError(f"the broker refused to authenticate: error {code}")
-    exchange = credentials.begin()
+    exchange = credentials.begin(host)
     try:
         token = next(exchange)
         while True:
@@ -75,7 +75,7 @@ def _log_in(ask: Callable[[Sequence[Buffer]], bytes], credentials: SaslCredentia
             token = exchange.send(bytes(reply.auth_bytes))
     except StopIteration:
         return
-    except ServerNotProven as problem:
+    except (ServerNotProven, KerberosError) as problem:
         raise ConnectionError(str(problem)) from None
 
 

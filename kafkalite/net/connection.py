@@ -177,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
         """Authenticate, and see to it that this is done again before its time is over (KIP-368)."""
         if self._credentials is None:
             raise ValueError("there are no credentials")
-        lifetime_ms = await authenticate(self._write, self.version_of, self._credentials)
+        lifetime_ms = await authenticate(self._write, self.version_of, self._credentials, self.host)
         if lifetime_ms:
             self._renewal = self._loop.call_later(_RENEWED_AT * lifetime_ms / 1000, self._renew)
 

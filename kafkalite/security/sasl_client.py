@@ -19,7 +19,7 @@ from kafkalite.security.scram_messages import (
     without_proof,
 )
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 _SCRAM: Final = {each.config_key: each for each in ScramMechanism}
 _ITERATIONS_MIN: Final = 4096
 _ITERATIONS_MAX: Final = 1_000_000
@@ -32,6 +32,10 @@ class ServerNotProven(Exception):
     """What a server answered is not what one that knows the user's keys answers."""
 
 
+class KerberosError(Exception):
+    """What the library of Kerberos says: no ticket, no key, a clock that differs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslCredentials:
     """Who a client is, by one mechanism. `token` gives the bearer token of the moment. Secrets are not in its `repr`."""
@@ -42,13 +46,21 @@ class SaslCredentials:
     is_token: bool = False
     """Are name and password the id and the HMAC of a delegation token?"""
     token: Callable[[], str] | None = field(default=None, repr=False)
+    service: str = ""
+    """Of Kerberos: brokers are `service/host`."""
+    keytab: str = ""
+    """File with the keys of the principal that `username` names; without one the ticket in the cache is shown."""
 
     def __post_init__(self) -> None:
         if self.mechanism not in MECHANISMS:
             raise ValueError(f"the SASL mechanism {self.mechanism} is not known; known are {', '.join(MECHANISMS)}")
 
-    def begin(self) -> Exchange:
-        """A new authentication."""
+    def begin(self, host: str) -> Exchange:
+        """A new authentication at a server of this name. KerberosError, also from the exchange."""
+        if self.mechanism == "GSSAPI":
+            from kafkalite.security.kerberos import initiate
+
+            return initiate(self.service, host, self.username, self.keytab)
         if self.mechanism == "PLAIN":
             return _plain(self.username, self.password)
         if self.mechanism == "OAUTHBEARER":

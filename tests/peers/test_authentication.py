@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -26,16 +26,22 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from cryptography.hazmat.primitives.serialization import Encoding
+from kafka import KafkaAdminClient
 
+from kafkalite.errors import AuthenticationError
 from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
+from kafkalite.net.connection import Connection
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.security.password_encoder import decode_password, encode_password
+from kafkalite.security.sasl_client import SaslCredentials
 from tests.case import case
 from tests.certificates import PASSWORD, write
+from tests.conftest import not_run
 from tests.peers import apache_kafka
 from tests.peers.face_server import shared_faces
+from tests.peers.kdc import HOST, REALM, Kdc, lacking
 from tests.peers.tool_server import Outcome, run_tool, shared_tools
 from tests.wire.bearer_tokens import AUDIENCE, KEY_SET, bearer_token
 from tests.wire.logins import PROTOCOLS, REFUSED, Login
@@ -49,6 +55,7 @@ pytestmark = pytest.mark.peer
 
 DEADLINE_S: Final = 60
 SECRET: Final = "the secret"
+KERBEROS: Final = "com.sun.security.auth.module.Krb5LoginModule"
 SETTINGS: Final = {
     "listener.name.sasl.plain.connections.max.reauth.ms": "3600000",
     "password.encoder.secret": SECRET,
@@ -57,13 +64,25 @@ RIGHT: Final = f"\0{USER}\0{USER_PASSWORD}".encode()
 
 
 @pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, SecuredCluster]]:
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc | None]:
+    """None where Kerberos is not installed."""
+    if lacking() is not None:
+        yield None
+        return
+    with Kdc(tmp_path_factory.mktemp("kdc")) as running, pytest.MonkeyPatch.context() as patch:
+        for name, text in running.environment.items():
+            patch.setenv(name, text)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory, kdc: Kdc | None) -> Iterator[Mapping[str, SecuredCluster]]:
     commands = {"apache": apache_kafka.broker_command(), "ours": list(BROKER_COMMAND)}
     running: dict[str, SecuredCluster] = {}
     try:
         for name, command in commands.items():
             folder = tmp_path_factory.mktemp(name)
-            settings = SETTINGS | (bearer_settings(folder) if name == "ours" else {})
+            settings = SETTINGS | (settings_of_ours(folder, kdc) if name == "ours" else {})
             running[name] = SecuredCluster(folder / "files", 1, settings, command=command).__enter__()
             apache_kafka.wait_for_controller(running[name].bootstrap_servers)
             admin = AdminClient({"bootstrap.servers": running[name].bootstrap_servers})
@@ -78,15 +97,27 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, 
             each.close()
 
 
-def bearer_settings(folder: Path) -> dict[str, str]:
-    """OAUTHBEARER at one listener, besides the other mechanisms."""
+def settings_of_ours(folder: Path, kdc: Kdc | None) -> dict[str, str]:
+    """OAUTHBEARER and GSSAPI at one listener, besides the other mechanisms."""
     keys = folder / "keys.json"
     keys.write_text(KEY_SET)
-    return {
-        "listener.name.both.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+    mechanisms = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
+    settings = {
+        "listener.name.both.sasl.enabled.mechanisms": mechanisms,
         "listener.name.both.sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
         "listener.name.both.sasl.oauthbearer.expected.audience": AUDIENCE,
     }
+    if kdc is not None:
+        # Java asks for the name of the address, others for the address.
+        names = {HOST, "localhost", socket.getnameinfo((HOST, 0), 0)[0]}
+        keytab = kdc.keytab("broker", *(f"kafka/{each}" for each in names))
+        settings |= {
+            "listener.name.both.sasl.enabled.mechanisms": f"{mechanisms},GSSAPI",
+            "listener.name.both.gssapi.sasl.jaas.config": f'{KERBEROS} required keyTab="{keytab}" principal="*";',
+            "sasl.kerberos.service.name": "kafka",
+            "sasl.kerberos.principal.to.local.rules": "RULE:[1:$1](.*)s/$/-of-kerberos/,DEFAULT",
+        }
+    return settings
 
 
 def request(message: Any, version: int) -> bytes:
@@ -269,6 +300,66 @@ def test_a_tool_of_java_is_let_in_by_a_bearer_token_and_not_by_one_for_others(
             )
             assert done.status == status, done.stdout + done.stderr
             assert status == 0 or "SaslAuthenticationException" in done.stdout + done.stderr
+
+
+def test_clients_are_let_in_by_their_tickets_and_nobody_without(
+    clusters: Mapping[str, SecuredCluster], kdc: Kdc | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours, Java's tools and kafka-python; the broker says whose a ticket is, and knows no keys of other services."""
+    if kdc is None:
+        not_run(lacking() or "")
+    cluster, keytab = clusters["ours"], str(kdc.keytab("alice", "alice"))
+    kdc.keytab("others", f"other/{HOST}")
+
+    async def owner(**wrong: str) -> str:
+        """Whose delegation token somebody gets with her key."""
+        who = SaslCredentials(
+            **{"mechanism": "GSSAPI", "service": "kafka", "username": "alice", "keytab": keytab} | wrong
+        )  # type: ignore[arg-type]
+        host, _, port = cluster.servers("BOTH").rpartition(":")
+        connection = await Connection.open(
+            host,
+            int(port),
+            security_protocol="SASL_SSL",
+            ssl_context=ssl.create_default_context(cafile=cluster.trust),
+            credentials=who,
+            timeout_s=DEADLINE_S,
+        )
+        made = await connection.request(messages.create_delegation_token_request.CreateDelegationTokenRequest(), 3)
+        connection.close()
+        return str(made.principal_name)
+
+    assert asyncio.run(owner()) == "alice-of-kerberos"
+    for wrong, reason in (({"service": "other"}, "invalid credentials"), ({"username": "nobody"}, "No credentials")):
+        with case(str(wrong)), pytest.raises(AuthenticationError, match=reason):
+            asyncio.run(owner(**wrong))
+
+    with case("Java"):
+        shared_tools().set_property("java.security.krb5.conf", str(kdc.library))
+        lines = [
+            *java_settings(cluster, "BOTH"),
+            "sasl.mechanism=GSSAPI",
+            "sasl.kerberos.service.name=kafka",
+            f'sasl.jaas.config={KERBEROS} required useKeyTab=true storeKey=true keyTab="{keytab}" principal="alice@{REALM}";',
+        ]
+        path = write(tmp_path / "client.properties", "\n".join(lines).encode())
+        done = shared_tools().run(
+            "kafka-topics", "--bootstrap-server", cluster.servers("BOTH"), "--command-config", path, "--list"
+        )
+        assert done.status == 0, done.stdout + done.stderr
+
+    with case("kafka-python"):
+        monkeypatch.setenv("KRB5_CLIENT_KTNAME", keytab)
+        monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/tickets")
+        admin = KafkaAdminClient(
+            bootstrap_servers=cluster.servers("BOTH"),
+            security_protocol="SASL_SSL",
+            ssl_context=ssl.create_default_context(cafile=cluster.trust),
+            sasl_mechanism="GSSAPI",
+            sasl_kerberos_service_name="kafka",
+        )
+        with closing(admin):
+            admin.list_topics()
 
 
 def test_credentials_that_the_tools_of_one_make_in_zookeeper_are_those_of_the_other(

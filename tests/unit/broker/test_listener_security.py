@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker import listener_security
 from kafkalite.broker.listener_security import ListenerSecurity
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.config.keys import ConfigError
-from kafkalite.security import secret_files
+from kafkalite.security import kerberos, secret_files
 from kafkalite.security.sasl_server import SaslRefused
+from tests.case import case
 from tests.certificates import PASSWORD, Authority, write
 
 JAAS = 'x.PlainLoginModule required username="broker" password="b" user_alice="{}";'
@@ -124,6 +126,39 @@ def test_jaas_files_are_read_and_what_lacks_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"listener BOTH: ssl\.keystore\.location .* No such file"):
         Path(properties["ssl.keystore.location"]).unlink()
         asyncio.run(prepared(f"KafkaServer {{ {JAAS.format('x')} }};"))
+
+
+def test_what_kerberos_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kerberos, "is_available", lambda: True)
+    keytab = write(tmp_path / "broker.keytab", b"keys")
+    line = f'x.Krb5LoginModule required keyTab="{keytab}" principal="kafka/host@REALM"'
+
+    def of(text: str, **more: str) -> ListenerSecurity:
+        kerberos_only = {
+            "sasl.enabled.mechanisms": "GSSAPI",
+            "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+            "listener.name.both.gssapi.sasl.jaas.config": f"{text};",
+        }
+        return security_of(settings(tmp_path) | kerberos_only | more)[0]
+
+    named = {"sasl.kerberos.service.name": "kafka"}
+    security = of(line, **named)
+    asyncio.run(security.prepare())
+    own = security._own_credentials("BOTH")
+    assert (own.mechanism, own.username, own.service, own.keytab) == ("GSSAPI", "kafka/host@REALM", "kafka", keytab)
+
+    for text, more, reason in (
+        (line, {}, "needs sasl.kerberos.service.name"),
+        (f'{line} serviceName="other"', named, "serviceName is other"),
+        ("x.Krb5LoginModule required", named, "needs keyTab and principal"),
+        (line.replace("broker.keytab", "none"), named, "No such file"),
+        (line.replace("Krb5", "Plain"), named, "with a Krb5LoginModule"),
+    ):
+        with case(reason), pytest.raises(ConfigError, match=reason):
+            asyncio.run(of(text, **more).prepare())
+    monkeypatch.setattr(listener_security, "exposure", lambda path, content: f"{path} has {content}")
+    with pytest.raises(ConfigError, match="has the keys of a principal"):
+        asyncio.run(of(line, **named).prepare())
 
 
 def test_a_private_key_that_everybody_can_read_stops_the_start_unless_that_is_allowed(

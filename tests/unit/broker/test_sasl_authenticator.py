@@ -127,6 +127,16 @@ def test_tokens_come_bare_after_the_first_handshake_version() -> None:
     assert str(act(script).principal) == "User:alice"
 
 
+def test_the_first_token_of_kerberos_needs_no_handshake() -> None:
+    """So did clients of 0.9, which knew no other mechanism."""
+
+    async def script(client: Client) -> None:
+        client.listener.mechanisms = ("PLAIN", "GSSAPI")
+        assert await client.raw(RIGHT) == bytes(4)
+
+    assert str(act(script).principal) == "User:alice"
+
+
 def test_versions_are_asked_again_after_one_that_is_not_known_and_never_twice() -> None:
     async def script(client: Client) -> None:
         await client.versions(99)

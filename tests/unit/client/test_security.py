@@ -41,7 +41,7 @@ def test_settings_of_java_become_options_that_show_no_secret() -> None:
     [
         ({"security_protocol": "SSL3"}, "must be one of PLAINTEXT"),
         ({"security_protocol": "SASL_SSL"}, "needs sasl_mechanism"),
-        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}, "known are PLAIN"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}, "GSSAPI needs"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "a"}, "needs sasl_username and"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}, "needs sasl_token"),
         (
