@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import random
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from kafkalite.broker import old_fetch
 from kafkalite.broker.conversion_cache import ConversionCache
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import in_one_go
@@ -222,3 +225,25 @@ def test_a_topic_stored_in_the_old_format_is_sent_as_it_lies_there() -> None:
     data = virtual_time.run(ask(parts_with(log), 2))
     assert (data.error_code, data.records) == (0, log.batches[0])
     assert virtual_time.run(ask(parts_with(log), 1)).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_pauses_are_for_plain_records_as_codecs_leave_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock finds it 1.5 ms later."""
+    now_s, pauses = itertools.count(0.0, 1.5e-3), [0]
+
+    def sleep(_: float) -> None:
+        pauses[-1] += 1
+
+    monkeypatch.setattr(old_fetch.time, "perf_counter", lambda: next(now_s))
+    monkeypatch.setattr(old_fetch.time, "sleep", sleep)
+    values = random.Random(1)
+    records = [NewRecord(None, values.randbytes(500) + bytes(500), 1) for _ in range(40)]
+    for codec in (Codec.NONE, Codec.LZ4):
+        log = RecordsLog()
+        for _ in range(60):
+            log.add(*records, codec=codec)
+        pauses.append(0)
+        data = virtual_time.run(ask(parts_with(log), 2, max_bytes=1 << 22))
+        assert data.records and not data.error_code
+    _, plain, packed = pauses
+    assert plain > 2 * packed > 2
