@@ -17,6 +17,7 @@ from kafkalite.cli.zookeeper.session import named_zookeeper, zookeeper_security
 if TYPE_CHECKING:
     from kafkalite.client import Consumer, Producer
     from kafkalite.console.access import Access
+    from kafkalite.console.schema_registry import SchemaRegistry
     from kafkalite.net.login import Login
     from zk.store import Store
 
@@ -40,6 +41,12 @@ _FETCH_WAIT_MS = 100
 @click.option(
     "--name", "names", multiple=True, metavar="HOST", help="A name by which browsers reach it, beside its addresses."
 )
+@click.option(
+    "--schema-registry",
+    metavar="URL",
+    envvar="KAFKALITE_SCHEMA_REGISTRY",
+    help="Where schemas of values in Avro are: http://HOST:PORT, with name:password@ if it asks.",
+)
 @click.option("--nights", metavar="FOLDER", help="Show what the nightly jobs on Spark did: their --output.")
 @click.option(
     "-z",
@@ -55,6 +62,7 @@ def console(
     read_only: bool,
     users_file: str | None,
     names: tuple[str, ...],
+    schema_registry: str | None,
     nights: str | None,
     zookeeper: str,
     bootstrap_server: str,
@@ -65,15 +73,21 @@ def console(
     It is a client like any other, with the settings of the context, and works with Apache Kafka too. It serves this machine only, unless
     --host says otherwise; then there must be a login, and something in front of it that speaks TLS.
     """
+    from kafkalite.clock import SystemClock
+    from kafkalite.console.schema_registry import SchemaRegistry, http_fetch
     from kafkalite.console.serving import bound_socket
 
+    try:
+        registry = SchemaRegistry(http_fetch(schema_registry), SystemClock()) if schema_registry else None
+    except ValueError as problem:
+        fail(f"--schema-registry: {problem}", Exit.USAGE)
     access = _access(host, names, users_file, read_only)
     try:
         listening = bound_socket(host, port)
     except OSError as problem:
         fail(f"{problem.strerror}; --port names another port")
     with listening:
-        run(_serve(listening, access, nights, zookeeper, bootstrap_server, timeout))
+        run(_serve(listening, access, registry, nights, zookeeper, bootstrap_server, timeout))
 
 
 def _access(host: str, names: tuple[str, ...], users_file: str | None, read_only: bool) -> Access:
@@ -106,7 +120,13 @@ def _login(users_file: str | None) -> Login | None:
 
 
 async def _serve(
-    listening: socket.socket, access: Access, nights: str | None, zookeeper: str, bootstrap_server: str, timeout: float
+    listening: socket.socket,
+    access: Access,
+    registry: SchemaRegistry | None,
+    nights: str | None,
+    zookeeper: str,
+    bootstrap_server: str,
+    timeout: float,
 ) -> None:
     from kafkalite.client import Admin, Consumer, Producer
     from kafkalite.clock import SystemClock
@@ -135,7 +155,7 @@ async def _serve(
         admin = await stack.enter_async_context(Admin(**asking))
         survey_admin = await stack.enter_async_context(Admin(**asking))
         store = await _store(zookeeper, stack)
-        ports = Ports(admin, survey_admin, consumer, producer, store, SystemClock(), nights)
+        ports = Ports(admin, survey_admin, consumer, producer, store, SystemClock(), nights, registry)
         shown = Console(ports, access, _name_of(asking))
 
         def ready() -> None:

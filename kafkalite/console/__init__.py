@@ -11,6 +11,7 @@
 | `reading` | records of a topic: pages, search, what comes live |
 | `writing` | records written |
 | `decoding` | bytes as a person reads them |
+| `avro`, `schema_registry` | values whose schemas a registry has |
 | `groups` | consumer groups, and moves of their offsets |
 | `cluster` | overview, brokers' settings, moves of partitions, ACLs and users |
 | `znodes` | the tree of ZooKeeper, and what each znode means |

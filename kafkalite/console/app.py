@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from kafkalite.client import Admin, Consumer, Producer
     from kafkalite.clock import Clock
+    from kafkalite.console.schema_registry import SchemaRegistry
     from zk.store import Store
 
 _SCREENS: Final = (
@@ -86,6 +87,7 @@ class Ports:
     store: Store | None
     clock: Clock
     nights_output: str | None = None
+    registry: SchemaRegistry | None = None
 
 
 Answer = Callable[["Request"], Awaitable[dict[str, Any]]]
@@ -99,6 +101,7 @@ class Console:
         self._admin = ports.admin
         self.survey = Survey(ports.survey_admin, ports.clock)
         self._nights = Nights(ports.nights_output, ports.clock)
+        self._source = reading.Source(ports.open_consumer, ports.registry)
         self._streams = Streams()
         self._overview_round, self._overview_made = -1, dict[str, Any]()
         self.app = Guard(Starlette(routes=self._routes(), lifespan=self._lifespan), access)
@@ -164,12 +167,12 @@ class Console:
         }
 
     async def _records(self, request: Request) -> dict[str, Any]:
-        return await reading.page(self._ports.open_consumer, _topic(request), _query(request))
+        return await reading.page(self._source, _topic(request), _query(request))
 
     async def _record(self, request: Request) -> dict[str, Any]:
         asked = _query(request)
         place = TopicPartition(_topic(request), asked.number("partition", 0, highest=2**31 - 1))
-        return await reading.one_record(self._ports.open_consumer, place, asked)
+        return await reading.one_record(self._source, place, asked)
 
     async def _produce(self, request: Request) -> dict[str, Any]:
         return await writing.produce(self._ports.open_producer, _topic(request), await _body(request))
@@ -192,7 +195,7 @@ class Console:
         async def endpoint(request: Request) -> Response:
             async def told() -> AsyncGenerator[Event]:
                 try:
-                    async with aclosing(events(self._ports.open_consumer, _topic(request), _query(request))) as found:
+                    async with aclosing(events(self._source, _topic(request), _query(request))) as found:
                         async for each in found:
                             yield each
                 except (ClientError, BadRequestError) as problem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgpack  # type: ignore[import-untyped]
@@ -23,10 +24,21 @@ _CONTROLS: Final = frozenset(range(32)) - {9, 10, 13}
 _HEX_WIDTH: Final = 16
 
 
-def shown(data: bytes | None, wanted: str = "auto", limit_bytes: int = SHORT_BYTES) -> dict[str, Any]:
-    """kind (null, json, msgpack, text, hex), text, bytes, and whether it is cut off. `wanted` is one of FORMATS."""
+def shown(
+    data: bytes | None,
+    wanted: str = "auto",
+    limit_bytes: int = SHORT_BYTES,
+    by_schema: Callable[[bytes], str | None] | None = None,
+) -> dict[str, Any]:
+    """kind (null, schema, json, msgpack, text, hex), text, bytes, and whether it is cut off. `wanted` is one of FORMATS.
+
+    `by_schema` makes JSON of what a registry has a schema of.
+    """
     if data is None:
         return {"kind": "null", "text": "", "bytes": 0, "is_cut": False}
+    if wanted == "auto" and by_schema is not None and (text := by_schema(data)) is not None:
+        text = indented(text) if limit_bytes > SHORT_BYTES else text
+        return {"kind": "schema", "text": text[:limit_bytes], "bytes": len(data), "is_cut": len(text) > limit_bytes}
     for kind, decode in _DECODERS.items():
         if wanted in ("auto", kind) and (text := decode(data, wanted == kind, limit_bytes)) is not None:
             return {"kind": kind, "text": text[:limit_bytes], "bytes": len(data), "is_cut": len(text) > limit_bytes}

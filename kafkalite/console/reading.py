@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.administration.record_lines import to_dict
@@ -20,6 +21,7 @@ from kafkalite.types import TopicPartition
 if TYPE_CHECKING:
     from kafkalite.client import Consumer, ConsumerRecord
     from kafkalite.console.events import Event
+    from kafkalite.console.schema_registry import SchemaRegistry
 
 OpenConsumer = Callable[[], AbstractAsyncContextManager["Consumer"]]
 """A consumer that is connected, without a group."""
@@ -38,39 +40,72 @@ MOST_SCANNED: Final = 5_000_000
 _PROGRESS_S: Final = 0.25
 _LIVE_ROWS: Final = 200
 """Shown for each turn of what comes live; the rest is counted."""
+_RENDERED_AT_ONCE: Final = 10
+"""Records that are decoded before others are served."""
 _LIVE_PAUSE_S: Final = 0.25
 _HEARTBEAT_MS: Final = 10_000.0
 
 
-def row_of(record: ConsumerRecord, format_: str, limit_bytes: int = SHORT_BYTES) -> dict[str, Any]:
-    """A record as it is shown."""
-    return {
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "timestamp_type": "LogAppendTime" if record.timestamp_type else "CreateTime",
-        "key": shown(record.key, "auto" if format_ == "json" else format_, limit_bytes),
-        "value": shown(record.value, format_, limit_bytes),
-        "headers": [[name, shown(content, "auto", limit_bytes)] for name, content in record.headers],
-    }
+class Rendering:
+    """How records are shown: in a format, by schemas of a registry if there is one."""
+
+    def __init__(self, format_: str, registry: SchemaRegistry | None) -> None:
+        self._format, self._registry = format_, registry
+
+    async def rows(self, records: Sequence[ConsumerRecord], limit_bytes: int = SHORT_BYTES) -> list[dict[str, Any]]:
+        """Records as they are shown."""
+        if self._registry is not None:
+            await self._registry.load(data for record in records for data in (record.key, record.value))
+        rows = []
+        for record in records:
+            rows.append(self._row(record, limit_bytes))
+            if len(rows) % _RENDERED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return rows
+
+    def _row(self, record: ConsumerRecord, limit_bytes: int) -> dict[str, Any]:
+        by_schema = self._registry.decoded if self._registry is not None else None
+        key_format = "auto" if self._format == "json" else self._format
+        return {
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "timestamp_type": "LogAppendTime" if record.timestamp_type else "CreateTime",
+            "key": shown(record.key, key_format, limit_bytes, by_schema),
+            "value": shown(record.value, self._format, limit_bytes, by_schema),
+            "headers": [[name, shown(content, "auto", limit_bytes)] for name, content in record.headers],
+        }
 
 
-async def one_record(open_consumer: OpenConsumer, place: TopicPartition, asked: Parameters) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where records come from, and what knows their schemas."""
+
+    open_consumer: OpenConsumer
+    registry: SchemaRegistry | None = None
+
+    def rendering(self, asked: Parameters) -> Rendering:
+        """As a request wants it. BadRequestError."""
+        return Rendering(asked.one_of("format", FORMATS, "auto"), self.registry)
+
+
+async def one_record(source: Source, place: TopicPartition, asked: Parameters) -> dict[str, Any]:
     """The record at `offset`, longer than in a list, and in `raw` without loss, so that it can be produced again."""
-    offset, format_ = asked.number("offset", 0), asked.one_of("format", FORMATS, "auto")
-    async with open_consumer() as consumer:
+    offset, rendering = asked.number("offset", 0), source.rendering(asked)
+    async with source.open_consumer() as consumer:
         end = (await consumer.end_offsets([place]))[place]
         found = await _read(consumer, {place: (offset, min(offset + 1, end))}, 1)
     for record in found[place]:
-        return {**row_of(record, format_, WHOLE_BYTES), "raw": to_dict(record)}
+        (row,) = await rendering.rows([record], WHOLE_BYTES)
+        return {**row, "raw": to_dict(record)}
     raise BadRequestError(f"{place} has no record with offset {offset}")
 
 
-async def page(open_consumer: OpenConsumer, topic: str, asked: Parameters) -> dict[str, Any]:
+async def page(source: Source, topic: str, asked: Parameters) -> dict[str, Any]:
     """A page of records. `start` is earliest, latest, offset or time (with `at`), or `after` or `before` has positions."""
-    format_ = asked.one_of("format", FORMATS, "auto")
+    rendering = source.rendering(asked)
     rows = asked.number("rows", 50, 1, MOST_ROWS)
-    async with open_consumer() as consumer:
+    async with source.open_consumer() as consumer:
         places = await _places(consumer, topic, asked.partitions("partitions"))
         first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
         before = asked.positions("before", topic)
@@ -83,7 +118,7 @@ async def page(open_consumer: OpenConsumer, topic: str, asked: Parameters) -> di
             begin = await _start(consumer, topic, places, asked, first, ends)
             found, older, newer = await _forwards(consumer, begin, ends, rows)
     return {
-        "rows": [row_of(each, format_) for each in found],
+        "rows": await rendering.rows(found),
         "older": _positions_text(older) if any(older[each] > first[each] for each in places) else None,
         "newer": _positions_text(newer) if any(newer[each] < ends[each] for each in places) else None,
         "end": _positions_text(ends),
@@ -220,16 +255,16 @@ def _lower(data: bytes) -> bytes:
     )
 
 
-async def search(open_consumer: OpenConsumer, topic: str, asked: Parameters) -> AsyncGenerator[Event]:
+async def search(source: Source, topic: str, asked: Parameters) -> AsyncGenerator[Event]:
     """`hit` for each record that is found, `progress` meanwhile, `done` when all was looked at, or enough. Closing it ends the work.
 
     What comes after the search began is not looked at.
     """
     wanted = Search(asked.text("text", longest=1000), asked.flag("case"))
-    format_ = asked.one_of("format", FORMATS, "auto")
+    rendering = source.rendering(asked)
     hits = scanned = scanned_bytes = 0
     loop = asyncio.get_running_loop()
-    async with open_consumer() as consumer:
+    async with source.open_consumer() as consumer:
         places = await _places(consumer, topic, asked.partitions("partitions"))
         first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
         begin = await _start(consumer, topic, places, asked, first, ends)
@@ -263,7 +298,8 @@ async def search(open_consumer: OpenConsumer, topic: str, asked: Parameters) -> 
                     position[place] = record.offset + 1
                     if wanted.finds(record):
                         hits += 1
-                        yield "hit", row_of(record, format_)
+                        (row,) = await rendering.rows([record])
+                        yield "hit", row
             for each in sorted(left):
                 if (reached := await consumer.position(each)) >= ends[each]:
                     if hits < MOST_HITS:
@@ -277,10 +313,10 @@ async def search(open_consumer: OpenConsumer, topic: str, asked: Parameters) -> 
         yield "done", {**state(), "is_complete": not left}
 
 
-async def follow(open_consumer: OpenConsumer, topic: str, asked: Parameters) -> AsyncGenerator[Event]:
+async def follow(source: Source, topic: str, asked: Parameters) -> AsyncGenerator[Event]:
     """`records` as they come, from the end or from `after` on: the newest of each turn, and how many were left out."""
-    format_ = asked.one_of("format", FORMATS, "auto")
-    async with open_consumer() as consumer:
+    rendering = source.rendering(asked)
+    async with source.open_consumer() as consumer:
         places = await _places(consumer, topic, asked.partitions("partitions"))
         after = asked.positions("after", topic) or await consumer.end_offsets(places)
         consumer.assign(places)
@@ -295,6 +331,6 @@ async def follow(open_consumer: OpenConsumer, topic: str, asked: Parameters) -> 
             newest = found[-_LIVE_ROWS:]
             yield (
                 "records",
-                {"rows": [row_of(each, format_) for each in newest], "skipped": len(found) - len(newest)},
+                {"rows": await rendering.rows(newest), "skipped": len(found) - len(newest)},
             )
             await asyncio.sleep(_LIVE_PAUSE_S)

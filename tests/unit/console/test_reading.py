@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -19,7 +19,6 @@ from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-Open = Callable[[], AbstractAsyncContextManager[Consumer]]
 
 
 def write(cluster: FakeCluster, place: TopicPartition, *records: tuple[int, bytes]) -> None:
@@ -40,7 +39,7 @@ def filled(count: int = 20) -> FakeCluster:
     return cluster
 
 
-def run(cluster: FakeCluster, scenario: Callable[[Open], Awaitable[None]]) -> None:
+def run(cluster: FakeCluster, scenario: Callable[[reading.Source], Awaitable[None]]) -> None:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Consumer]:
         options: dict[str, Any] = {"fetch_max_wait_ms": 20, "auto_offset_reset": "earliest"}
@@ -49,7 +48,7 @@ def run(cluster: FakeCluster, scenario: Callable[[Open], Awaitable[None]]) -> No
 
     async def in_time() -> None:
         async with asyncio.timeout(60):
-            await scenario(opened)
+            await scenario(reading.Source(opened))
 
     virtual_time.run(in_time())
 
@@ -58,19 +57,19 @@ def values(page: dict[str, Any]) -> list[str]:
     return [row["value"]["text"].removeprefix("value ") for row in page["rows"]]
 
 
-async def pages(opened: Open, link: str, rows: int, **first: Any) -> list[list[str]]:
+async def pages(source: reading.Source, link: str, rows: int, **first: Any) -> list[list[str]]:
     """The first page and all that follow by `link`."""
-    found = [await reading.page(opened, "t", Parameters({"rows": rows, **first}))]
+    found = [await reading.page(source, "t", Parameters({"rows": rows, **first}))]
     parameter = {"older": "before", "newer": "after"}[link]
     while found[-1][link]:
         assert len(found) < 50
-        found.append(await reading.page(opened, "t", Parameters({"rows": rows, parameter: found[-1][link]})))
+        found.append(await reading.page(source, "t", Parameters({"rows": rows, parameter: found[-1][link]})))
     return [values(each) for each in found]
 
 
 def test_older_pages_bring_every_record_once_newest_first() -> None:
-    async def scenario(opened: Open) -> None:
-        found = await pages(opened, "older", 6)
+    async def scenario(source: reading.Source) -> None:
+        found = await pages(source, "older", 6)
         assert [each for page in found for each in page] == [str(each) for each in range(19, -1, -1)]
         assert len(found[0]) == 6
 
@@ -78,17 +77,17 @@ def test_older_pages_bring_every_record_once_newest_first() -> None:
 
 
 def test_newer_pages_bring_every_record_once_oldest_first() -> None:
-    async def scenario(opened: Open) -> None:
-        found = await pages(opened, "newer", 6, start="earliest")
+    async def scenario(source: reading.Source) -> None:
+        found = await pages(source, "newer", 6, start="earliest")
         assert [each for page in found for each in page] == [str(each) for each in range(20)]
 
     run(filled(), scenario)
 
 
 def test_pages_begin_at_an_offset_a_time_and_in_some_partitions() -> None:
-    async def scenario(opened: Open) -> None:
+    async def scenario(source: reading.Source) -> None:
         def page(**asked: Any) -> Awaitable[dict[str, Any]]:
-            return reading.page(opened, "t", Parameters({"rows": 4, **asked}))
+            return reading.page(source, "t", Parameters({"rows": 4, **asked}))
 
         assert values(await page(start="offset", at="8", partitions="0")) == ["16", "18"]
         assert values(await page(start="time", at="1012", partitions="0")) == ["12", "14", "16", "18"]
@@ -102,8 +101,8 @@ def test_pages_begin_at_an_offset_a_time_and_in_some_partitions() -> None:
 
 
 def test_an_empty_topic_has_an_empty_page() -> None:
-    async def scenario(opened: Open) -> None:
-        found = await reading.page(opened, "t", Parameters({}))
+    async def scenario(source: reading.Source) -> None:
+        found = await reading.page(source, "t", Parameters({}))
         assert (found["rows"], found["older"], found["newer"]) == ([], None, None)
 
     run(FakeCluster({"t": 2}), scenario)
@@ -113,12 +112,12 @@ def test_one_record_is_read_whole_and_without_loss() -> None:
     cluster = FakeCluster({"t": 2})
     write(cluster, T0, (5, b"\xff" + b"x" * 10_000))
 
-    async def scenario(opened: Open) -> None:
-        found = await reading.one_record(opened, T0, Parameters({"offset": "0"}))
+    async def scenario(source: reading.Source) -> None:
+        found = await reading.one_record(source, T0, Parameters({"offset": "0"}))
         assert found["raw"]["value"]["base64"] and not found["value"]["is_cut"]
         assert found["headers"][0][1]["text"] == "header of it"
         with pytest.raises(BadRequestError, match="no record"):
-            await reading.one_record(opened, T0, Parameters({"offset": "1"}))
+            await reading.one_record(source, T0, Parameters({"offset": "1"}))
 
     run(cluster, scenario)
 
@@ -134,10 +133,10 @@ async def gathered(events: AsyncGenerator[Event], most: int = 1000) -> list[Even
 
 
 def test_a_search_finds_what_is_in_values_keys_and_headers() -> None:
-    async def scenario(opened: Open) -> None:
+    async def scenario(source: reading.Source) -> None:
         async def hits(**asked: Any) -> tuple[list[str], dict[str, Any]]:
             *found, (name, end) = await gathered(
-                reading.search(opened, "t", Parameters({"start": "earliest", **asked}))
+                reading.search(source, "t", Parameters({"start": "earliest", **asked}))
             )
             assert name == "done"
             return sorted(data["value"]["text"] for event, data in found if event == "hit"), end
@@ -156,12 +155,12 @@ def test_a_search_finds_what_is_in_values_keys_and_headers() -> None:
 def test_a_search_that_found_enough_says_where_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_HITS", 3)
 
-    async def scenario(opened: Open) -> None:
+    async def scenario(source: reading.Source) -> None:
         *found, (_, end) = await gathered(
-            reading.search(opened, "t", Parameters({"text": "value", "start": "earliest"}))
+            reading.search(source, "t", Parameters({"text": "value", "start": "earliest"}))
         )
         assert len([event for event, _ in found if event == "hit"]) == 3 and not end["is_complete"]
-        rest = await gathered(reading.search(opened, "t", Parameters({"text": "value 19", "after": end["next"]})))
+        rest = await gathered(reading.search(source, "t", Parameters({"text": "value 19", "after": end["next"]})))
         assert [data["value"]["text"] for event, data in rest if event == "hit"] == ["value 19"]
 
     run(filled(), scenario)
@@ -171,8 +170,8 @@ def test_what_comes_is_followed_and_too_much_is_counted(monkeypatch: pytest.Monk
     monkeypatch.setattr(reading, "_LIVE_ROWS", 2)
     cluster = filled()
 
-    async def scenario(opened: Open) -> None:
-        async with aclosing(reading.follow(opened, "t", Parameters({}))) as events:
+    async def scenario(source: reading.Source) -> None:
+        async with aclosing(reading.follow(source, "t", Parameters({}))) as events:
             assert (await anext(events))[1] == {"rows": [], "skipped": 0}
             write(cluster, T0, *((2000 + each, f"new {each}".encode()) for each in range(5)))
             _, told = await anext(events)
