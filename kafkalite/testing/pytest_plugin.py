@@ -61,7 +61,7 @@ SETTINGS: Final = (
     ),
     Setting("brokers", "1", "how many brokers it has"),
     Setting("zookeepers", "1", "how many ZooKeeper servers it has: 1, 3 or 5"),
-    Setting("secure", "no", "yes: with TLS, users and ACLs, see kafkalite_cluster.security (local mode)"),
+    Setting("secure", "no", "yes: with TLS, users and ACLs, see kafkalite_cluster.security"),
     Setting("image", "", "the image of docker mode; without it $KAFKALITE_IMAGE, or that of this version of kafkalite"),
 )
 PROPERTIES: Final = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
@@ -189,8 +189,8 @@ def chosen(config: pytest.Config, environment: Mapping[str, str] = os.environ) -
         if not re.fullmatch(r"[1-9]\d*", texts[name]):
             raise ValueError(f"{places[name]} is {texts[name]!r}; it must be a number from 1")
         numbers[name] = int(texts[name])
-    if texts["secure"] not in ("yes", "no") or (texts["secure"] == "yes" and texts["mode"] != "local"):
-        raise ValueError(f"{places['secure']} is {texts['secure']!r}; it may be yes or no, and yes in local mode only")
+    if texts["secure"] not in ("yes", "no"):
+        raise ValueError(f"{places['secure']} is {texts['secure']!r}; it may be yes or no")
     return Chosen(
         texts["mode"], numbers["brokers"], numbers["zookeepers"], texts["image"] or None, texts["secure"] == "yes"
     )
@@ -272,11 +272,10 @@ def kafkalite_faults(kafkalite_cluster: Cluster) -> Iterator[Faults]:
 @pytest.fixture(scope="session")
 def kafkalite_options(kafkalite_cluster: Cluster) -> dict[str, Any]:
     """With what clients of kafkalite come in: of a secured cluster the administrator's, otherwise nothing."""
-    from kafkalite.local.cluster import LocalCluster
-
-    if not isinstance(kafkalite_cluster, LocalCluster) or not kafkalite_cluster.is_secure:
+    cluster: Any = kafkalite_cluster  # of either kind, neither of which is imported for the other
+    if not cluster.is_secure:
         return {}
-    settings = kafkalite_cluster.security.client_settings("admin")
+    settings = cluster.security.client_settings("admin")
     return {key.replace(".", "_"): text for key, text in settings.items()}
 
 
@@ -382,7 +381,9 @@ def _start(wanted: Chosen, properties: Mapping[str, str]) -> Cluster:
     if wanted.mode == "docker":
         from kafkalite.testing.containers import KafkaliteCluster
 
-        cluster = KafkaliteCluster(wanted.brokers, wanted.zookeepers, properties=properties, image=wanted.image)
+        cluster = KafkaliteCluster(
+            wanted.brokers, wanted.zookeepers, properties=properties, image=wanted.image, secure=wanted.secure
+        )
     else:
         from kafkalite.local.cluster import LocalCluster
 

@@ -14,11 +14,15 @@ from testcontainers.core.network import Network
 from kafkalite.config.environment import BROKER_DATA, as_variables
 from kafkalite.local.broker_process import BrokerDied
 from kafkalite.local.contract import LIVE_CLUSTERS, broker_settings
-from kafkalite.local.readiness import ask
+from kafkalite.local.ports import ReservedPort
+from kafkalite.local.readiness import Inside, Reachable, ask
+from kafkalite.testing.containers.security import PLACE, ContainerSecurity
 from kafkalite.testing.containers.server import ServerContainer
 
 INTERNAL_PORT: Final = 9092
 _EXTERNAL_PORT: Final = 9094
+_CONTAINERS_PORT: Final = 9093
+"""Of secured brokers, where `INTERNAL_PORT` is for brokers."""
 _POLL_S: Final = 0.1
 """A look asks the broker over a new connection, and the engine whether it runs."""
 
@@ -40,7 +44,7 @@ class KafkaliteContainer(ServerContainer):
         1
 
     Clients on this machine use `get_bootstrap_server`, containers on the same `network` use `internal_server`. `properties` are
-    settings of the broker and win over what is chosen here.
+    settings of the broker and win over what is chosen here. `security` is that of its cluster.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class KafkaliteContainer(ServerContainer):
         name: str | None = None,
         network: Network | None = None,
         start_timeout_s: float = 60,
+        security: ContainerSecurity | None = None,
         **options: Any,
     ) -> None:
         self.id: Final = broker_id
@@ -60,6 +65,10 @@ class KafkaliteContainer(ServerContainer):
         self._properties = dict(properties or {})
         self._zookeeper_connect = zookeeper_connect
         self._start_timeout_s = start_timeout_s
+        self._security, self._inside = security, None if security is None else ReservedPort()
+        if security is not None and self._inside is not None:
+            security.mount(self)
+            self.ports[str(INTERNAL_PORT)] = self._inside.number
 
     def start(self) -> Self:
         """Returns when the broker serves. Raises TimeoutError and BrokerDied with the last lines of its log."""
@@ -82,12 +91,17 @@ class KafkaliteContainer(ServerContainer):
         atexit.unregister(self.stop)
         LIVE_CLUSTERS.discard(self)
         super().stop(force, delete_volume)
+        if self._inside is not None:
+            self._inside.release()
 
     def _all_properties(self) -> dict[str, str]:
-        own = _LISTENERS | {
-            "broker.id": str(self.id),
-            "advertised.listeners": f"INTERNAL://{self.internal_server},EXTERNAL://{self.address}",
-        }
+        own = {"broker.id": str(self.id)}
+        if self._security is not None:
+            ports = INTERNAL_PORT, _CONTAINERS_PORT, _EXTERNAL_PORT
+            own |= self._security.broker_properties(self.server_name, *ports, self.address)
+        else:
+            own |= _LISTENERS
+            own["advertised.listeners"] = f"INTERNAL://{self.internal_server},EXTERNAL://{self.address}"
         settings = own | broker_settings(1, self._zookeeper_connect or "") | self._properties
         if self._zookeeper_connect is None:
             settings.pop("zookeeper.connect")
@@ -102,7 +116,14 @@ class KafkaliteContainer(ServerContainer):
     @property
     def internal_server(self) -> str:
         """host:port for containers on the same network."""
-        return f"{self.server_name}:{INTERNAL_PORT}"
+        return f"{self.server_name}:{INTERNAL_PORT if self._security is None else _CONTAINERS_PORT}"
+
+    def make_users(self) -> None:
+        """Give a secured cluster its users, once it serves. RuntimeError."""
+        command = ["kafkalite", "cluster", "users", str(PLACE), "-b", f"{self.server_name}:{INTERNAL_PORT}"]
+        status, output = self.get_wrapped_container().exec_run(command)
+        if status != 0:
+            raise RuntimeError(f"{self.server_name}: {' '.join(command)}: {output.decode(errors='replace')}")
 
     def wait_ready(self, brokers: frozenset[int], timeout_s: float) -> None:
         """Until the broker knows all of `brokers` and a controller. Raises TimeoutError, BrokerDied."""
@@ -113,13 +134,19 @@ class KafkaliteContainer(ServerContainer):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while True:
-                    found = await ask(self)
+                    found = await ask(self._asked())
                     if found is not None and found.brokers >= brokers and found.controller_id in found.brokers:
                         return
                     if not await asyncio.to_thread(lambda: self.running):
                         raise BrokerDied(f"broker {self.id} ended with status {self.exit_status}:\n{self.log_tail()}")
                     await asyncio.sleep(_POLL_S)
         raise TimeoutError(f"broker {self.id} is not ready after {timeout_s:g} s\n{self.log_tail()}")
+
+    def _asked(self) -> Reachable:
+        """Where this machine asks it; a secured one with the administrator's certificate."""
+        if self._security is None or self._inside is None:
+            return self
+        return Inside(self.host, self._inside.number, self._security.cluster.context())
 
     def copy_log_directory(self, destination: Path) -> Path:
         """A copy of the directory with the broker's partitions."""

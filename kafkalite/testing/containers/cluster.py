@@ -9,8 +9,9 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
 from kafkalite.local.contract import LIVE_CLUSTERS, AskedThroughZooKeeper, Node, broker_settings, nodes, rack_of
@@ -18,7 +19,15 @@ from kafkalite.local.parallel import run_at_once
 from kafkalite.testing.containers.broker import KafkaliteContainer
 from kafkalite.testing.containers.ensemble import ZooKeeperEnsemble
 from kafkalite.testing.containers.network_cuts import NetworkCuts
-from kafkalite.testing.containers.server import ServerContainer, ServerNetwork
+from kafkalite.testing.containers.security import ContainerSecurity
+from kafkalite.testing.containers.server import ServerContainer, ServerNetwork, default_image, reachable_host
+
+if TYPE_CHECKING:
+    from kafkalite.local.secured import ClusterSecurity
+    from zk.store_security import StoreSecurity
+
+_ADDED_MOST: Final = 16
+"""Brokers that a secured cluster may get later: their names are in its certificate."""
 
 
 class KafkaliteCluster(AskedThroughZooKeeper):
@@ -33,7 +42,8 @@ class KafkaliteCluster(AskedThroughZooKeeper):
 
     Clients on this machine use `bootstrap_servers`, containers on `network` use `internal_bootstrap_servers`. `racks` are given
     out to the brokers in turn, or by broker id. `properties` are settings of every broker and win over the cluster's own
-    choices. ValueError for numbers of servers that cannot be.
+    choices. ValueError for numbers of servers that cannot be. `secure` gives it TLS, users, ACLs and a ZooKeeper that only its own reach:
+    see `security` and `kafkalite.local.secured`.
     """
 
     def __init__(
@@ -47,6 +57,7 @@ class KafkaliteCluster(AskedThroughZooKeeper):
         network: Network | None = None,
         first_broker_id: int = 1,
         start_timeout_s: float = 60,
+        secure: bool = False,
     ) -> None:
         self._broker_ids = range(first_broker_id, first_broker_id + brokers)
         self._racks = racks
@@ -55,7 +66,8 @@ class KafkaliteCluster(AskedThroughZooKeeper):
         self._start_timeout_s = start_timeout_s
         self._network = ServerNetwork(network)
         self.network: Final = self._network.network
-        self.ensemble = ZooKeeperEnsemble(zookeepers, image=image, network=self.network)
+        self._secured = ContainerSecurity(self._names(brokers, zookeepers)) if secure else None
+        self.ensemble = ZooKeeperEnsemble(zookeepers, image=image, network=self.network, security=self._secured)
         self.brokers: dict[int, KafkaliteContainer] = {}
         self._cuts = NetworkCuts()
         self._copies: Path | None = None
@@ -77,6 +89,10 @@ class KafkaliteCluster(AskedThroughZooKeeper):
         atexit.register(self.close)
         try:
             self._network.create()
+            if self._secured is not None:
+                engine = DockerClient()
+                host = reachable_host(engine, self.network.name)
+                self._secured.make(engine.client, self._image or default_image(), host)
             starts: list[Callable[[], Any]] = [member.start for member in self.ensemble.prepare()]
             for index, broker_id in enumerate(self._broker_ids):
                 starts.append(self._add(broker_id, index).launch)
@@ -84,6 +100,8 @@ class KafkaliteCluster(AskedThroughZooKeeper):
             everybody = frozenset(self.brokers)
             asyncio.run(_until_ready(self.brokers.values(), everybody, self._start_timeout_s))
             self.ensemble.wait_serving(self._start_timeout_s)
+            if self._secured is not None:
+                next(iter(self.brokers.values())).make_users()
         except BaseException:
             self.close()
             raise
@@ -99,6 +117,8 @@ class KafkaliteCluster(AskedThroughZooKeeper):
             self._copies = None
         try:
             run_at_once([broker.stop for broker in brokers] + [self.ensemble.close])
+            if self._secured is not None:
+                self._secured.close()
         finally:
             self._network.remove()
 
@@ -118,6 +138,20 @@ class KafkaliteCluster(AskedThroughZooKeeper):
     @property
     def zookeeper_connect(self) -> str:
         return self.ensemble.connect
+
+    @property
+    def is_secure(self) -> bool:
+        return self._secured is not None
+
+    @property
+    def security(self) -> ClusterSecurity:
+        """Who may connect, and how. RuntimeError for a cluster that is not `secure`."""
+        if self._secured is None:
+            raise RuntimeError("this cluster lets everybody in; make it with secure=True")
+        return self._secured.cluster
+
+    def _zookeeper_security(self) -> StoreSecurity:
+        return self.security.store_security() if self.is_secure else super()._zookeeper_security()
 
     # -- one broker
 
@@ -183,6 +217,11 @@ class KafkaliteCluster(AskedThroughZooKeeper):
 
     # -- inside
 
+    def _names(self, brokers: int, zookeepers: int) -> list[str]:
+        """What servers are called, and some that may be added."""
+        names = [f"broker-{number + self._broker_ids.start}" for number in range(brokers + _ADDED_MOST)]
+        return [*names, *(f"zk{number}" for number in range(1, zookeepers + 1))]
+
     def _add(self, broker_id: int, index: int) -> KafkaliteContainer:
         settings = broker_settings(len(self._broker_ids), self.ensemble.internal_connect)
         if (rack := rack_of(self._racks, broker_id, index)) is not None:
@@ -193,6 +232,7 @@ class KafkaliteCluster(AskedThroughZooKeeper):
             zookeeper_connect=self.ensemble.internal_connect,
             properties=settings | self._properties,
             network=self.network,
+            security=self._secured,
         )
         return broker
 

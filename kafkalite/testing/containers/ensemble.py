@@ -12,6 +12,7 @@ from testcontainers.core.network import Network
 
 from kafkalite.local.contract import LIVE_CLUSTERS
 from kafkalite.local.parallel import run_at_once
+from kafkalite.testing.containers.security import SECURE_CLIENT_PORT, ContainerSecurity
 from kafkalite.testing.containers.server import ServerContainer, ServerNetwork
 from zk.ensemble import EnsembleError, check_size, server_role
 
@@ -32,7 +33,8 @@ class ZooKeeperEnsemble:
         ['down', 'follower', 'leader']
 
     `connect` is for clients on this machine, `internal_connect` for containers on the network. `variables` are those of the
-    image cp-zookeeper. A short tick, as here, allows short session timeouts: at least two ticks.
+    image cp-zookeeper. A short tick, as here, allows short session timeouts: at least two ticks. With `security` only those who have a
+    certificate of that cluster come in.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class ZooKeeperEnsemble:
         tick_time_ms: int = 500,
         variables: Mapping[str, str] | None = None,
         start_timeout_s: float = 60,
+        security: ContainerSecurity | None = None,
     ) -> None:
         check_size(size)
         self._size = size
@@ -59,6 +62,10 @@ class ZooKeeperEnsemble:
             "KAFKA_HEAP_OPTS": "-Xmx96m",
         } | dict(variables or {})
         self._start_timeout_s = start_timeout_s
+        self._security = security
+        self._port = CLIENT_PORT if security is None else SECURE_CLIENT_PORT
+        if security is not None:
+            self._variables |= security.zookeeper_variables
         self.members: list[ServerContainer] = []
 
     def __enter__(self) -> Self:
@@ -88,12 +95,15 @@ class ZooKeeperEnsemble:
             ServerContainer(
                 self._image,
                 f"zk{number}",
-                CLIENT_PORT,
+                self._port,
                 self._variables | ensemble | {"ZOOKEEPER_SERVER_ID": str(number)},
                 self.network,
             )
             for number in range(1, self._size + 1)
         ]
+        if self._security is not None:
+            for member in self.members:
+                self._security.mount(member)
         return self.members
 
     def close(self) -> None:
@@ -114,7 +124,7 @@ class ZooKeeperEnsemble:
     @property
     def internal_connect(self) -> str:
         """The value for `zookeeper.connect` in containers on the network."""
-        return ",".join(f"zk{number}:{CLIENT_PORT}" for number in range(1, self._size + 1))
+        return ",".join(f"zk{number}:{self._port}" for number in range(1, self._size + 1))
 
     def member(self, number: int) -> ServerContainer:
         """By its number, counted from 1."""
@@ -123,8 +133,11 @@ class ZooKeeperEnsemble:
     def roles(self) -> dict[int, str | None]:
         """By member: `leader`, `follower`, `standalone`, or None for one that does not serve or does not say so in a second."""
 
+        context = None if self._security is None else self._security.cluster.context()
+
         async def ask_all() -> list[str | None]:
-            return await asyncio.gather(*(server_role(member.host, member.port) for member in self.members))
+            asked = (server_role(member.host, member.port, context=context) for member in self.members)
+            return await asyncio.gather(*asked)
 
         return dict(enumerate(asyncio.run(ask_all()), 1))
 

@@ -1,4 +1,4 @@
-"""Containers and networks end with the process that made them, whatever ended it.
+"""Containers, networks and volumes end with the process that made them, whatever ended it.
 
 Each carries its owner in a label. What an owner left behind that was killed is removed by the next process that starts
 containers on the machine; so it works where testcontainers' own reaper, an image of its own, cannot be had.
@@ -53,6 +53,10 @@ def remove_orphans(client: docker.DockerClient) -> None:
         if is_orphan(network.attrs["Labels"][OWNER_LABEL]):
             with contextlib.suppress(docker.errors.APIError):
                 network.remove()
+    for volume in client.volumes.list(filters={"label": OWNER_LABEL}):
+        if is_orphan(volume.attrs["Labels"][OWNER_LABEL]):
+            with contextlib.suppress(docker.errors.APIError):
+                volume.remove()
 
 
 def _started(pid: int) -> str:

@@ -132,9 +132,9 @@ def test_only_orphans_are_removed() -> None:
 
     (own,) = owner_labels().values()
     gone = f"{socket.gethostname()}/{os.getpid()}/1"
-    client: Any = type("Client", (), {"containers": Thing(""), "networks": Thing("")})
+    client: Any = type("Client", (), dict.fromkeys(("containers", "networks", "volumes"), Thing("")))
     remove_orphans(client)
-    assert removed == [gone, gone]
+    assert removed == [gone] * 3
 
 
 def test_an_engine_that_does_not_answer_is_told_with_a_remedy() -> None:
