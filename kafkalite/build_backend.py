@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping
+from contextlib import chdir
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,10 +73,12 @@ def compile_into(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         # What is installed here must not change what is made, so types of other packages are not looked at.
         options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={temporary}/types"]
-        sources = [str(source_of(module)) for module in MODULES]
-        extensions = mypycify(
-            [*options, *sources], opt_level="3", debug_level="0", target_dir=temporary, group_name=_GROUP
-        )
+        # Their names stand in what is made, so they are the same wherever the source lies.
+        sources = [str(source_of(module).relative_to(ROOT)) for module in MODULES]
+        with chdir(ROOT):
+            extensions = mypycify(
+                [*options, *sources], opt_level="3", debug_level="0", target_dir=temporary, group_name=_GROUP
+            )
         distribution = Distribution({"name": "kafkalite", "packages": [], "ext_modules": extensions})
         command = distribution.get_command_obj("build_ext")
         command.build_lib, command.build_temp, command.inplace = temporary, temporary, False
