@@ -149,7 +149,12 @@ def _fault_control(config: BrokerConfig) -> FaultControl | None:
 
 
 async def _start(broker: Broker, store: KazooStore, timeout_s: float, stages: Stages) -> None:
-    await store.start(timeout_s)
+    try:
+        await store.start(timeout_s)
+    except TimeoutError as problem:
+        raise TimeoutError(
+            f"{problem}; does it run there? zookeeper.connect says where, and `kafkalite doctor --only zookeeper` looks"
+        ) from problem
     stages.end("session with ZooKeeper")
     await broker.start()
 

@@ -22,6 +22,7 @@ from kafkalite.broker.tls_listener import TlsListener, listening_sockets
 from kafkalite.broker.unread_responses import UnreadResponses
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.listeners import is_address
+from kafkalite.net.binding import cannot_bind
 from kafkalite.types import Endpoint
 
 if TYPE_CHECKING:
@@ -106,10 +107,7 @@ class Server:
                     make, endpoint.host or None, endpoint.port, backlog=backlog, start_serving=False
                 )
         except OSError as problem:
-            raise OSError(
-                problem.errno,
-                f"listener {listener} cannot bind {endpoint.host or '*'}:{endpoint.port}: {problem.strerror}",
-            ) from problem
+            raise cannot_bind(f"listener {listener}", endpoint.host, endpoint.port, problem) from problem
         self._bound[listener] = _Bound(endpoint, server, server.sockets[0].getsockname()[1])
 
     def _connections_of(self, endpoint: Endpoint) -> Callable[[], ServerConnection]:

@@ -23,6 +23,7 @@ import h11
 
 from kafkalite.broker.tls_listener import TlsListener, listening_sockets
 from kafkalite.lifecycle import report
+from kafkalite.net.binding import cannot_bind
 
 if TYPE_CHECKING:
     import socket
@@ -103,10 +104,7 @@ class HttpServer:
                 self._server = encrypted(sockets, lambda: HttpConnection(self))
                 await self._server.start_serving()
         except OSError as problem:
-            where = f"{host or '*'}:{port}"
-            raise OSError(
-                problem.errno, f"kafkalite.http.listener cannot bind {where}: {problem.strerror}"
-            ) from problem
+            raise cannot_bind("kafkalite.http.listener", host, port, problem) from problem
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:

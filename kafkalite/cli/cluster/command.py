@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import time
@@ -112,8 +113,12 @@ def up(
         _supervise(running, restart_after)
     except _StopAsked:
         note("stopping")
-    except (BrokerDied, TimeoutError, EnsembleError, MissingRequirementError, OSError) as problem:
+    except (BrokerDied, TimeoutError, EnsembleError, MissingRequirementError) as problem:
         fail(str(problem))
+    except OSError as problem:
+        is_full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = f"; make room in {running.directory}, or choose another --data-dir" if is_full else ""
+        fail(f"{problem}{remedy}")
     finally:
         unclean = running.close(_tell)
     if unclean:

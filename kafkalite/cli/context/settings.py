@@ -82,7 +82,8 @@ class Contexts:
             if name in file.contexts:
                 return file
         where = " or ".join(str(file.path) for file in self.files)
-        known = f"there are {', '.join(self.names())}" if self.names() else "there are none"
+        names = ", ".join(self.names())
+        known = f"there are {names}" if names else f"there are none; `kafkalite context set {name} ...` makes it"
         raise ContextError(f"no context {name} in {where}; {known}{did_you_mean(name, self.names())}")
 
     def current_settings(self) -> dict[str, Setting]:

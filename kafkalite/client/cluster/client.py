@@ -28,7 +28,7 @@ from kafkalite.client.errors import (
     unreachable,
 )
 from kafkalite.client.options import ConnectionOptions, parse_servers
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 
@@ -54,6 +54,7 @@ class _BrokerLink:
         self.failures = 0
         self.not_before_s = 0.0
         self.problem = ""
+        self.was_open = False
 
 
 class ClusterClient:
@@ -183,14 +184,16 @@ class ClusterClient:
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
             link.connection = await self._opener(*address)
-            link.failures, link.problem = 0, ""
+            link.failures, link.problem, link.was_open = 0, "", True
             return link.connection
         except OSError as problem:
             link.failures += 1
+            if not (link.was_open or address in self.servers or isinstance(problem, AuthenticationError)):
+                problem = _of_advertised(problem)
             link.problem = str(problem)
             link.not_before_s = loop.time() + self.retry.delay_ms(link.failures, self.chance()) / 1000
             self._nudge.set()  # whoever was led by that broker may have moved
-            raise
+            raise problem
         finally:
             link.opening = None
             self._notify()
@@ -486,3 +489,9 @@ def _retrieve(task: asyncio.Task[Any]) -> None:
     """Nobody may be waiting for a background attempt: its failure is kept in its link, not reported as lost."""
     if not task.cancelled():
         task.exception()
+
+
+def _of_advertised(problem: OSError) -> OSError:
+    """The same of an address that only a broker has named: where it is wrong, everything works but what goes there."""
+    kind = TimeoutError if isinstance(problem, TimeoutError) else ConnectionError
+    return kind(f"{problem} (its broker's advertised.listeners name that address; clients must reach it)")

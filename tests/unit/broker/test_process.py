@@ -76,3 +76,16 @@ def test_a_stop_says_what_is_left_as_often_as_it_changes(
     told = [line for line in capsys.readouterr().out.splitlines() if "stopping" in line]
     wanted = [f"[KafkaServer id=7] stopping: {left} leaders to hand over" for left in (3, 1)]
     assert told[-2:] == wanted
+
+
+def test_zookeeper_that_is_away_is_named_with_what_helps(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def start(store: FakeStore, timeout_s: float) -> None:
+        raise TimeoutError("no session with ZooKeeper at z:1 within 18 s")
+
+    monkeypatch.setattr(FakeStore, "start", start)
+    assert process.run(config) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("kafkalite broker: no session with ZooKeeper at z:1 within 18 s; does it run there?")
+    assert "doctor --only zookeeper" in last

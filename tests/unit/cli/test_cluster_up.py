@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,3 +90,13 @@ def test_ports_follow_from_the_base_port() -> None:
         "brokers among each other": "9392 to 9394",
     }
     assert local.LocalCluster(brokers=3).fixed_ports() == {}
+
+
+def test_a_full_disk_is_named(signals: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def start(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(local.LocalCluster, "start", start)
+    result = CliRunner().invoke(command.cluster, ["up", "--data-dir", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "No space left on device; make room in" in result.stderr.splitlines()[-1]

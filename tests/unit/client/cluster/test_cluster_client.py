@@ -56,6 +56,25 @@ def test_one_server_that_answers_is_enough() -> None:
     virtual_time.run(scenario())
 
 
+def test_an_address_that_only_a_broker_names_is_told_apart() -> None:
+    """Who reaches the bootstrap server and no leader has mostly to do with wrong `advertised.listeners`."""
+    cluster = FakeCluster({"t": 1})
+    cluster.unreachable = {2}
+
+    async def scenario() -> None:
+        target = client(cluster, "fake:9001")
+        await target.connect(5)
+        with pytest.raises(ConnectionError, match=r"no connection to fake:9002: .*advertised\.listeners name that"):
+            await target.connection(2)
+        assert "advertised.listeners" in target.problem_of(2)
+        cluster.unreachable = set()
+        await target.connection(2)
+        assert target.problem_of(2) == ""
+        await target.close()
+
+    virtual_time.run(scenario())
+
+
 def test_servers_that_are_silent_are_named_after_the_timeout() -> None:
     cluster = FakeCluster({"t": 1})
     cluster.unreachable = {1}
