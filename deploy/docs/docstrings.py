@@ -23,6 +23,9 @@ def markdown(docstring: str) -> str:
 
 
 def _safe(line: str) -> str:
-    """Without tags: what stands between angle brackets outside of code is meant as it is."""
+    """Without tags and links: what stands between brackets outside of code is meant as it is."""
     parts = re.split(r"(`[^`]*`)", line)
-    return "".join(part if part.startswith("`") else part.replace("<", "&lt;").replace("*", r"\*") for part in parts)
+    return "".join(part if part.startswith("`") else part.translate(_MEANT_AS_THEY_ARE) for part in parts)
+
+
+_MEANT_AS_THEY_ARE = {ord("<"): "&lt;", ord("*"): r"\*", ord("["): r"\["}

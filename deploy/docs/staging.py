@@ -13,7 +13,7 @@ from deploy.docs.blocks import with_notices
 from deploy.docs.contents import INDEX, PAGES, SECTIONS, Page
 
 ROOT: Final = Path(__file__).parents[2]
-_LINK: Final = re.compile(r"(?<!!)\[([^\]\n]+)\]\(([^)\s]+)\)")
+_LINK: Final = re.compile(r"(?<![!\\])\[([^\]\n]+)\]\(([^)\s]+)\)")
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 _PLACES: Final[Mapping[str, str]] = {page.path: page.place for page in PAGES}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.docs import staging
+from deploy.docs import docstrings, staging
 from deploy.docs.contents import OWN, PAGES, Page
 from deploy.docs.staging import ROOT, BrokenLink
 
@@ -82,3 +82,10 @@ def test_a_link_to_what_is_not_there_stops_the_build() -> None:
     assert staging._with_links(page, "[a](pytest.md#b) `[x](y.md)`") == "[a](pytest.md#b) `[x](y.md)`"
     assert staging._with_links(page, "[the runbook](../../../RUNBOOK.md)") == "[the runbook](runbook.md)"
     assert staging._with_links(page, "[the licence](../../../../LICENSE)") == "the licence (`LICENSE`)"
+
+
+def test_what_looks_like_markup_in_a_docstring_is_meant_as_it_is() -> None:
+    page = Page("reference/x", f"{OWN}/reference/x.md")
+    text = docstrings.cell("RULE:[n:text](pattern)s/x/y/ of <name>, a*b*c, `<code>` | more")
+    assert text == r"RULE:\[n:text](pattern)s/x/y/ of &lt;name>, a\*b\*c, `<code>` \| more"
+    assert staging._with_links(page, text) == text
