@@ -81,6 +81,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         Page("explain/security-model", "kafkalite/SECURITY_MODEL.md"),
         Page("explain/design", "kafkalite/DESIGN.md"),
         Page("explain/compatibility", "tests/museum/TABLE.md"),
+        Page("explain/programs", "tests/ecosystem/TABLE.md"),
         *_own("explain/benchmarks"),
     ],
     "Decisions": _own(

@@ -43,14 +43,15 @@ class Missing(Exception):
     """A program of this machine that an environment needs; the message names it."""
 
 
-def _program(name: str) -> str:
+def installed_program(name: str) -> str:
+    """Its path. Raises Missing."""
     path = shutil.which(name)
     if path is None:
         raise Missing(f"{name} is not installed")
     return path
 
 
-def _run(command: Sequence[str | Path], folder: Path, settings: Mapping[str, str] | None = None) -> None:
+def run_quietly(command: Sequence[str | Path], folder: Path, settings: Mapping[str, str] | None = None) -> None:
     """Raises RuntimeError with the end of what it printed."""
     done = subprocess.run(
         list(map(str, command)),
@@ -124,7 +125,7 @@ def fetch_jars(wanted: Mapping[Path, Sequence[str]]) -> None:
     """
     if not wanted:
         return
-    maven = _program("mvn")
+    maven = installed_program("mvn")
     with tempfile.TemporaryDirectory() as scratch:
         modules = []
         for folder, packages in wanted.items():
@@ -137,30 +138,30 @@ def fetch_jars(wanted: Mapping[Path, Sequence[str]]) -> None:
             modules.append(f"<module>{folder.name}</module>")
         body = f"  <modules>{''.join(modules)}</modules>"
         Path(scratch, "pom.xml").write_text(_POM.format(name="museum", packaging="pom", body=body))
-        _run([maven, "--quiet", "--batch-mode", "dependency:copy-dependencies"], Path(scratch))
+        run_quietly([maven, "--quiet", "--batch-mode", "dependency:copy-dependencies"], Path(scratch))
 
 
 def _make_java(exhibit: Exhibit, folder: Path) -> None:
-    compiler = [_program("java"), "-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+    compiler = [installed_program("java"), "-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main"]
     jars = os.pathsep.join(map(str, folder.glob("*.jar")))
-    _run([*compiler, "-nowarn", "-cp", jars, "-d", folder, *_sources(exhibit)], folder)
+    run_quietly([*compiler, "-nowarn", "-cp", jars, "-d", folder, *_sources(exhibit)], folder)
 
 
 def _make_python(exhibit: Exhibit, folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    _run([*pip, "--target", folder, *exhibit.packages], folder)
+    run_quietly([*pip, "--target", folder, *exhibit.packages], folder)
 
 
 def _make_node(exhibit: Exhibit, folder: Path) -> None:
     quiet = ("--silent", "--no-audit", "--no-fund", "--no-package-lock")
-    _run([_program("npm"), "install", *quiet, "--prefix", folder, *exhibit.packages], folder)
+    run_quietly([installed_program("npm"), "install", *quiet, "--prefix", folder, *exhibit.packages], folder)
     for path in _sources(exhibit):
         shutil.copy(path, folder)
 
 
 def _make_go(exhibit: Exhibit, folder: Path) -> None:
     """`PATH=OTHER@VERSION` among the packages is a module that programs know by another path."""
-    go = _program("go")
+    go = installed_program("go")
     for path in _sources(exhibit):
         shutil.copy(path, folder)
     (folder / "go.mod").write_text("module museum\n\ngo 1.22\n")
@@ -168,10 +169,10 @@ def _make_go(exhibit: Exhibit, folder: Path) -> None:
         path, is_other, other = package.partition("=")
         if is_other:
             package = f"{path}@{other.partition('@')[2]}"
-            _run([go, "mod", "edit", f"-replace={path}={other}"], folder)
-        _run([go, "mod", "edit", f"-require={package}"], folder)
-    _run([go, "mod", "tidy"], folder, {"GOTOOLCHAIN": "local"})
-    _run([go, "build", "-o", "program", "."], folder, {"GOTOOLCHAIN": "local"})
+            run_quietly([go, "mod", "edit", f"-replace={path}={other}"], folder)
+        run_quietly([go, "mod", "edit", f"-require={package}"], folder)
+    run_quietly([go, "mod", "tidy"], folder, {"GOTOOLCHAIN": "local"})
+    run_quietly([go, "build", "-o", "program", "."], folder, {"GOTOOLCHAIN": "local"})
 
 
 def _make_rust(exhibit: Exhibit, folder: Path) -> None:
@@ -180,7 +181,7 @@ def _make_rust(exhibit: Exhibit, folder: Path) -> None:
     shutil.copy(_sources(exhibit)[0], folder / "src" / "main.rs")
     package = '[package]\nname = "program"\nversion = "1.0.0"\nedition = "2021"\n\n[dependencies]\n'
     (folder / "Cargo.toml").write_text(package + "\n".join(exhibit.packages) + "\n")
-    _run([_program("cargo"), "build", "--quiet"], folder)
+    run_quietly([installed_program("cargo"), "build", "--quiet"], folder)
 
 
 _MAKERS: Final[Mapping[str, Callable[[Exhibit, Path], None]]] = {

@@ -41,9 +41,9 @@ _NOT_SHOWN: Final = (
         "franz-go and kafka-go, which they are made of",
     ),
     (
-        "kafkactl, kafka_exporter, Burrow",
+        "kafkactl, kafka_exporter",
         "likewise",
-        "what they ask by Sarama, which they are made of; Burrow's reads of ZooKeeper",
+        "what they ask by Sarama, which they are made of; Burrow, of Debian: `tests/ecosystem/TABLE.md`",
     ),
     (
         "Cruise Control",
