@@ -13,10 +13,10 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.administration.cluster_changes import Change, ClusterChanges
+from kafkalite.administration.cluster_changes import Change, ClusterChanges, PartitionChange
 from kafkalite.administration.cluster_health import min_insync_replicas
 from kafkalite.administration.group_offsets import progress
 from kafkalite.client.errors import ClientError
@@ -43,6 +43,9 @@ POINTS: Final = 720
 WATCHED_TOPICS: Final = 200
 WATCHED_GROUPS: Final = 100
 CHANGES_KEPT: Final = 1000
+_MOST_OF_A_TOPIC: Final = 6
+_MOST_TOGETHER: Final = 200
+"""Changes that one look adds; those beyond are counted."""
 MOST_MINIMUMS: Final = 1000
 """Of more topics min.insync.replicas is not asked for."""
 _PORTION: Final = 500
@@ -53,13 +56,35 @@ MOST_PARTITIONS: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class TimedChange:
-    """A change and when it was seen."""
+    """A change and when it was seen; `more` like it were seen with it, and are only counted."""
 
     time_ms: int
     change: Change
+    more: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        return {"time_ms": self.time_ms, **self.change.to_dict(), "text": " ".join(str(self.change).split())}
+        text = " ".join(str(self.change).split()) + (f", and {self.more} more" if self.more else "")
+        return {"time_ms": self.time_ms, **self.change.to_dict(), "more": self.more, "text": text}
+
+
+def folded(time_ms: int, changes: Sequence[Change]) -> list[TimedChange]:
+    """Changes that were seen together, those of many partitions of a topic as one, and not too many: one broker can be everybody's
+    leader.
+    """
+    groups: dict[Any, list[Change]] = {}
+    for number, change in enumerate(changes):
+        key = (change.event, change.topic_partition.topic) if isinstance(change, PartitionChange) else number
+        groups.setdefault(key, []).append(change)
+    found: list[TimedChange] = []
+    for alike in groups.values():
+        if len(alike) > _MOST_OF_A_TOPIC:
+            found.append(TimedChange(time_ms, alike[0], len(alike) - 1))
+        else:
+            found += [TimedChange(time_ms, each) for each in alike]
+    shown, rest = found[:_MOST_TOGETHER], found[_MOST_TOGETHER:]
+    if rest:
+        shown.append(replace(rest[0], more=sum(1 + each.more for each in rest) - 1))
+    return shown
 
 
 class Watched:
@@ -188,7 +213,7 @@ class Survey:
             if known.states.get(each) != state:
                 found += known.state_is(each, state)
         known.all_known()
-        self.changes.extend(TimedChange(self.time_ms, each) for each in found)
+        self.changes.extend(folded(self.time_ms, found))
 
     async def _look_at_ends(self) -> None:
         led = [

@@ -110,6 +110,27 @@ def test_rates_and_the_timeline_come_of_two_looks() -> None:
     run(scenario)
 
 
+def test_many_changes_at_once_are_counted_together() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.admin.topics |= {"wide": [(1, 0, (1, 2))] * 50, "t": [(2, 1, (1, 2))] * 2}
+        scene.admin.ends |= {TopicPartition("wide", number): 0 for number in range(50)}
+        await scene.look()
+        told = [row["text"] for row in (await scene.get("/api/timeline"))["rows"]]
+        assert told == [
+            "created wide-0 leader 1, ISR 1,2, epoch 0, and 49 more",
+            "election t-1 leader 2 (was 1), ISR 1,2, epoch 1",
+            "election t-0 leader 2 (was 1), ISR 1,2, epoch 1",
+        ]
+        names = [f"topic-{number:03}" for number in range(300)]
+        scene.admin.topics |= {name: [(1, 0, (1, 2))] for name in names}
+        scene.admin.ends |= {TopicPartition(name, 0): 0 for name in names}
+        await scene.look()
+        rows = (await scene.get("/api/timeline"))["rows"]
+        assert len(rows) == 3 + 201 and rows[0]["more"] == 99
+
+    run(scenario)
+
+
 def test_a_topic_has_partitions_sizes_and_settings_without_secrets() -> None:
     async def scenario(scene: Scene) -> None:
         answer = await scene.ask("/api/topics/t")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import struct
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -133,6 +136,34 @@ def test_schemas_are_fetched_once_and_what_is_not_there_again_after_a_while() ->
         assert sorted(asked) == [1, 2, 3, 3, 4, 4, 9, 9]
 
     asyncio.run(scenario())
+
+
+def test_a_registry_is_asked_over_http_with_the_login_of_its_address() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.path, self.headers["Authorization"]))
+            self.send_response(200 if self.path.endswith("/7") else 404)
+            self.end_headers()
+            self.wfile.write(b"found")
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            fetch = http_fetch(f"http://ann:s%40cret@127.0.0.1:{server.server_port}/base/")
+            assert asyncio.run(fetch(7)) == b"found"  # type: ignore[arg-type]
+            with pytest.raises(OSError, match="404"):
+                asyncio.run(fetch(8))  # type: ignore[arg-type]
+        finally:
+            server.shutdown()
+            thread.join(20)
+    login = "Basic " + base64.b64encode(b"ann:s@cret").decode()
+    assert seen == [("/base/schemas/ids/7", login), ("/base/schemas/ids/8", login)]
 
 
 def test_only_addresses_of_http_are_asked() -> None:
