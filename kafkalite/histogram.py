@@ -36,9 +36,9 @@ class Histogram:
         self.counts = [0] * (len(BOUNDS_S) + 1)
         self.sum_s = 0.0
 
-    def observe(self, duration_s: float) -> None:
-        self.counts[bisect_left(BOUNDS_S, duration_s)] += 1
-        self.sum_s += duration_s
+    def observe(self, duration_s: float, times: int = 1) -> None:
+        self.counts[bisect_left(BOUNDS_S, duration_s)] += times
+        self.sum_s += duration_s * times
 
     @property
     def count(self) -> int:

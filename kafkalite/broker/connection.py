@@ -155,8 +155,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.last_used_s = self._loop.time()
         if self._plain is not None:
-            whole = self._frames.whole(nbytes) if nbytes <= FRAME_BYTES else None
-            if whole is not None and self._give_to_turn(whole, *self._plain):
+            alone = self._frames.alone(nbytes) if nbytes <= FRAME_BYTES else None
+            if alone is not None and self._give_to_turn(alone, *self._plain):
                 return
         frames = self._frames.received(nbytes)
         if frames is FILLING:
@@ -252,8 +252,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._plain = shape, turn
 
     def _give_to_turn(self, request: bytes, shape: PlainShape, turn: PlainTurn) -> bool:
-        """Have a request, which begins with its length, served with others, if it is of that shape and may begin."""
-        may_begin = not self._waiting and self._may_start_produce and self.last_used_s <= self._session_end_s
+        """Have what begins with a length served with others, if it is a request of that shape and may begin."""
+        may_begin = (not self._slots and self._writable and self._muted is None) or self._may_start_produce
+        may_begin = may_begin and not self._waiting and self.last_used_s <= self._session_end_s
         if not may_begin or not (begin := shape.begin_in(request)):
             return False
         turn.take(self, shape, request, begin)

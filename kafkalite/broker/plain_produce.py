@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer, Operation, Permission, ResourceType
 from kafkalite.broker.commit_waits import CommitWaits
@@ -27,7 +27,7 @@ from kafkalite.lifecycle import report
 from kafkalite.net.frames import response_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
-from kafkalite.protocol.plain_batch import plain_header
+from kafkalite.protocol.plain_batch import RecordLayout, layout_of, plain_header
 from kafkalite.protocol.reader_source import read_uvarint
 from kafkalite.protocol.records import MAGIC, SEQUENCE_LIMIT, BatchHeader, header_at
 from kafkalite.storage.old_form import stored_magic
@@ -109,14 +109,18 @@ class PlainShape:
 
     __slots__ = (
         "_api",
+        "_batch_bytes",
         "_before",
         "_behind",
         "_fields",
         "_fields_end",
         "_is_flexible",
+        "_last",
         "acks",
         "allowed_in",
         "client_id",
+        "layout",
+        "tail_bytes",
         "timeout_ms",
         "topic_partition",
         "version",
@@ -128,6 +132,13 @@ class PlainShape:
         self.version, self.acks, self.timeout_ms, self.topic_partition = version, acks, timeout_ms, topic_partition
         self._api, self._fields, self._fields_end = frame[4:8], frame[12:fields_end], fields_end
         self._is_flexible = version >= _FLEXIBLE_FROM
+        self._last: tuple[int, bytes, bytes, int] = 0, b"", b"", 0
+        """Of the last request: its length, its bytes up to the correlation id, those from there to the records, where these began."""
+        self.tail_bytes = len(_NO_TAGS) if self._is_flexible else 0
+        """Behind the records."""
+        self.layout: RecordLayout | None = None
+        """Of the last two batches that were alike."""
+        self._batch_bytes = 0
         client_id_bytes = max(0, int.from_bytes(frame[12:14], "big", signed=True))
         self.client_id = frame[14 : 14 + client_id_bytes].decode()
         self.allowed_in = ALLOW_ALL.generation
@@ -136,22 +147,34 @@ class PlainShape:
         self._before = before[:4], before[8:]
 
     def begin_in(self, frame: bytes) -> int:
-        """Where the records begin in a request of this shape; 0 when it has another one."""
+        """Where the records begin in a request of this shape; 0 when it has another one, or is not one whole request."""
+        size, first, before, begin = self._last
+        if len(frame) == size and frame.startswith(first) and frame.startswith(before, 12):
+            return begin if not self._is_flexible or frame.endswith(_NO_TAGS) else 0
         if not (frame.startswith(self._api, 4) and frame.startswith(self._fields, 12)):
+            return 0
+        if int.from_bytes(frame[:4], "big") != len(frame) - 4:
             return 0
         position = self._fields_end
         if not self._is_flexible:
             begin = position + 4
-            return begin if int.from_bytes(frame[position:begin], "big") == len(frame) - begin else 0
-        try:
-            length, begin = read_uvarint(frame, position)
-        except (IndexError, ProtocolViolation):
+            fits = int.from_bytes(frame[position:begin], "big") == len(frame) - begin
+        else:
+            try:
+                length, begin = read_uvarint(frame, position)
+            except (IndexError, ProtocolViolation):
+                return 0
+            fits = begin + length + 2 == len(frame) and frame.endswith(_NO_TAGS)
+        if not fits:
             return 0
-        return begin if begin + length + 2 == len(frame) and frame.endswith(_NO_TAGS) else 0
+        self._last = len(frame), frame[:8], frame[12:begin], begin
+        return begin
 
-    def end_in(self, frame: bytes) -> int:
-        """Where the records end."""
-        return len(frame) - 3 if self._is_flexible else len(frame)
+    def taken(self, frame: bytes, begin: int, end: int) -> None:
+        """The batch there is plain, and was not like the one before."""
+        if self._batch_bytes == end - begin:
+            self.layout = layout_of(frame, begin, end)
+        self._batch_bytes = end - begin
 
     def answer(self, frame: bytes, offset: int, log_start_offset: int) -> bytes:
         """The answer's frame: the record has this offset."""
@@ -209,7 +232,7 @@ def shape_of(
     )
     begin = shape.begin_in(whole)
     # Where fields have another length than the shortest, or tags, the records do not lie where they are expected.
-    return shape if begin and whole[begin : shape.end_in(whole)] == asked.records else None
+    return shape if begin and whole[begin : len(whole) - shape.tail_bytes] == asked.records else None
 
 
 class _Batches:
@@ -241,12 +264,13 @@ class _Batches:
 
     def add(self, number: int, shape: PlainShape, frame: bytes, begin: int) -> bool:
         """Take the batch of request `number`; False when it is to be looked at by others."""
-        end = shape.end_in(frame)
-        header = plain_header(frame, begin, end, len(self.records))
+        end, layout = len(frame) - shape.tail_bytes, shape.layout
+        size, position = end - begin, len(self.records)
+        header = plain_header(frame, begin, end, position, layout)
         if (
             header is None
-            or end - begin > self.max_bytes
-            or len(self.records) + end - begin > self.segment_bytes
+            or size > self.max_bytes
+            or position + size > self.segment_bytes
             or not self.earliest <= header.max_timestamp <= self.latest
             or (shape.acks == -1 and len(self.partition.isr) < self.partition.effective_min_isr)
             or (header.producer_id >= 0 and not self._is_next(header))
@@ -254,7 +278,9 @@ class _Batches:
             return False
         self.headers.append(header)
         self.numbers.append(number)
-        self.records += memoryview(frame)[begin:end]
+        self.records += frame[begin:end]
+        if layout is None or layout.size != size:
+            shape.taken(frame, begin, end)
         return True
 
     def _is_next(self, header: BatchHeader) -> bool:
@@ -281,11 +307,8 @@ class _Uncommitted(NamedTuple):
     log_start_offset: int
 
 
-class _Taken(NamedTuple):
-    sender: Sender
-    shape: PlainShape
-    frame: bytes
-    begin: int
+_Taken: TypeAlias = tuple[Sender, PlainShape, bytes, int]
+"""From whom, of which shape, a request, and where its records begin."""
 
 
 def _next_turn(run: Callable[[], None]) -> None:
@@ -320,7 +343,7 @@ class PlainTurn:
                 self._is_scheduled = True
                 self._schedule(self._scheduled)
         sender.plain_waits = True
-        taken.append(_Taken(sender, shape, frame, begin))
+        taken.append((sender, shape, frame, begin))
         if len(taken) >= _TURN_MAX:
             self.end()
 
@@ -352,18 +375,22 @@ class PlainTurn:
         began_s = self._began_s
         duration_s = self._now_s() - began_s
         waits: dict[int, CommitWaits] = {}
-        for each, answer in zip(taken, answers, strict=True):
+        answered = 0
+        for (sender, shape, frame, _), answer in zip(taken, answers, strict=True):
             if answer is None:
-                each.sender.take_as_any(each.frame)
+                sender.take_as_any(frame)
             elif isinstance(answer, bytes):
-                self._latency.observe(duration_s)
-                each.sender.answered(answer)
+                answered += 1
+                sender.answered(answer)
             else:
-                timeout_ms = each.shape.timeout_ms
-                together = waits.get(timeout_ms) or waits.setdefault(timeout_ms, CommitWaits(timeout_ms))
-                tell = each.sender.answer_later()
-                done = partial(self._committed, each.shape, each.frame, answer, tell, began_s)
+                together = waits.get(shape.timeout_ms)
+                if together is None:
+                    together = waits[shape.timeout_ms] = CommitWaits(shape.timeout_ms)
+                tell = sender.answer_later()
+                done = partial(self._committed, shape, frame, answer, tell, began_s)
                 together.add(answer.partition, answer.offset + 1, done)
+        if answered:
+            self._latency.observe(duration_s, answered)
         for together in waits.values():
             together.start()
 
@@ -390,7 +417,7 @@ class PlainTurn:
         has_quotas = quota.is_set
         for number, (sender, shape, frame, begin) in enumerate(taken):
             sender.plain_waits = False
-            if self.is_off or sender in others:
+            if self.is_off or (others and sender in others):
                 continue
             if (shape.allowed_in != generation and not self._may_write(sender, shape, generation)) or (
                 has_quotas and quota.bound(sender.principal.name, shape.client_id) is not None
@@ -446,15 +473,16 @@ class PlainTurn:
             else:
                 report("appending produced records failed", problem)
             for number in numbers:
-                answers[number] = taken[number].shape.refusal(taken[number].frame, code, message)
+                _, shape, frame, _ = taken[number]
+                answers[number] = shape.refusal(frame, code, message)
             return
         self._parts.traffic.produced(partition.topic_partition.topic, len(batches.records), len(numbers))
         log_start_offset = partition.log.log_start_offset
         committed = partition.high_watermark if len(partition.maximal_isr) >= partition.effective_min_isr else -1
         for number in numbers:
-            each = taken[number]
-            if each.shape.acks == 1 or offset < committed:
-                answers[number] = each.shape.answer(each.frame, offset, log_start_offset)
+            _, shape, frame, _ = taken[number]
+            if shape.acks == 1 or offset < committed:
+                answers[number] = shape.answer(frame, offset, log_start_offset)
             else:
                 answers[number] = _Uncommitted(partition, offset, log_start_offset)
             offset += 1

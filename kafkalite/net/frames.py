@@ -198,17 +198,14 @@ class FrameReader:
         if self._frame is not None:
             return self._frame[self._filled :]
         size = len(self._head)
-        if size:
-            self._shared[:size] = self._head
+        if not size:
+            return self._shared
+        self._shared[:size] = self._head
         return self._shared[size:]
 
-    def whole(self, count: int) -> bytes | None:
-        """One small frame with its length, if that is all that `count` more bytes are; else None, and `received` is to be called."""
-        if self._frame is None and not self._head:
-            data = bytes(self._shared[:count])
-            if int.from_bytes(data[:4], "big") == count - 4:
-                return data
-        return None
+    def alone(self, count: int) -> bytes | None:
+        """`count` more bytes, with which a frame begins; None when one has begun. If they are no frame, `received` is to be called."""
+        return bytes(self._shared[:count]) if self._frame is None and not self._head else None
 
     def received(self, count: int) -> list[tuple[memoryview, bool]]:
         """Complete frames after `count` more bytes, each with whether its memory is its own; then look at `violation`."""

@@ -147,8 +147,8 @@ REPLICATION: Final = (
             ),
             Edit(
                 "kafkalite.broker.plain_produce",
-                "if each.shape.acks == 1 or offset < committed:",
-                "if each.shape.acks:",
+                "if shape.acks == 1 or offset < committed:",
+                "if shape.acks:",
             ),
         ),
     ),

@@ -24,7 +24,7 @@ from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.compression import Codec
-from kafkalite.protocol.records import NewRecord, build_batch
+from kafkalite.protocol.records import NewRecord, Record, build_batch, iter_batches, iter_records
 from kafkalite.storage.partition_log import PartitionLog
 from kafkalite.testing.simulation import virtual_time
 from tests.case import case
@@ -585,3 +585,41 @@ def test_a_turn_is_scheduled_once() -> None:
     turn.take(sender, None, b"", 0)  # type: ignore[arg-type]
     turn.take(sender, None, b"", 0)  # type: ignore[arg-type]
     assert len(scheduled) == 1
+
+
+def test_a_part_of_a_request_is_not_taken_for_one_as_long(tmp_path: Path) -> None:
+    async def act(broker: Broker) -> None:
+        short, long = produce(b"x" * 50), produce(b"x" * 60, correlation_id=6)
+        peer = await broker.peer(short, short)
+        peer.send(long[: len(short)])
+        await virtual_time.settle()
+        assert not peer.answers()
+        peer.send(long[len(short) :])
+        peer.send(short)
+        await virtual_time.settle()
+        assert peer.told() == [(6, 0, 2), (5, 0, 3)]
+
+    run(tmp_path, act)
+
+
+def test_records_as_long_as_the_one_before_and_otherwise_made_are_seen_through(tmp_path: Path) -> None:
+    """With a layout that is known: keys and values that share their bytes otherwise, headers, null."""
+
+    async def act(broker: Broker) -> None:
+        peer = await broker.peer(*[produce(b"vv")] * 4)
+        headers = build_batch([NewRecord(b"k", b"", NOW_MS, [("", b"")])])
+        others = [NewRecord(b"kv", b"v", NOW_MS), NewRecord(b"", b"kvv", NOW_MS), NewRecord(None, b"kvv", NOW_MS)]
+        for batch in (*(bytes(build_batch([each])) for each in others), bytes(headers)):
+            peer.send(produce(batch=batch))
+            await virtual_time.settle()
+        assert [offset for _, _, offset in peer.told()] == [4, 5, 6, 7]
+        assert len(broker.served) == 1, "the one with a header"
+        found = [(each.key, each.value, len(each.headers)) for each in records_of(broker.logs[0])]
+        assert found[4:] == [(b"kv", b"v", 0), (b"", b"kvv", 0), (None, b"kvv", 0), (b"k", b"", 1)]
+
+    run(tmp_path, act)
+
+
+def records_of(log: PartitionLog) -> list[Record]:
+    data = all_bytes(log)
+    return [record for header in iter_batches(data) for record in iter_records(data, header)]
