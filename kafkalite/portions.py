@@ -42,6 +42,8 @@ class Portions:
         """Works that had to wait in this turn."""
         self._turn_is_due = False
         self._thread = asyncio.Lock()
+        self.in_threads = 0
+        """Functions that are under way in another thread, or wait for it."""
         self.turns = 0
         """Portions that were done after others had their turn, for metrics and tests."""
 
@@ -73,8 +75,12 @@ class Portions:
     async def in_thread(self, function: Callable[[], T]) -> T:
         """The result of a function that cannot be cut, from another thread, one at a time: a hundred of them would need a hundred times
         the memory, and the interpreter runs one of them at a time anyway. Raises what it raises."""
-        async with self._thread:
-            return await asyncio.get_running_loop().run_in_executor(None, function)
+        self.in_threads += 1
+        try:
+            async with self._thread:
+                return await asyncio.get_running_loop().run_in_executor(None, function)
+        finally:
+            self.in_threads -= 1
 
     def pace(self) -> Pace:
         """For work that awaits something itself."""

@@ -52,8 +52,9 @@ _AT_ONCE_BYTES: Final = 16 * 1024
 """Of records that are rewritten on the event loop; what they decompress to may be four times as much."""
 _WITHOUT_PAUSE_S: Final = 1e-3
 """Of records that are not compressed: without a pause the event loop gets the interpreter after Python's 5 ms only."""
-_WITHOUT_PAUSE_OF_CODECS_S: Final = 5e-3
-"""Codecs work without the interpreter, some 30 times in a millisecond; a pause there is time in which nothing is done."""
+_WITHOUT_PAUSE_ALONE_S: Final = 5e-3
+"""Of compressed records while nobody else waits for the thread: codecs work without the interpreter, some 30 times in a millisecond,
+which is enough for a loop that has little to do, and a pause is time in which nothing is done."""
 _PAUSE_S: Final = 50e-6
 _PIECE: Final = 500
 
@@ -122,7 +123,8 @@ class OldFetch:
             if room < 0 or not each.is_done_at_once():
                 large.append(each)
         if large:
-            await self._context.portions.in_thread(partial(_convert, large, self._cache))
+            portions = self._context.portions
+            await portions.in_thread(partial(_convert, large, self._cache, lambda: portions.in_threads == 1))
         if not is_empty or any(each.data.records or each.data.error_code for each in conversions):
             return {}
         return {each.item.topic_partition: each.behind() for each in conversions}
@@ -172,19 +174,20 @@ class _Conversion(NamedTuple):
         return replace(self.item, fetch_offset=offset)
 
 
-def _convert(conversions: list[_Conversion], cache: ConversionCache) -> None:
+def _convert(conversions: list[_Conversion], cache: ConversionCache, is_alone: Callable[[], bool]) -> None:
     """Rewrite all of these; runs in another thread, one call at a time."""
     since_s = time.perf_counter()
-    without_s = _WITHOUT_PAUSE_S
+    is_compressed = False
 
     def pause() -> None:
         nonlocal since_s
+        without_s = _WITHOUT_PAUSE_ALONE_S if is_compressed and is_alone() else _WITHOUT_PAUSE_S
         if time.perf_counter() - since_s > without_s:
             time.sleep(_PAUSE_S)
             since_s = time.perf_counter()
 
     for each in conversions:
-        without_s = _WITHOUT_PAUSE_OF_CODECS_S if each.is_compressed else _WITHOUT_PAUSE_S
+        is_compressed = each.is_compressed
         try:
             each.run(cache.of(each.item.topic_partition), DECOMPRESSED_LIMIT_BYTES, pause)
         except DecompressedTooLarge as problem:
