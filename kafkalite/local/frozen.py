@@ -163,6 +163,9 @@ class Fork(LocalCluster):
 
 def _copy(source: str, target: str) -> None:
     """With the time of its last change, which retention asks for."""
+    if not hasattr(os, "copy_file_range"):  # Linux has it
+        shutil.copy2(source, target)
+        return
     with open(source, "rb") as original, open(target, "wb") as made:
         status = os.fstat(original.fileno())
         left = status.st_size
