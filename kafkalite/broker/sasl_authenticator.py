@@ -117,6 +117,7 @@ class SaslAuthenticator:
             self._listener.outcomes["failed"] += 1
             logger.info("failed %s of %s: %s", self._doing, connection.peer_host, problem)
             await asyncio.sleep(self._listener.failure_delay_s)
+            await self._listener.strangers.turn()  # the waits of many may be over at once
             raise
 
     async def _take(self, frame: memoryview, connection: ServerConnection) -> Answer:

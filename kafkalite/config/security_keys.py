@@ -102,6 +102,7 @@ class SecuritySettings:
     sasl_kerberos_service_name: str | None = _text(
         None,
         "The service of brokers' principals: kafka of kafka/host@REALM; serviceName in the JAAS line says the same.",
+        dynamic=True,
     )
     sasl_kerberos_principal_to_local_rules: tuple[str, ...] = _list(
         "DEFAULT",

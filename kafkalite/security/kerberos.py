@@ -9,7 +9,9 @@ whatever name it adds to its last token. The library computes and reads files, s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -21,6 +23,7 @@ from kafkalite.security.principal import USER, KafkaPrincipal
 from kafkalite.security.sasl_client import Exchange, KerberosError
 from kafkalite.security.sasl_server import Identity, SaslMalformed
 
+_OF_JAVA: Final = r"""-Djava\.security\.krb5\.conf=(\S+)"""
 REMEDY: Final = "pip install 'kafkalite[gssapi]' (needs a C compiler and libkrb5-dev), or Debian's python3-gssapi"
 _NO_LAYER: Final = b"\x01\0\0\0"
 """The layers that are offered, or the one that is taken, and the longest message within one."""
@@ -46,6 +49,18 @@ class Accepted(Protocol):
 def is_available() -> bool:
     """Is the package there?"""
     return find_spec("gssapi") is not None
+
+
+def krb5_conf(environment: Mapping[str, str]) -> str | None:
+    """The file that Kafka's start scripts give to Java in KAFKA_OPTS, unless the library is given one: KRB5_CONFIG."""
+    found = re.search(_OF_JAVA, environment.get("KAFKA_OPTS", ""))
+    return found[1].strip("\"'") if found is not None and "KRB5_CONFIG" not in environment else None
+
+
+def _package() -> Any:
+    if (path := krb5_conf(os.environ)) is not None:
+        os.environ["KRB5_CONFIG"] = path
+    return import_module("gssapi")
 
 
 class GssapiServer:
@@ -113,7 +128,7 @@ class _Context:
 
 
 def _called(call: Callable[[], Any]) -> Any:
-    gssapi: Any = import_module("gssapi")
+    gssapi = _package()
     try:
         return call()
     except gssapi.exceptions.GSSError as problem:
@@ -125,7 +140,7 @@ def accept(principal: str, keytab: str) -> Accepted:
 
     As in Java, * is any principal that has keys there: a broker with several names needs that.
     """
-    gssapi: Any = import_module("gssapi")
+    gssapi = _package()
     name = None if principal == "*" else gssapi.Name(principal, gssapi.NameType.kerberos_principal)
     credentials = _called(lambda: gssapi.Credentials(name=name, usage="accept", store={"keytab": keytab}))
     return _Context(gssapi.SecurityContext(creds=credentials, usage="accept"))
@@ -134,14 +149,14 @@ def accept(principal: str, keytab: str) -> Accepted:
 @cache
 def default_realm() -> str:
     """The one of krb5.conf. KerberosError without any."""
-    gssapi: Any = import_module("gssapi")
+    gssapi = _package()
     name = gssapi.Name("anybody", gssapi.NameType.kerberos_principal)
     return str(_called(lambda: name.canonicalize(gssapi.MechType.kerberos))).rpartition("@")[2]
 
 
 def initiate(service: str, host: str, principal: str, keytab: str) -> Exchange:
     """A client's exchange, with the keys of a principal or (without a file) with the ticket that is in the cache. KerberosError."""
-    gssapi: Any = import_module("gssapi")
+    gssapi = _package()
     credentials = None
     if keytab:
         name = gssapi.Name(principal, gssapi.NameType.kerberos_principal) if principal else None

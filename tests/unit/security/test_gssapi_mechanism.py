@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafkalite.security.kerberos import GssapiServer, KerberosError
+from kafkalite.security.kerberos import GssapiServer, KerberosError, krb5_conf
 from kafkalite.security.kerberos_names import KerberosShortNames
 from kafkalite.security.sasl_server import SaslMalformed
 
@@ -84,3 +84,10 @@ def test_anything_else_is_refused(said: list[bytes], reason: str) -> None:
     with pytest.raises(SaslMalformed, match=reason):
         told(acting, said)
     assert acting.identity is None
+
+
+def test_the_file_of_javas_option_is_the_librarys_unless_that_has_one() -> None:
+    java = "-Xmx1g -Djava.security.krb5.conf=/etc/kafka/krb5.conf -Dx=y"
+    assert krb5_conf({"KAFKA_OPTS": java}) == "/etc/kafka/krb5.conf"
+    assert krb5_conf({"KAFKA_OPTS": java, "KRB5_CONFIG": "/etc/other.conf"}) is None
+    assert krb5_conf({}) is None
