@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.offset_reset import Bounds, FromTime, Listed, Target, new_offset
@@ -24,12 +24,18 @@ class HasMembersError(Exception):
     """Somebody is in the group, and would commit over other offsets."""
 
 
-async def progress(admin: Admin, described: GroupDescription) -> list[dict[str, Any]]:
-    """A row for each partition that the group has committed for or that a member owns."""
+async def progress(
+    admin: Admin, described: GroupDescription, there: Container[TopicPartition] | None = None
+) -> list[dict[str, Any]]:
+    """A row for each partition that the group has committed for or that a member owns.
+
+    Ends are asked of those that are `there`; without it the cluster is asked for all of its topics.
+    """
     committed = await admin.list_group_offsets(described.group_id)
     owners = {partition: member for member in described.members for partition in member.partitions}
     partitions = sorted({*committed, *owners})
-    ends = await offsets(admin, await existing(admin, partitions), "latest")
+    known = await existing(admin, partitions) if there is None else [each for each in partitions if each in there]
+    ends = await offsets(admin, known, "latest")
     rows = []
     for each in partitions:
         position, end, owner = committed.get(each), ends.get(each), owners.get(each)

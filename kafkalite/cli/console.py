@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _USER, _PASSWORD = "KAFKALITE_CONSOLE_USER", "KAFKALITE_CONSOLE_PASSWORD"
 _ZOOKEEPER_TIMEOUT_S = 10.0
 _FETCH_WAIT_MS = 100
+_PREFETCH_BYTES = 8 * 1024 * 1024
+"""For each page, search or follower: there may be many of them, and none reads fast."""
 
 
 @click.command()
@@ -138,6 +140,7 @@ async def _serve(
         "fetch_max_wait_ms": _FETCH_WAIT_MS,
         "auto_offset_reset": "earliest",
     }
+    consuming.setdefault("prefetch_max_bytes", _PREFETCH_BYTES)
     producing = producer_options(bootstrap_server, timeout)
     asking = admin_options(bootstrap_server, timeout)
 

@@ -12,7 +12,6 @@ from kafkalite.administration.group_offsets import (
     reset_plan,
 )
 from kafkalite.console.parameters import BadRequestError, Parameters, paged
-from kafkalite.console.survey import lag_of
 from kafkalite.offset_reset import FromTime, Named, Shift, Target, ToOffset
 
 if TYPE_CHECKING:
@@ -45,9 +44,10 @@ def group_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
 async def one_group(admin: Admin, survey: Survey, group_id: str) -> dict[str, Any]:
     """State, members, a row for each partition, and the lag of the last hour."""
     described = (await admin.describe_groups([group_id]))[group_id]
-    rows = await progress(admin, described)
+    rows = await progress(admin, described, survey.ends)
     if described.state == "Dead" and not rows:
         raise BadRequestError(f"there is no group {group_id}")
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
     members = [
         {**each.to_dict(), "partitions": [str(partition) for partition in each.partitions]}
         for each in described.members
@@ -60,7 +60,7 @@ async def one_group(admin: Admin, survey: Survey, group_id: str) -> dict[str, An
         "coordinator": described.coordinator,
         "members": members,
         "partitions": rows,
-        "lag": lag_of(rows),
+        "lag": sum(lags) if lags else None,
         "history": survey.watched_groups.of(group_id).to_dict(),
     }
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.administration.cluster_changes import Change, ClusterChanges, PartitionChange
 from kafkalite.administration.cluster_health import min_insync_replicas
-from kafkalite.administration.group_offsets import progress
 from kafkalite.client.errors import ClientError
 from kafkalite.lifecycle import report, start_task
 from kafkalite.series import Series
@@ -260,10 +259,15 @@ class Survey:
 
     async def _lag(self, group_id: str) -> int | None:
         try:
-            described = (await self._admin.describe_groups([group_id]))[group_id]
-            return lag_of(await progress(self._admin, described))
+            committed = await self._admin.list_group_offsets(group_id)
         except ClientError:
             return None
+        lags = [
+            max(0, self.ends[place] - position.offset)
+            for place, position in committed.items()
+            if position is not None and place in self.ends
+        ]
+        return sum(lags) if lags else None
 
     def _note_figures(self) -> None:
         self.watched_topics.fill([name for name, topic in self.topics.items() if not topic.is_internal])
@@ -284,9 +288,3 @@ class Survey:
             for name in self.watched_topics.names()
         }
         self.watched_topics.append(now_ms, watched)
-
-
-def lag_of(rows: Sequence[Mapping[str, Any]]) -> int | None:
-    """Of all partitions of a group together; None where nothing is known."""
-    lags = [row["lag"] for row in rows if row["lag"] is not None]
-    return sum(lags) if lags else None
