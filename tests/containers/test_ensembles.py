@@ -62,22 +62,27 @@ def test_one_server_keeps_data_and_port_over_a_kill(image: str) -> None:
         assert ensemble.stop(1) == 143  # Java's way to tell that it obeyed SIGTERM
 
 
-def test_three_servers_survive_the_leader(image: str) -> None:
+@pytest.fixture(scope="module")
+def three(image: str) -> Iterator[ZooKeeperEnsemble]:
+    """Three servers; a test leaves them all serving."""
     with ZooKeeperEnsemble(3, image=image) as ensemble:
-        assert sorted(ensemble.wait_serving().values()) == ["follower", "follower", "leader"]
-        leader = ensemble.wait_quorum(RETURN_S)
-        kill_and_return(ensemble, [leader])
+        yield ensemble
 
 
-def test_three_servers_without_a_majority_serve_nobody(image: str) -> None:
-    with ZooKeeperEnsemble(3, image=image) as ensemble:
-        followers = [number for number, role in ensemble.wait_serving().items() if role == "follower"]
-        for number in followers:
-            ensemble.pause(number)
-        wait_until(lambda: ensemble.leader() is None, "end of the quorum", RETURN_S)
-        for number in followers:
-            ensemble.unpause(number)
-        ensemble.wait_quorum(RETURN_S)
+def test_three_servers_survive_the_leader(three: ZooKeeperEnsemble) -> None:
+    assert sorted(three.wait_serving().values()) == ["follower", "follower", "leader"]
+    leader = three.wait_quorum(RETURN_S)
+    kill_and_return(three, [leader])
+
+
+def test_three_servers_without_a_majority_serve_nobody(three: ZooKeeperEnsemble) -> None:
+    followers = [number for number, role in three.wait_serving(RETURN_S).items() if role == "follower"]
+    for number in followers:
+        three.pause(number)
+    wait_until(lambda: three.leader() is None, "end of the quorum", RETURN_S)
+    for number in followers:
+        three.unpause(number)
+    three.wait_serving(RETURN_S)
 
 
 def test_five_servers_survive_two(image: str) -> None:
