@@ -4,21 +4,56 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import kafkalite.client
 import kafkalite.testing
 from deploy.docs.docstrings import markdown, prose
 
+_WIDTH: Final = 90
+_FIRST: Final = ("Producer", "SyncProducer", "Consumer", "SyncConsumer", "Admin", "SyncAdmin", "LocalCluster")
+"""What most readers look for; the rest comes by name."""
+
+
+class _Annotation(str):
+    """Shown as it is written."""
+
+    __repr__ = str.__str__
+
+
+def _plain(annotation: Any) -> Any:
+    """Named tuples keep theirs in a wrapper, the others are texts."""
+    found = getattr(annotation, "__forward_arg__", annotation)
+    return _Annotation(found) if isinstance(found, str) else found
+
 
 def _signature(described: Any) -> str:
     try:
-        found = str(inspect.signature(described))
+        found = inspect.signature(described)
     except (TypeError, ValueError):
         return "(…)"
-    return re.sub(r"'", "", re.sub(r"<[^>]*>", "…", found))
+    parameters = [each.replace(annotation=_plain(each.annotation)) for each in found.parameters.values()]
+    plain = found.replace(parameters=parameters, return_annotation=_plain(found.return_annotation))
+    return _folded(re.sub(r"<[^>]*>", "…", str(plain)).replace(sys.executable, "python"))
+
+
+def _folded(signature: str) -> str:
+    """One parameter to a line where all of them would not fit."""
+    if len(signature) <= _WIDTH:
+        return signature
+    depth, is_quoted, lines = 0, False, [""]
+    for character in signature:
+        is_quoted ^= character == "'"
+        depth += (character in "([{") - (character in ")]}")
+        if character == ")" and depth == 0:
+            lines.append("")
+        lines[-1] += character
+        if character in "(," and depth == 1 and not is_quoted:
+            lines.append("   " if character == "," else "    ")
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _members(owner: type[Any]) -> Iterator[tuple[str, Any]]:
@@ -55,7 +90,7 @@ def _described(name: str, found: Any) -> str:
 
 
 def _page(title: str, module: ModuleType) -> str:
-    names = module.__all__
+    names = sorted(module.__all__, key=lambda name: (name not in _FIRST, name.removeprefix("Sync"), name))
     parts = [_described(name, getattr(module, name)) for name in names]
     return f"# {title}\n\n{markdown(module.__doc__ or '')}\n\n" + "\n".join(parts)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Collection
+import threading
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +16,22 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 _POLL_S = 0.1
+_PATIENCE_S = 2.0
+
+
+@contextmanager
+def patience(what: str) -> Iterator[None]:
+    """Tell a person at a terminal what is waited for, once that has taken two seconds; scripts know."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(_PATIENCE_S, note, [f"{what} ..."])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Progress:

@@ -14,6 +14,7 @@ from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.context.settings import working_directory
 from kafkalite.cli.doctor.findings import Finding, any_problem, ok, problem, skipped
 from kafkalite.cli.output import Exit, counted, fail, note, output_option, write_rows
+from kafkalite.cli.progress import patience
 from kafkalite.cli.zookeeper.session import zookeeper_option
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def doctor(
     }
     for name, look in parts.items():
         if not only or name in only:
-            findings += look()
+            with patience(f"looking at {name}"):
+                findings += look()
     rows = [each.to_dict() for each in findings if each.remedy is not None or not only_problems]
     write_rows(rows, output, columns=_COLUMNS, name="check")
     if any_problem(findings):

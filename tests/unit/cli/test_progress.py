@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+import threading
 
 import pytest
 
+from kafkalite.cli import progress
 from kafkalite.cli.output import Exit
 from kafkalite.cli.progress import wait_until_done
 
@@ -46,3 +49,21 @@ def test_a_cluster_that_does_not_answer_leaves_all(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         asyncio.run(wait_until_done("moving", ["a", "b"], left, 0.01, Exit.CHECK_FAILED))
     assert "2 of 2 left after 0.01 s: a, b" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_who_waits_at_a_terminal_hears_for_what(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = threading.Event()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(progress, "note", lambda text: (print(text), said.set()))
+    monkeypatch.setattr(progress, "_PATIENCE_S", 0.0)
+    with progress.patience("looking at zookeeper"):
+        assert not is_terminal or said.wait(30)
+    assert capsys.readouterr().out == ("looking at zookeeper ...\n" if is_terminal else "")
+    monkeypatch.setattr(progress, "_PATIENCE_S", 3600.0)
+    with progress.patience("a call that is quick"):
+        pass
+    timers = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+    assert all(each.finished.is_set() for each in timers)
