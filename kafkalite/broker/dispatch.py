@@ -35,7 +35,8 @@ from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import Api, ApiKey, request_header_version
 from kafkalite.protocol.bounds import PLAIN_BYTES, REQUEST_MEMORY_BYTES
-from kafkalite.protocol.produce_outline import is_mostly_one_batch
+from kafkalite.protocol.produce_outline import one_batch_at
+from kafkalite.types import RoomyBytes
 from zk.store import SessionExpiredError
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 
 _ITEMS_AT_ONCE: Final = 2000
+_ONE_PARTITION: Final = 2
+"""What a Produce of one topic with one partition names."""
 _ANY: Final = -1
 """Items of a reply that are written in one go."""
 _PRODUCE: Final = int(ApiKey.PRODUCE)
@@ -158,7 +161,7 @@ class Dispatcher(Generic[PartsT_contra]):
             if api_key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(served, correlation_id)
             raise ProtocolViolation(f"{api.name} version {version}; spoken are {first_version} to {last_version}")
-        size = len(frame)
+        size, records_at, records_place = len(frame), 0, None
         turns = self.request_turns
         is_weighed = size > TINY_BYTES and not has_waited
         if is_weighed and (api_key != _PRODUCE or turns.left <= 0 or turns.are_waiting):
@@ -175,7 +178,7 @@ class Dispatcher(Generic[PartsT_contra]):
             else:
                 began_s = self.now_s()
                 if size <= plain_bytes or (
-                    api_key == _PRODUCE and is_mostly_one_batch(frame, header.body_position, version)
+                    api_key == _PRODUCE and (records_at := one_batch_at(frame, header.body_position, version))
                 ):
                     request = codec.reader(api_key, "request", version)(frame, header.body_position)
                 else:
@@ -195,10 +198,12 @@ class Dispatcher(Generic[PartsT_contra]):
             turns.left -= named  # as `charge`, without the call
             if turns.left <= HALF_OF_TURN:
                 turns.refill()
+            if records_at and named == _ONE_PARTITION and type(frame.obj) is RoomyBytes:
+                records_place = frame.obj, records_at
         if api_key == _FETCH and replica_id_of(request) >= 0:
             latency = self.follower_fetches
         context = RequestContext(
-            version, header.client_id, connection, len(frame), self._authorizer, self.portions, api.name
+            version, header.client_id, connection, size, self._authorizer, self.portions, api.name, records_place
         )
         try:
             if cluster_permission is not None:

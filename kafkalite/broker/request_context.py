@@ -55,6 +55,8 @@ class RequestContext:
     portions: Portions = field(default_factory=Portions)
     """By which work that grows with the request is cut; those of the whole broker."""
     api_name: str = ""
+    records_place: tuple[bytearray, int] | None = None
+    """Of a long Produce of one partition: the memory that holds the request, and where in it the records are."""
 
     @property
     def listener(self) -> str:

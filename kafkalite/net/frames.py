@@ -152,7 +152,7 @@ class FrameReader:
     Small frames are read many at a time into a buffer that all connections of a loop share (a read is taken out before the
     next one begins); what is left of a cut frame goes to a buffer of its own, into which the rest is then received directly. That
     buffer grows with what arrives: a length is only a promise, and a thousand connections may promise 100 MiB each. Frames are handed
-    out as writable memoryviews, valid until the next `get_buffer` unless `owned`.
+    out as writable memoryviews, valid until the next `get_buffer` unless `owned`: then they begin where their memory, `RoomyBytes`, does.
 
     `may_take(size)` is asked before a frame takes memory of its own. Where it refuses, the reader is `stalled`: it must not be given bytes
     before `go_on` succeeds.

@@ -24,13 +24,14 @@ _ONE_BYTE: Final = 127
 """Up to here an unsigned varint is one byte; longer ones in front of the records are not looked into."""
 
 
-def is_mostly_one_batch(frame: Buffer, position: int, version: int) -> bool:
-    """Are the records of the first partition all but `PLAIN_BYTES` of the request? Then it names no more than a short one could.
+def one_batch_at(frame: Buffer, position: int, version: int) -> int:
+    """Where the records of the first partition begin, if they are all but `PLAIN_BYTES` of the request: it names no more than a short
+    one could then.
 
-    `position` is that of the request's body. False where that is not known, and for what is no such request.
+    `position` is that of the request's body. 0 where that is not known, and for what is no such request.
     """
     if version < _FIRST_VERSION:
-        return False
+        return 0
     try:
         if version >= _FLEXIBLE_FROM:
             size = frame[position]
@@ -42,16 +43,16 @@ def is_mostly_one_batch(frame: Buffer, position: int, version: int) -> bool:
                 position += name - 1
             partitions, _, first, second, third, fourth = _BEFORE_RECORDS.unpack_from(frame, position)
             if size > _ONE_BYTE or topics > _ONE_BYTE or name > _ONE_BYTE or partitions > _ONE_BYTE:
-                return False
+                return 0
             size = (first & _ONE_BYTE | (second & _ONE_BYTE) << 7 | (third & _ONE_BYTE) << 14) - 1
             position += _TO_RECORDS_BYTES
             if third > _ONE_BYTE:
                 if fourth > _ONE_BYTE:
-                    return False
+                    return 0
                 size += fourth << 21
                 position += 1
             if first <= _ONE_BYTE or second <= _ONE_BYTE:
-                return False
+                return 0
             topics, partitions = topics - 1, partitions - 1
         else:
             (size,) = _SHORT.unpack_from(frame, position)
@@ -61,5 +62,5 @@ def is_mostly_one_batch(frame: Buffer, position: int, version: int) -> bool:
             partitions, _, size = _COUNT_INDEX_LENGTH.unpack_from(frame, position)
             position += 12
     except (error, IndexError):
-        return False
-    return bool(topics > 0 < partitions and len(frame) - PLAIN_BYTES <= size <= len(frame) - position)
+        return 0
+    return position if topics > 0 < partitions and len(frame) - PLAIN_BYTES <= size <= len(frame) - position else 0

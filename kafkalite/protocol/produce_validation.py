@@ -72,12 +72,13 @@ _SPECIAL: Final = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME
 class DecompressionBudget:
     """What all batches of one request together may still become: what the largest request could carry, or 64 times its own bytes.
 
-    `weight_at_once` is what the event loop may still check of them.
+    `weight_at_once` is what the event loop may still check of them. `place`: the memory in which the only batch lies, and where.
     """
 
-    __slots__ = ("left_bytes", "weight_at_once")
+    __slots__ = ("left_bytes", "place", "weight_at_once")
 
-    def __init__(self, request_bytes: int = 0) -> None:
+    def __init__(self, request_bytes: int = 0, place: tuple[bytearray, int] | None = None) -> None:
+        self.place = place
         self.weight_at_once = _WEIGHT_AT_ONCE
         self.left_bytes = max(DECOMPRESSED_LIMIT_BYTES, _GROWTH * request_bytes)
 
@@ -121,19 +122,42 @@ def validate_produced(
     ):
         raise TooMuchAtOnce
     is_compressed = header.attributes & CODEC_MASK
+    deltas: TimestampDeltas | None = None
     if is_compressed:
         plain = _plain_records(records, header, budget, at_once)
     else:
-        plain = bytes(memoryview(records)[HEADER_SIZE:size])
+        plain = b""
+        if at_once and budget is not None and budget.place is not None:
+            deltas = _checked_in_place(records, budget.place, size, count, config)
+        if deltas is None:
+            plain = bytes(memoryview(records)[HEADER_SIZE:size])
     if at_once and budget is not None:
-        budget.weight_at_once -= max(len(plain), _RECORD_WEIGHT * count)
-    deltas = check_records(plain, count, config.compacts, _HEADERS_AT_ONCE if at_once else ANY_HEADERS)
+        budget.weight_at_once -= max(len(plain) or size, _RECORD_WEIGHT * count)
+    if deltas is None:
+        deltas = check_records(plain, count, config.compacts, _HEADERS_AT_ONCE if at_once else ANY_HEADERS)
     max_timestamp = header.base_timestamp + deltas.largest
     if max_timestamp > LONG_MAX or header.base_timestamp + deltas.smallest < -LONG_MAX - 1:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "timestamps are numbers of 64 bits")
     if config.message_timestamp_type == "CreateTime":
-        _check_timestamps(plain, header, deltas, config, now_ms)
+        _check_timestamps(records, plain, header, deltas, config, now_ms)
     return ProducedBatch(header, max_timestamp)
+
+
+def _checked_in_place(
+    records: Buffer, place: tuple[bytearray, int], size: int, count: int, config: TopicConfig
+) -> TimestampDeltas | None:
+    """Check records where they lie; None where a copy is to decide. To copy a megabyte takes a tenth of what a broker does with it.
+
+    Slices with a step are cut from the memory itself, since those of a view take ten times as long.
+    """
+    memory, position = place
+    begin = position + HEADER_SIZE
+    if memory[position:begin] != records[:HEADER_SIZE]:
+        return None
+    try:
+        return check_records(memory, count, config.compacts, _HEADERS_AT_ONCE, begin, position + size)
+    except (KafkaError, TooMuchAtOnce):
+        return None
 
 
 def _invalid(message: str) -> KafkaError:
@@ -218,7 +242,12 @@ def _check_header(header: BatchHeader) -> None:
 
 
 def _check_timestamps(
-    plain: bytes | bytearray, header: BatchHeader, deltas: TimestampDeltas, config: TopicConfig, now_ms: int
+    records: Buffer,
+    plain: bytes | bytearray,
+    header: BatchHeader,
+    deltas: TimestampDeltas,
+    config: TopicConfig,
+    now_ms: int,
 ) -> None:
     """Refuse timestamps outside message.timestamp.before.max.ms and after.max.ms (KIP-937); "none" is always allowed."""
     before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
@@ -229,7 +258,7 @@ def _check_timestamps(
         return
     wrong = (
         (number, f"Timestamp {timestamp} of message is out of range [{earliest}, {latest}]")
-        for number, timestamp in enumerate(_timestamps(plain, header))
+        for number, timestamp in enumerate(_timestamps(plain or bytes(records[HEADER_SIZE:]), header))
         if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest
     )
     errors = list(islice(wrong, NAMED_RECORDS))

@@ -83,40 +83,47 @@ class _Shape(NamedTuple):
 
 
 def check_records(
-    data: bytes | bytearray, count: int, keys_required: bool, headers_at_once: int = ANY_HEADERS
+    data: bytes | bytearray,
+    count: int,
+    keys_required: bool,
+    headers_at_once: int = ANY_HEADERS,
+    start: int = 0,
+    end: int = -1,
 ) -> TimestampDeltas:
-    """Check that `data` holds exactly `count` well-formed records with offset deltas 0 to `count` - 1.
+    """Check that `data[start:end]`, all of it by default, holds exactly `count` well-formed records with offset deltas 0 to `count` - 1.
 
     Raises KafkaError INVALID_RECORD, as InvalidRecords when records lack the keys that are required; TooMuchAtOnce for a record with more
     headers than `headers_at_once`, where Python would walk over them.
     """
+    if end < 0:
+        end = len(data)
     if (
         count >= _WORTH_COMPILED
-        and len(data) <= _COMPILED_BYTES
+        and end - start <= _COMPILED_BYTES
         and (headers_at_once == ANY_HEADERS or is_loaded())
         and (
             count < _WORTH_A_RUN
             or count > _DELTA_LIMITS[-1]
-            or not _is_regular(data, count, keys_required, headers_at_once)
+            or not _is_regular(data, start, end, count, keys_required, headers_at_once)
         )
     ):
-        if headers_at_once != ANY_HEADERS and len(data) > _LOOKED_AT_BYTES:
-            _look_for_headers(data, count, headers_at_once)
-        checked = check_compiled(data, count)
+        if headers_at_once != ANY_HEADERS and end - start > _LOOKED_AT_BYTES:
+            _look_for_headers(data, start, end, count, headers_at_once)
+        checked = check_compiled(memoryview(data)[start:end], count)
         if checked is not None and (checked.all_have_keys or not keys_required):
             return TimestampDeltas(checked.smallest, checked.largest)
     keyless: list[int] = []
     smallest, largest = 1 << 63, -(1 << 63)
-    position = index = 0
+    position, index = start, 0
     portion = 1
     try:
         if count < _WORTH_A_RUN:
             position, smallest, largest = _check_each(
-                data, 0, 0, count, keyless if keys_required else None, headers_at_once
+                data, start, 0, count, keyless if keys_required else None, headers_at_once
             )
             index = count
         while index < count:
-            run = _regular_run(data, position, index, count, keys_required, headers_at_once)
+            run = _regular_run(data, position, end, index, count, keys_required, headers_at_once)
             if run is not None:
                 length, size, low, high = run
                 position += length * size
@@ -133,8 +140,8 @@ def check_records(
             largest = max(largest, high)
     except (IndexError, ValueError) as problem:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"records cannot be read: {problem}") from None
-    if position != len(data):
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(data) - position} bytes behind the last of {count} records")
+    if position != end:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{end - position} bytes behind the last of {count} records")
     if keyless:
         raise InvalidRecords(
             "One or more records have been rejected: a compacted topic takes no record without a key",
@@ -143,22 +150,24 @@ def check_records(
     return TimestampDeltas(smallest, largest)
 
 
-def _look_for_headers(data: bytes | bytearray, count: int, headers_at_once: int) -> None:
+def _look_for_headers(data: bytes | bytearray, begin: int, behind: int, count: int, headers_at_once: int) -> None:
     """TooMuchAtOnce for a record with more headers: compiled code would read all of them in one go. Other faults it finds itself."""
     starts: list[int] = []
     try:
-        find_starts(data, 0, len(data), count, starts)
-        for start, end in pairwise([*starts, len(data)]):
+        find_starts(data, begin, behind, count, starts)
+        for start, end in pairwise([*starts, behind]):
             if end - start > 2 * headers_at_once:
                 record_at(data, start, headers_at_once)
     except (IndexError, ValueError):
         pass
 
 
-def _is_regular(data: bytes | bytearray, count: int, keys_required: bool, headers_at_once: int) -> bool:
+def _is_regular(
+    data: bytes | bytearray, start: int, end: int, count: int, keys_required: bool, headers_at_once: int
+) -> bool:
     """Do the records begin with a run of one shape that is long enough to expect more of them?"""
     try:
-        run = _regular_run(data, 0, 0, min(count, _PROBE), keys_required, headers_at_once)
+        run = _regular_run(data, start, end, 0, min(count, _PROBE), keys_required, headers_at_once)
     except (IndexError, ValueError):
         return False
     return run is not None and run[0] >= min(count, _PROBE, _DELTA_LIMITS[0])
@@ -186,7 +195,7 @@ def _check_each(
 
 
 def _regular_run(
-    data: bytes | bytearray, position: int, index: int, count: int, keys_required: bool, headers_at_once: int
+    data: bytes | bytearray, position: int, end: int, index: int, count: int, keys_required: bool, headers_at_once: int
 ) -> tuple[int, int, int, int] | None:
     """(records, bytes per record, smallest and largest timestamp delta) of the run that begins here; None if too short."""
     if count - index < _WORTH_A_RUN:
@@ -195,7 +204,7 @@ def _regular_run(
     if keys_required and not shape.has_key:
         return None
     border = next((limit for limit in _DELTA_LIMITS if limit > index), 0)
-    longest = min(min(count, border) - index, (len(data) - position) // shape.size)
+    longest = min(min(count, border) - index, (end - position) // shape.size)
     length, window = 0, _FIRST_WINDOW
     smallest, largest = 1 << 63, -(1 << 63)
     while length < longest:

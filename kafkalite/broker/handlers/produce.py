@@ -72,8 +72,8 @@ class _Course(DecompressionBudget):
 
     __slots__ = ("dear", "failures", "transaction", "waits")
 
-    def __init__(self, request_bytes: int) -> None:
-        super().__init__(request_bytes)
+    def __init__(self, request_bytes: int, place: tuple[bytearray, int] | None) -> None:
+        super().__init__(request_bytes, place)
         self.waits: list[AwaitedRecords] = []
         self.failures: list[KafkaError] = []
         self.dear: list[_Dear] = []
@@ -108,7 +108,7 @@ def produce(
     """The reply, a future of it while replication is awaited, or None with acks=0."""
     if request.acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
-    course = _Course(context.request_bytes)
+    course = _Course(context.request_bytes, context.records_place)
     if request.transactional_id is not None:
         return _produce_transactional(parts, request, context, course)
     return _produce(parts, request, context, course)

@@ -130,12 +130,13 @@ class Senders:
         await virtual_time.settle()
 
 
-def produce(records_bytes: int) -> bytes:
+def produce(records_bytes: int, version: int = PRODUCE_VERSION, partitions: int = 1) -> bytes:
     """With acks=all, of a client with all the time in the world."""
     m = messages.produce_request
-    topic = m.TopicProduceData(name="t", partition_data=[m.PartitionProduceData(index=0, records=bytes(records_bytes))])
-    body = codec.encode_request(m.ProduceRequest(acks=-1, timeout_ms=INT_MAX, topic_data=[topic]), PRODUCE_VERSION)
-    return b"".join(request_frame(APIS[ApiKey.PRODUCE], PRODUCE_VERSION, 1, "me", body))
+    asked = [m.PartitionProduceData(index=0, records=bytes(records_bytes))] * partitions
+    topic = m.TopicProduceData(name="t", partition_data=asked)
+    body = codec.encode_request(m.ProduceRequest(acks=-1, timeout_ms=INT_MAX, topic_data=[topic]), version)
+    return b"".join(request_frame(APIS[ApiKey.PRODUCE], version, 1, "me", body))
 
 
 @pytest.mark.parametrize("records_bytes", [20_000, 300_000])
@@ -193,6 +194,31 @@ def test_produces_behind_too_many_that_wait_count_until_they_begin() -> None:
         senders.send(0, data)
         connection.connection_lost(None)
         assert memory.used_bytes == 0
+        await senders.replicate()
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 11])
+def test_the_records_of_a_long_produce_of_one_partition_are_found_where_they_lie(version: int) -> None:
+    async def scenario() -> None:
+        senders = Senders(1)
+        log, found = senders.partition.log, []
+        append = log.append_as_leader
+
+        def note(records: memoryview, **rest: Any) -> Any:
+            place = rest["check"].place
+            if place is not None:
+                memory, position = place
+                records[7] = 77
+                assert memory[position + 7] == 77 and len(records) == 300_000
+            found.append(place is not None)
+            return append(records, **rest)
+
+        log.append_as_leader = note  # type: ignore[method-assign, assignment]
+        for partitions, size in ((1, 300_000), (2, 300_000), (1, 3000), (1, 300_000)):
+            senders.send(0, produce(size, version, partitions))
+        assert found == [True, False, False, False, True]
         await senders.replicate()
 
     virtual_time.run(scenario())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from kafkalite.protocol.record_check import InvalidRecords
 from kafkalite.protocol.record_walk import TooMuchAtOnce
 from kafkalite.protocol.records import (
     CONTROL,
+    HEADER_SIZE,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchHeader,
@@ -286,3 +288,47 @@ def test_timestamps_beyond_64_bits(base, others, count):
 
 def test_the_largest_timestamp_is_what_the_records_say():
     assert validate(with_field(35, ">q", NOW_MS + 9)).max_timestamp == NOW_MS + 2
+
+
+# Where the records lie
+
+
+def outcome(batch, config, place):
+    """What comes of it on the event loop, as a client would see it."""
+    budget = DecompressionBudget(place=place)
+    try:
+        found = validate_produced(batch, config=config, now_ms=NOW_MS, request_version=9, budget=budget, at_once=True)
+    except KafkaError as problem:
+        return problem.code, problem.message, getattr(problem, "record_errors", None)
+    except TooMuchAtOnce:
+        return "too much at once"
+    return found, budget.weight_at_once // 1000
+
+
+@pytest.mark.parametrize("shape", ["alike", "different", "few"])
+def test_records_that_are_checked_where_they_lie_fare_as_their_copy(shape):
+    """Batches with bytes changed, of which the CRC is right, between bytes that are none of theirs."""
+    rng = random.Random(shape)
+    configs = (
+        TopicConfig(),
+        TopicConfig(cleanup_policy=("compact",)),
+        replace(TopicConfig(), message_timestamp_after_max_ms=0),
+    )
+    sizes = {"alike": [50] * 200, "different": [rng.randrange(1, 300) for _ in range(100)], "few": [40] * 5}[shape]
+    whole = bytes(build_batch([NewRecord(None, bytes(size), NOW_MS) for size in sizes]))
+    accepted = 0
+    for _ in range(400):
+        changed = bytearray(whole)
+        for _ in range(rng.randrange(3)):
+            position = rng.choice((rng.randrange(HEADER_SIZE, len(whole)), HEADER_SIZE + 6, len(whole) - 1))
+            changed[position] = rng.choice((0, 1, 2, 127, 128, 255, changed[position] ^ 1))
+        struct.pack_into(">I", changed, 17, crc32c(changed[21:]))
+        begin = rng.randrange(100)
+        memory = bytearray(rng.randbytes(begin) + changed + rng.choice((b"", bytes(100), rng.randbytes(100))))
+        batch = memoryview(memory)[begin : begin + len(changed)]
+        config = rng.choice(configs)
+        expected = outcome(batch, config, None)
+        assert outcome(batch, config, (memory, begin)) == expected
+        assert outcome(batch, config, (bytearray(1000), 7)) == expected, "a place that is another one"
+        accepted += len(expected) == 2
+    assert 50 < accepted < 390
