@@ -51,7 +51,9 @@ def kafkalite_prepare() -> Iterator[Callable[[Cluster], None]]:
     def fill(cluster: Cluster) -> None:
         servers = cluster.bootstrap_servers
         with SyncAdmin(bootstrap_servers=servers) as admin:
-            admin.create_topics([NewTopic(TOPIC, 2, 1, topic_configs={"retention.ms": "123456789"})])
+            # A segment for each record.
+            settings = {"retention.ms": "123456789", "segment.bytes": "100"}
+            admin.create_topics([NewTopic(TOPIC, 2, 1, topic_configs=settings)])
             admin.create_acls([RULE])
         undecided = SyncProducer(
             bootstrap_servers=servers, transactional_id="undecided", transaction_timeout_ms=600_000
@@ -108,6 +110,8 @@ def test_what_is_done_to_a_copy_no_other_sees(kafkalite_frozen: FrozenCluster) -
         one.kill(1)
         one.start_broker(1)
         assert values(one.bootstrap_servers, 1) == [b"1", b"3", b"more"]
+        links = [path.stat().st_nlink for path in sorted((one.broker(1).log_dir / f"{TOPIC}-1").glob("*.log"))]
+        assert links[0] > 1 and set(links[1:]) == {1}  # what was sealed is shared, what is written is not
     with kafkalite_frozen.fork() as later, SyncAdmin(bootstrap_servers=later.bootstrap_servers) as admin:
         assert values(later.bootstrap_servers, 1) == [b"1", b"3"]
         assert admin.list_topics() == [TOPIC]

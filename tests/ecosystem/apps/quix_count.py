@@ -24,4 +24,4 @@ def count_one(value: str, state: State) -> str:
 words = app.topic(source, key_deserializer="str", value_deserializer="str")
 counts = app.topic(target, key_serializer="str", value_serializer="str")
 app.dataframe(words).apply(count_one, stateful=True).to_topic(counts)
-app.run(count=int(count), timeout=60)
+app.run(count=int(count), timeout=110)
