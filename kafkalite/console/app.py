@@ -146,7 +146,7 @@ class Console:
         ]
 
     async def _known(self, found: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What is told of the survey, when the first round has been. TimeoutError."""
+        """What the survey knows, after its first round. TimeoutError."""
         async with asyncio.timeout(FIRST_ROUND_S):
             await self.survey.seen.wait()
         return found()

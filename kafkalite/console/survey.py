@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -148,6 +148,7 @@ class Survey:
         """How often the cluster was looked at."""
         self._task: asyncio.Task[None] | None = None
         self._ends_ms = 0
+        self._is_current = False
 
     def start(self) -> None:
         self._task = start_task(self._run(), "survey")
@@ -164,30 +165,39 @@ class Survey:
             begun_s = loop.time()
             await self.look()
             took_s = loop.time() - begun_s
-            is_known = self.problem is None  # else the time went into waiting for who does not answer
+            is_known = self._is_current  # else the time went into waiting for who does not answer
             await asyncio.sleep(min(max(EVERY_S - took_s, _SHARE * took_s), LONGEST_S) if is_known else EVERY_S)
 
     async def look(self) -> None:
         """One round. What cannot be had stays as it was, and `problem` says why."""
         is_slow_round = self.rounds % _SLOW_ROUNDS == 0
-        found: str | None = None
-        try:
-            await self._look_at_cluster()
-            await self._look_at_ends()
-            if is_slow_round:
-                found = await self._look_at_sizes()
-                if len(self.topics) <= MOST_MINIMUMS:
-                    self.minimums = await min_insync_replicas(self._admin, self.topics)
-                await self._look_at_groups()
-        except ClientError as problem:
-            found = str(problem)
-        except Exception as problem:  # the next round may go well; whoever looks is to know
-            found = repr(problem)
-            report("a look at the cluster failed", problem)
+        self._is_current = False
+        found = await self._told(self._look_at_cluster)
+        if found is None:
+            found = await self._told(self._look_at_ends)
+            self._is_current = found is None
+            if is_slow_round:  # who may not see one of them may see the others
+                for look in (self._look_at_sizes, self._look_at_minimums, self._look_at_groups):
+                    found = await self._told(look) or found
         self.problem = found
         self._note_figures()
         self.rounds += 1
         self.seen.set()
+
+    async def _told(self, look: Callable[[], Awaitable[None]]) -> str | None:
+        """Why it could not be looked at; None when it was."""
+        try:
+            await look()
+        except ClientError as problem:
+            return str(problem)
+        except Exception as problem:  # the next round may go well; whoever looks is to know
+            report("a look at the cluster failed", problem)
+            return repr(problem)
+        return None
+
+    async def _look_at_minimums(self) -> None:
+        if len(self.topics) <= MOST_MINIMUMS:
+            self.minimums = await min_insync_replicas(self._admin, self.topics)
 
     async def _look_at_cluster(self) -> None:
         self.cluster = await self._admin.describe_cluster()
@@ -233,22 +243,23 @@ class Survey:
             grown[each.topic] += max(0, end - before.get(each, end))
         self.rates = {topic: count / seconds for topic, count in grown.items()} if before_ms and seconds > 0 else {}
 
-    async def _look_at_sizes(self) -> str | None:
-        """Why they are not all known; None when they are."""
-        told = None
+    async def _look_at_sizes(self) -> None:
+        """The error of the last broker that did not tell, when the others have."""
+        failed: ClientError | None = None
         sizes: dict[TopicPartition, dict[int, int]] = {}
         for broker in [each.id for each in self.cluster.brokers] if self.cluster else []:
             try:
                 directories = (await self._admin.describe_log_dirs([broker]))[broker]
             except ClientError as problem:  # the sizes of the others are better than none
-                told = str(problem)
+                failed = problem
                 continue
             for replica in (each for directory in directories for each in directory.replicas if not each.is_future):
                 sizes.setdefault(replica.topic_partition, {})[broker] = replica.size_bytes
         self.sizes, self.topic_bytes = sizes, {}
         for place, by_broker in sizes.items():
             self.topic_bytes[place.topic] = self.topic_bytes.get(place.topic, 0) + sum(by_broker.values())
-        return told
+        if failed is not None:
+            raise failed
 
     async def _look_at_groups(self) -> None:
         self.groups = await self._admin.list_groups()
@@ -273,7 +284,7 @@ class Survey:
         self.watched_topics.fill([name for name, topic in self.topics.items() if not topic.is_internal])
         partitions = [each for topic in self.topics.values() for each in topic.partitions]
         lags = [lag for lag in self.lags.values() if lag is not None]
-        has_rates = self.problem is None and bool(self.rates)
+        has_rates = self._is_current and bool(self.rates)
         figures = {
             "records_per_s": sum(self.rates.values()) if has_rates else None,
             "under_replicated": float(sum(each.under_replicated for each in partitions)),
@@ -282,7 +293,7 @@ class Survey:
             "lag": float(sum(lags)) if lags else None,
         }
         now_ms = self._clock.now_ms()
-        self.history.append(now_ms, figures if self.problem is None else {})
+        self.history.append(now_ms, figures if self._is_current else {})
         watched = {
             name: {"records_per_s": self.rates.get(name) if has_rates else None, "bytes": self.topic_bytes.get(name)}
             for name in self.watched_topics.names()

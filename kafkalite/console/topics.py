@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.client.errors import ClientError
 from kafkalite.console.parameters import Parameters, paged
 from kafkalite.types import NO_BROKER, TopicPartition
 
@@ -68,7 +69,12 @@ async def one_topic(admin: Admin, survey: Survey, name: str) -> dict[str, Any]:
     led = [TopicPartition(name, each.partition) for each in topic.partitions if each.leader != NO_BROKER]
     starts = await admin.list_offsets(dict.fromkeys(led, "earliest"))
     ends = await admin.list_offsets(dict.fromkeys(led, "latest"))
-    settings = await admin.describe_configs("topic", name, documentation=True, synonyms=True)
+    settings: dict[str, ConfigEntry] = {}
+    problem = None
+    try:
+        settings = await admin.describe_configs("topic", name, documentation=True, synonyms=True)
+    except ClientError as refused:  # who may see a topic need not be one who may see its settings
+        problem = str(refused)
     partitions = []
     for each in topic.partitions:
         place = TopicPartition(name, each.partition)
@@ -88,6 +94,7 @@ async def one_topic(admin: Admin, survey: Survey, name: str) -> dict[str, Any]:
         "topic_id": topic.topic_id,
         "partition_list": partitions,
         "settings": setting_rows(settings),
+        "settings_problem": problem,
         "history": survey.watched_topics.of(name).to_dict(),
     }
 

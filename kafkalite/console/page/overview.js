@@ -49,7 +49,7 @@ export function show(main, life) {
     const { counts } = found;
     const up = found.brokers.filter((each) => each.alive).length;
     facts.replaceChildren(
-      ...(found.problem ? [notice(`The last look at the cluster failed: ${found.problem}`, true)] : []),
+      ...(found.problem ? [notice(`Not all of the cluster could be looked at: ${found.problem}`)] : []),
       tiles([
         ["Brokers up", `${up} of ${found.brokers.length}`, up < found.brokers.length ? "bad" : ""],
         ["Controller", found.controller_id < 0 ? "none" : found.controller_id, found.controller_id < 0 ? "bad" : ""],

@@ -2,7 +2,7 @@
 
 import { element } from "./elements.js";
 import { plot } from "./plot.js";
-import { ask, bytes, count, link, rate, settings, table, tiles } from "./screen.js";
+import { ask, bytes, count, link, notice, rate, settings, table, tiles } from "./screen.js";
 
 const PARTITIONS = [["Partition", "number"], ["Leader", "number"], ["Replicas"], ["First offset", "number"], ["End", "number"], ["Records", "number"], ["Size", "number"], ["Epoch", "number"]];
 
@@ -57,6 +57,6 @@ export function show(main, life, name) {
     ]), element("p", { class: "faint" }, `Id ${found.topic_id || "none"}${found.is_internal ? ", internal" : ""}`));
     for (const each of plots) each.show(found.history);
     partitions.replaceChildren(table(PARTITIONS, found.partition_list.map(partitionRow)));
-    if (!set.children.length) set.append(...settings(found.settings));
+    if (!set.children.length) set.append(...(found.settings_problem ? [notice(found.settings_problem)] : settings(found.settings)));
   });
 }

@@ -42,7 +42,11 @@ class FakeAdmin:
         self.members: dict[str, tuple[GroupMember, ...]] = {}
         self.moves: dict[TopicPartition, PartitionReassignment] = {}
         self.written: list[tuple[str, dict[str, Any]]] = []
-        self.is_away = False
+        self.is_away = self.refuses_configs = False
+
+    def _refuse_configs(self) -> None:
+        if self.refuses_configs:
+            raise error_of(29, "describing settings")
 
     async def describe_cluster(self) -> ClusterDescription:
         if self.is_away:
@@ -90,10 +94,12 @@ class FakeAdmin:
     async def describe_resource_configs(
         self, resources: Iterable[ConfigResource], **_: Any
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        self._refuse_configs()
         entry = ConfigEntry("min.insync.replicas", "1", "DEFAULT_CONFIG", False, False)
         return {each: {entry.name: entry} for each in resources}
 
     async def describe_configs(self, kind: str, name: str, **_: Any) -> dict[str, ConfigEntry]:
+        self._refuse_configs()
         set_here = ConfigSynonym("retention.ms", "5", "DYNAMIC_TOPIC_CONFIG")
         return {
             "a.default": ConfigEntry("a.default", "1", "DEFAULT_CONFIG", False, False),

@@ -1,4 +1,4 @@
-"""What the console answers, from a cluster that is told in memory."""
+"""What the console answers, of a cluster in memory."""
 
 from __future__ import annotations
 
@@ -129,6 +129,23 @@ def test_many_changes_at_once_are_counted_together() -> None:
         assert len(rows) == 3 + 201 and rows[0]["more"] == 99
 
     run(scenario)
+
+
+def test_who_may_not_see_settings_sees_the_rest() -> None:
+    admin = FakeAdmin({"t": 2})
+    admin.refuses_configs = True
+    admin.committed = {"g": {TopicPartition("t", 0): 40}}
+
+    async def scenario(scene: Scene) -> None:
+        found = await scene.get("/api/topics/t")
+        assert found["settings"] == [] and "not authorized" in found["settings_problem"] and found["bytes"] == 3000
+        assert (await scene.get("/api/groups"))["rows"][0]["lag"] == 60
+        await scene.look()
+        overview = await scene.get("/api/overview")
+        assert overview["history"]["values"]["records_per_s"] == [None, 0.0]
+        assert overview["problem"] is None, "of the last round, which asked for less"
+
+    run(scenario, admin)
 
 
 def test_a_topic_has_partitions_sizes_and_settings_without_secrets() -> None:
