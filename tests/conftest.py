@@ -88,6 +88,7 @@ _LONGEST_FIRST = (
     "peers/test_legacy_admin.py",
     "peers/test_failover.py",
     "deploy/test_runbook.py",
+    "ecosystem",
     "peers",
     "deploy",
     "wire",

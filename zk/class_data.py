@@ -55,7 +55,8 @@ class ClassData:
             self._archive.parent.mkdir(parents=True, exist_ok=True)
         except OSError:
             return []
-        return [f"-XX:ArchiveClassesAtExit={self._draft}"]
+        # A Java before 13 would not start.
+        return ["-XX:+IgnoreUnrecognizedVMOptions", f"-XX:ArchiveClassesAtExit={self._draft}"]
 
     def ended(self, *, cleanly: bool) -> None:
         """The server has ended: what it wrote, unless it was killed meanwhile, is for all from now on."""

@@ -38,7 +38,7 @@ def test_the_first_server_writes_it_and_the_next_ones_read_it(tmp_path: Path) ->
         patch.setattr("zk.class_data.find_server_classes", lambda environment: [java])
         first, beside = ClassData(environment), ClassData(environment)
         assert beside.jvm_options(writes=False) == []
-        (option,) = first.jvm_options(writes=True)
+        _, option = first.jvm_options(writes=True)
         draft = Path(option.removeprefix("-XX:ArchiveClassesAtExit="))
         draft.write_text("classes")
         first.ended(cleanly=True)
