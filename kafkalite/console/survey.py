@@ -149,6 +149,8 @@ class Survey:
         self._task: asyncio.Task[None] | None = None
         self._ends_ms = 0
         self._is_current = False
+        self._slow_problem: str | None = None
+        """Of the last round that asked for all."""
 
     def start(self) -> None:
         self._task = start_task(self._run(), "survey")
@@ -172,14 +174,16 @@ class Survey:
         """One round. What cannot be had stays as it was, and `problem` says why."""
         is_slow_round = self.rounds % _SLOW_ROUNDS == 0
         self._is_current = False
+        slow_problems: list[str | None] = []
         found = await self._told(self._look_at_cluster)
         if found is None:
             found = await self._told(self._look_at_ends)
             self._is_current = found is None
             if is_slow_round:  # who may not see one of them may see the others
                 for look in (self._look_at_sizes, self._look_at_minimums, self._look_at_groups):
-                    found = await self._told(look) or found
-        self.problem = found
+                    slow_problems.append(await self._told(look))
+                self._slow_problem = next((each for each in slow_problems if each is not None), None)
+        self.problem = found or self._slow_problem
         self._note_figures()
         self.rounds += 1
         self.seen.set()
