@@ -22,8 +22,9 @@ from typing import Final
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.cluster_facts import ClusterFacts
+from tests.deploy.warm_commands import WarmCommands
 
-_SSH: Final = """#!{python}
+_SSH: Final = """#!{python} -IS
 import json, os, socket, sys
 
 host, *command = sys.argv[1:]
@@ -61,6 +62,7 @@ class Machines:
         pause = programs / "sleep"
         pause.write_text(_SLEEP)
         pause.chmod(0o755)
+        self._commands = WarmCommands(programs)
         machines = self
 
         class Handler(socketserver.StreamRequestHandler):
@@ -77,6 +79,7 @@ class Machines:
 
     def __enter__(self) -> Machines:
         self._thread.start()
+        self._commands.__enter__()
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -85,6 +88,7 @@ class Machines:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        self._commands.__exit__()
 
     def run(self, block: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a block as a whole, ending at the first command that fails."""
@@ -111,7 +115,7 @@ class Machines:
 
     def _paths(self) -> dict[str, list[tuple[str, str]]]:
         """For each machine what stands for the paths of the runbook; the longest first."""
-        commands = ("/opt/kafkalite/bin/kafkalite", shlex.quote(str(Path(sys.executable).with_name("kafkalite"))))
+        commands = ("/opt/kafkalite/bin/kafkalite", shlex.quote(str(self._commands.program)))
         found = {
             f"broker-{broker.id}": [commands, ("/var/lib/kafkalite", str(broker.log_dir))]
             for broker in self._cluster.brokers.values()

@@ -10,25 +10,21 @@ import atexit
 import configparser
 import functools
 import gc
-import io
 import os
 import pkgutil
-import random
 import re
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import traceback
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import msgpack
 
 import kafkalite.legacy
+from tests.forked_program import become, end_with
 from tests.peers.tool_server import Outcome
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -119,39 +115,11 @@ def _serve() -> None:
         answers.write(msgpack.packb(answer))
 
 
-def _become(name: str, arguments: list[str], folder: str, stdin: int, stdout: int, stderr: int) -> NoReturn:
-    """The child: a tool with streams of its own, that ends as an interpreter ends, which only is not taken apart: that would cost more than
-    most tools do."""
-    for number, stream in enumerate((stdin, stdout, stderr)):
-        os.dup2(stream, number)
-    sys.stdin = io.TextIOWrapper(os.fdopen(0, "rb", closefd=False), encoding="utf-8")
-    sys.stdout = io.TextIOWrapper(os.fdopen(1, "wb", closefd=False), encoding="utf-8")
-    sys.stderr = io.TextIOWrapper(os.fdopen(2, "wb", closefd=False), encoding="utf-8", write_through=True)
-    os.chdir(folder)
-    random.seed()  # else every call draws what the others drew
-    sys.argv = [name, *arguments]
+def _become(name: str, arguments: list[str], folder: str, *streams: int) -> NoReturn:
+    """The child: a tool with streams of its own."""
+    become(name, arguments, folder, streams)
     module, function = entry_points()[name]
-    main: Any = getattr(import_module(module), function)
-    status = _status_of(main)
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    os._exit(status)
-
-
-def _status_of(main: Callable[[], object]) -> int:
-    """The exit status, as the interpreter makes it of what `main` returns or raises; a traceback is printed."""
-    try:
-        left: object = main()
-    except SystemExit as leaving:
-        left = leaving.code
-    except BaseException:
-        traceback.print_exc()
-        return 1
-    if left is None or isinstance(left, int):
-        return int(left or 0) & 0xFF
-    print(left, file=sys.stderr)
-    return 1
+    end_with(getattr(import_module(module), function))
 
 
 def _wait(child: int, timeout_s: float) -> int | None:
