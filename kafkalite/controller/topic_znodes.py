@@ -17,6 +17,9 @@ from zk.znodes import MalformedZnodeError, TopicAssignment
 
 logger = logging.getLogger(__name__)
 
+_LARGE_TOPIC = 300
+"""Partitions; what has more is taken in by pieces, with turns for others in between."""
+
 
 def load_topics(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicPartition]]:
     """Read topics that are new to `cluster` into it; their partitions. One that vanished meanwhile is left out."""
@@ -40,11 +43,18 @@ def _load(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicPartit
     given = (yield from _give_ids(found)) if cluster.settings.inter_broker_protocol_version.gives_topic_ids else {}
     loaded = []
     for name, assignment in found.items():
+        is_large = len(assignment.partitions) > _LARGE_TOPIC
+        if is_large:
+            yield from pause()  # to decode it took its time
         cluster.add_topic(name, given.get(name) or _topic_id(name, assignment))
-        for index, parts in assignments(assignment).items():
-            partition = TopicPartition(name, index)
-            cluster.set_assignment(partition, parts)
-            loaded.append(partition)
+        parts_of = assignments(assignment)
+        for some in pieces(parts_of):
+            if is_large:
+                yield from pause()
+            for index in some:
+                partition = TopicPartition(name, index)
+                cluster.set_assignment(partition, parts_of[index])
+                loaded.append(partition)
     return loaded
 
 

@@ -163,3 +163,16 @@ def test_the_death_of_a_broker_costs_grouped_writes_only() -> None:
         await cluster.stop()
 
     run(scenario())
+
+
+def test_a_topic_of_many_partitions_was_taken_in_within_one_turn() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1)
+        broker = cluster.brokers[1]
+        with measured_turns() as turns:
+            await cluster.controller.create_topics([NewTopic("big", PARTITIONS, 1)])
+            await cluster.until(lambda: len(broker.leaders) == PARTITIONS)
+        assert turns.longest < turns.calls / 25, turns
+        await cluster.stop()
+
+    run(scenario())
