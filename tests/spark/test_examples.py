@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 def test_a_stream_joined_with_a_table(
     spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second run joins what is new, with the rows of then."""
+    """The latest row of each customer counts, and one that was removed is none."""
     program, servers = example("spark_join"), cluster.bootstrap_servers
     for name in ("CUSTOMERS", "PURCHASES", "JOINED"):
         monkeypatch.setattr(program, name, make_topic(2))
@@ -30,11 +30,9 @@ def test_a_stream_joined_with_a_table(
                 producer.send(topic, row, key=key)
 
     ann, bob = {"name": "Ann", "city": "Oslo"}, {"name": "Bob", "city": "Bonn"}
-    write(program.CUSTOMERS, {"c1": ann, "c2": bob})
+    write(program.CUSTOMERS, {"c1": ann, "c2": bob, "c3": bob})
+    write(program.CUSTOMERS, {"c1": ann | {"city": "Rome"}, "c3": None})
     write(program.PURCHASES, {"c1": {"sum": 1.5}, "c2": {"sum": 2.5}, "c3": {"sum": 3.5}})
-    program.join(spark, servers, str(tmp_path / "checkpoint"))
-    write(program.CUSTOMERS, {"c1": ann | {"city": "Rome"}, "c2": None})
-    write(program.PURCHASES, {"c1": {"sum": 4.5}, "c2": {"sum": 5.5}})
     program.join(spark, servers, str(tmp_path / "checkpoint"))
     with SyncConsumer(bootstrap_servers=servers) as consumer:
         consumer.assign([(program.JOINED, 0), (program.JOINED, 1)])
@@ -46,9 +44,7 @@ def test_a_stream_joined_with_a_table(
             for records in consumer.poll(timeout_ms=500).values():
                 found += [(record.key.decode(), json.loads(record.value)) for record in records]
     assert sorted(found, key=str) == [
-        ("c1", {"sum": 1.5, "customer": ann}),
-        ("c1", {"sum": 4.5, "customer": ann | {"city": "Rome"}}),
+        ("c1", {"sum": 1.5, "customer": ann | {"city": "Rome"}}),
         ("c2", {"sum": 2.5, "customer": bob}),
-        ("c2", {"sum": 5.5}),
         ("c3", {"sum": 3.5}),
     ]
