@@ -20,6 +20,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.museum.stage import Stage
+from zk.ensemble import end_with_parent
 
 HERE: Final = Path(__file__).parent
 TIMEOUT_S: Final = 120
@@ -41,7 +42,7 @@ class Environment:
 
 
 class Running:
-    """A process in the background; what it prints is in a file."""
+    """A process in the background, which ends with this one at the latest; what it prints is in a file."""
 
     def __init__(self, command: Sequence[str], variables: Mapping[str, str], folder: Path, name: str) -> None:
         self._log = folder / f"{name}.log"
@@ -54,6 +55,7 @@ class Running:
                 stderr=subprocess.STDOUT,
                 env=os.environ | dict(variables),
                 start_new_session=True,
+                preexec_fn=end_with_parent(),
             )
 
     @property
