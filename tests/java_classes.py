@@ -30,7 +30,7 @@ def class_folder(source: Path, jars: Sequence[Path]) -> Path:
 
 
 def compiled(source: Path, jars: Sequence[Path]) -> Path | None:
-    """The folder with the classes of `source`, which uses those of `jars`; None where there is no Java compiler."""
+    """The folder with the classes of `source`, which uses those of `jars`; None without a Java compiler that takes it."""
     folder = class_folder(source, jars)
     if folder.exists():
         return folder
@@ -45,6 +45,7 @@ def compiled(source: Path, jars: Sequence[Path]) -> Path | None:
                 draft = Path(scratch, "classes")
                 path = os.pathsep.join(map(str, jars))
                 command = [compiler, "-proc:none", "-nowarn", "-cp", path, "-d", draft, source]
-                subprocess.run(command, check=True, timeout=TIMEOUT_S)
+                if subprocess.run(command, timeout=TIMEOUT_S).returncode != 0:
+                    return None
                 draft.rename(folder)
     return folder

@@ -86,6 +86,10 @@ class _Host:
         self._lock = threading.Lock()
         threading.Thread(target=self._listen, daemon=True).start()
 
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
     def start(self, settings: Path, log: Path) -> WarmServer:
         with self._lock:
             number = len(self._servers) + 1
@@ -113,9 +117,17 @@ class _Host:
                 server.ended(status or 1)
 
 
-@cache
 def _host() -> _Host | None:
-    """None where there is no Java compiler."""
+    """None where there is no Java compiler; another one when one has ended, which takes its servers along and nobody else's."""
+    host = _only_host()
+    if host is not None and host.has_ended:
+        _only_host.cache_clear()
+        host = _only_host()
+    return host
+
+
+@cache
+def _only_host() -> _Host | None:
     jars = find_server_classes()
     classes = compiled(SOURCE, jars)
     return None if classes is None else _Host(jars, classes)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests import warm_zookeeper
 from tests.java_classes import compiled
 from tests.warm_zookeeper import SOURCE, WarmServer
 from zk.ensemble import Ensemble, Member, free_ports
@@ -95,5 +97,25 @@ def test_others_are_processes(tmp_path: Path) -> None:
         await ensemble.start(TIMEOUT_S)
         assert not isinstance(ensemble.member(1).process, WarmServer)
         await ensemble.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_machine_that_has_ended_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of its own: clusters of other tests may live in that of this process.
+    monkeypatch.setattr(warm_zookeeper, "_only_host", cache(warm_zookeeper._only_host.__wrapped__))
+
+    async def scenario() -> None:
+        first, second = (Ensemble(tmp_path / name) for name in ("first", "second"))
+        await first.start(TIMEOUT_S)
+        server = thread_of(first.member(1))
+        server._host._process.kill()
+        await asyncio.to_thread(server.wait, TIMEOUT_S)
+        assert not first.member(1).running
+        await second.start(TIMEOUT_S)
+        successor = thread_of(second.member(1))._host
+        assert successor is not server._host
+        await second.stop()
+        successor._process.kill()
 
     asyncio.run(scenario())

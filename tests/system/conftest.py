@@ -49,6 +49,8 @@ def new_cluster(apache: bool, tmp_path_factory: pytest.TempPathFactory) -> Calla
             brokers=3, zookeepers=zookeepers, properties=settings, directory=directory, **more
         ) as cluster:
             yield cluster
+            for broker in cluster.brokers.values():
+                broker.kill()  # nobody needs what they would hand over now
 
     return make
 
