@@ -206,6 +206,7 @@ class PartitionLog:
         if not takes(segment, headers, len(records), self.config, now_ms):
             first = headers[0]  # where a wrapper's first record lies is not known before it is opened
             segment = self._roll_to(first.base_offset if first.magic == MAGIC else self.log_end_offset, now_ms)
+        self._topic_id_file.catch_up(self.topic_id)
         aborted: list[AbortedTransaction] = []
         for header in headers:
             if header.producer_id >= 0:
@@ -213,7 +214,6 @@ class PartitionLog:
                 if entry is not None:
                     aborted.append(entry)
         position = segment.size
-        self._topic_id_file.catch_up(self.topic_id)
         try:
             segment.append([records], headers, self.config.index_interval_bytes, aborted)
         except OSError:

@@ -283,3 +283,17 @@ def test_a_topic_id_that_was_lost_with_the_machine_is_learned_again(tmp_path):
     log.set_topic_id(bytes(range(16)))
     append(log)
     assert reopened(log, clean=True).topic_id == bytes(range(16))
+
+
+def test_the_first_record_of_a_log_that_found_no_room_left_its_producer_behind(tmp_path):
+    """The topic's id is written before it, and may be what the disk has no room for: the same batch, sent again, is no duplicate."""
+    disk = FailingDisk()
+    log = new_log(tmp_path, disk=disk)
+    for room in (0, 60, 30):  # none; for the topic's id; for a part of the batch
+        disk.room = room
+        assert refusal(append, log, produced(7, 0)) == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.room = None
+    result = append(log, produced(7, 0))
+    assert (result.first_offset, result.duplicate) == (0, False)
+    check_files(log)
+    assert reopened(log, clean=False).topic_id == log.topic_id
