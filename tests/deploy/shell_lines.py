@@ -14,6 +14,7 @@ from typing import Final, Self
 from click.testing import CliRunner
 
 from kafkalite.cli.main import main
+from kafkalite.cli.output import Exit
 
 _PLAYED: Final = ("printf", "echo", "cat", "kafkalite")
 _NOT_HERE: Final = frozenset("&;$`<(){}*?!\\")
@@ -76,7 +77,9 @@ def _run_line(where: str, words: list[str]) -> None:
                 result = CliRunner().invoke(main, arguments, input=data, prog_name="kafkalite")
                 if result.exception is not None and not isinstance(result.exception, SystemExit):
                     raise result.exception
-                assert result.exit_code == 0, f"{where}: {shlex.join(words)}: {result.output}"
+                # What doctor finds on this machine is not what is tested.
+                is_found = result.exit_code == Exit.CHECK_FAILED and arguments[0] == "doctor"
+                assert result.exit_code == 0 or is_found, f"{where}: {shlex.join(words)}: {result.output}"
                 data = result.stdout_bytes
     if target is not None:
         Path(target).write_bytes(data)

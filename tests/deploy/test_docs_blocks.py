@@ -71,6 +71,7 @@ def test_blocks(page: str, cluster: LocalCluster, tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("KAFKALITE_BOOTSTRAP_SERVERS", cluster.bootstrap_servers)
     monkeypatch.setenv("KAFKALITE_ZOOKEEPER", cluster.zookeeper_connect)
     monkeypatch.setenv(SEED_VARIABLE, "1")
+    run_commands("before", "kafkalite cluster health --wait --timeout 60\n")  # whatever the page before has left
     for block in BLOCKS[page]:
         where = f"{page}:{block.line}"
         text = block.text.replace(SERVERS, cluster.bootstrap_servers)
