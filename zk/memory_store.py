@@ -66,6 +66,8 @@ class MemoryZooKeeper:
         self.has_quorum = True
         self._next_session_id = _FIRST_SESSION_ID
         self._sessions: dict[int, MemoryStore] = {}
+        self._stores: dict[MemoryStore, None] = {}
+        """Those that had a session and were not closed."""
 
     def lose_quorum(self) -> None:
         """Suspend every session; time does not count against them until the quorum is back."""
@@ -74,9 +76,9 @@ class MemoryZooKeeper:
             store._at_home(store._lose_connection)
 
     def regain_quorum(self) -> None:
-        """Resume the sessions that lost their connection with the quorum."""
+        """Whoever lost its connection with the quorum comes back, also one whose session has ended meanwhile."""
         self.has_quorum = True
-        for store in list(self._sessions.values()):
+        for store in list(self._stores):
             store._at_home(store._regain_connection)
 
     def expire(self, session_id: int) -> None:
@@ -94,6 +96,7 @@ class MemoryZooKeeper:
         session_id = self._next_session_id
         self._next_session_id += 1
         self._sessions[session_id] = store
+        self._stores[store] = None
         return session_id
 
     def _close(self, session_id: int) -> None:
@@ -212,6 +215,7 @@ class MemoryStore:
             return
         self._cancel_expiry()
         self.server._close(self._session_id)
+        self.server._stores.pop(self, None)
         self._forget_watches()
         self._fail_requests(StoreClosedError)
         self._enter(SessionState.CLOSED)

@@ -285,8 +285,10 @@ class SimulatedCluster:
         return [each for each in found if each is not None]
 
     def log_bytes(self, broker_id: BrokerId, partition: TopicPartition) -> bytes:
-        """All batches of a replica, as they are on its disk."""
+        """All batches of a replica, as they are on its disk; none of one that is still to be made."""
         disk, directory = self.brokers[broker_id].disk, f"{LOG_DIR}/{partition}"
+        if not disk.exists(directory):
+            return b""
         names = sorted(entry.name for entry in disk.list(directory) if entry.name.endswith(".log"))
         return b"".join(disk.read(f"{directory}/{name}") for name in names)
 

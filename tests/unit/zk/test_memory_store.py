@@ -60,6 +60,22 @@ def test_no_session_expires_without_quorum():
     asyncio.run(scenario())
 
 
+def test_a_session_that_was_ended_without_quorum_is_followed_by_another():
+    """Nobody came back to its client when the quorum did: it stayed suspended for ever."""
+
+    async def scenario():
+        server, states = MemoryZooKeeper(), []
+        store = await connected(server)
+        store.add_session_listener(states.append)
+        server.lose_quorum()
+        store.expire_session()
+        server.regain_quorum()
+        await asyncio.sleep(0)
+        assert states == [SessionState.SUSPENDED, SessionState.EXPIRED, SessionState.CONNECTED]
+
+    asyncio.run(scenario())
+
+
 def test_latency_keeps_the_order():
     chance = random.Random(1)
 
