@@ -184,7 +184,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._violation(BoundExceeded("frame size", self._frames.violation))
         corked, self._corked = self._corked, None
         if corked and not self.closed:
-            self._write(corked)
+            self._write(corked, self._corked_bytes)
         self._limit_reading()
 
     def pause_writing(self) -> None:
@@ -269,7 +269,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._slots.append(slot)
             self._finish(slot, [answer])
         else:
-            self._write([answer])
+            self._write([answer], len(answer))
 
     def answer_later(self) -> Callable[[bytes], None]:
         """As `answered`, with an answer that comes when this is called; what is behind it waits, unless that is a Produce too."""
@@ -325,15 +325,17 @@ class ServerConnection(asyncio.BufferedProtocol):
             if answer:
                 ready += answer
         if ready:
+            size = 0
+            for each in ready:  # cheaper than sum() for so few
+                size += len(each)
             if self._corked is None:
-                self._write(ready)
+                self._write(ready, size)
                 return
             self._corked += ready
-            if len(ready) > 1 or len(ready[0]) > SMALL_BYTES:
-                self._corked_bytes += sum(map(len, ready))
-                if self._corked_bytes > _WRITE_BUFFER_BYTES:  # who reads nothing is not answered further
-                    corked, self._corked, self._corked_bytes = self._corked, [], 0
-                    self._write(corked)
+            self._corked_bytes += size
+            if self._corked_bytes > _WRITE_BUFFER_BYTES:  # who reads nothing is not answered further
+                corked, size, self._corked, self._corked_bytes = self._corked, self._corked_bytes, [], 0
+                self._write(corked, size)
 
     def _serve_waiting(self) -> None:
         while self._waiting and not self.closed and self._may_start(self._waiting[0]):
@@ -341,15 +343,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._waiting_bytes -= len(frame)
             self._start(frame)
 
-    def _write(self, buffers: list[Buffer]) -> None:
+    def _write(self, buffers: list[Buffer], size: int) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
         if len(buffers) == 1:
-            size = len(buffers[0])
             transport.write(buffers[0])
         else:
-            size = sum(map(len, buffers))
             transport.writelines(buffers)
         self.written_bytes += size
         if self.written_bytes > self._next_count_bytes:
@@ -465,7 +465,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         logger.warning("closing the connection from %s on %s: %s", self.peer_host, self.listener, problem)
         corked, self._corked = self._corked, None
         if corked:
-            self._write(corked)
+            self._write(corked, self._corked_bytes)
         self.close()
 
     def expect(self, largest_bytes: int) -> None:
@@ -482,7 +482,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.closed = True
         if self._transport is not None:
             if answer:
-                self._write(answer)
+                self._write(answer, sum(map(len, answer)))
             self._transport.close()
 
     def close(self) -> None:
