@@ -14,7 +14,7 @@ from kafkalite.errors import InvariantBroken
 from kafkalite.lifecycle import Jobs, report
 from zk import paths
 from zk.session import Session
-from zk.store import NoNodeError, Store, StoreError
+from zk.store import NoNodeError, SessionExpiredError, Store, StoreError
 from zk.watches import ChildrenChanged, ChildWatch
 from zk.znodes import MalformedZnodeError
 
@@ -68,7 +68,10 @@ class ChangeNotifications:
         names: Sequence[str] | None = None
         while names is not self._names:
             names = self._names
-            await self._look(names)
+            try:
+                await self._look(names)
+            except SessionExpiredError:
+                continue  # the watch reads again under the next session, if it has not done so yet
         self._looking = False
 
     async def _look(self, names: Sequence[str]) -> None:

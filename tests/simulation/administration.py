@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.client import Admin, AdminError, ConfigChange, ConfigResource, NewTopic, TopicPartition
+from kafkalite.errors import ErrorCode
 from kafkalite.testing.simulation.faults import Fault
 from zk import paths
 
@@ -29,10 +30,14 @@ class Administration:
         self._asked = 0
 
     async def create(self, topics: list[NewTopic]) -> None:
-        """The topics of the life, before anything goes wrong."""
+        """Topics that nobody else makes; they are there already when the answer to an earlier attempt was lost."""
 
         async def create(admin: Admin) -> None:
-            await admin.create_topics(topics)
+            try:
+                await admin.create_topics(topics)
+            except AdminError as problem:
+                if any(each.code is not ErrorCode.TOPIC_ALREADY_EXISTS for each in problem.failures.values()):
+                    raise
 
         await self._as_client("admin", create)
         await self._life.until(lambda: not self._cluster.out_of_sync(), "new topics are in sync")

@@ -11,7 +11,7 @@ from kafkalite.testing.simulation import virtual_time
 from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
-from zk.store import Stat, StoreError, Watcher
+from zk.store import SessionExpiredError, Stat, StoreError, Watcher
 from zk.watches import ChildrenChanged, ChildWatch
 from zk.znodes import ConfigChange
 
@@ -52,6 +52,29 @@ def taken(problems: dict[str, list[Exception]], *others: str) -> tuple[list[str]
 
 def test_a_change_was_lost_when_zookeeper_did_not_answer() -> None:
     assert taken({"b": [StoreError("/b", "away"), StoreError("/b", "away")]}) == (["a", "b", "c"], 2)
+
+
+def test_the_end_of_a_session_is_no_error_for_what_looks_again_under_the_next() -> None:
+    async def scenario() -> None:
+        store = MemoryStore(MemoryZooKeeper())
+        await store.start(1)
+        change = ConfigChange("topics/a").encode()
+        await store.create(paths.CONFIG_CHANGE_PREFIX, change, sequence=True, parents=True)
+        names = await store.children(paths.CONFIG_CHANGES)
+        ends, seen = [SessionExpiredError("/a", "the session ended")], []
+
+        async def changed(entity_type: str, name: str) -> None:
+            if ends:
+                raise ends.pop()
+            seen.append(name)
+
+        changes = ConfigChanges(store, SystemClock(), changed)
+        for wanted in ([], ["a"]):
+            assert changes.seen(list(names))
+            await changes.look()
+            assert seen == wanted
+
+    virtual_time.run(scenario())
 
 
 def test_a_change_that_cannot_be_taken_does_not_stand_in_the_way_of_the_next() -> None:
