@@ -210,8 +210,9 @@ def test_every_array_of_every_request(broker: BrokerProcess, long: bool) -> None
                 check(broker, hostile, is_served=None)
 
 
-def test_frames_of_a_fuzzer(broker: BrokerProcess, long: bool) -> None:
-    """The same ones each time; more with `python -m tests.fuzz --live`."""
-    report = live.run(broker, 50 * FUZZED if long else FUZZED, seed=1)
+def test_frames_of_a_fuzzer(long: bool) -> None:
+    """The same ones each time; more with `python -m tests.fuzz --live`. Some are a controller's, and obeyed."""
+    with LocalCluster(brokers=1) as cluster:
+        report = live.run(cluster.broker(1), 50 * FUZZED if long else FUZZED, seed=1)
     print(report)
     assert not report.findings
