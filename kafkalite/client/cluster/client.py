@@ -14,6 +14,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.heap import keep_freed_memory
@@ -86,7 +87,8 @@ class ClusterClient:
     async def connect(self, timeout: float = 10.0) -> None:
         """Reach the cluster and learn its brokers; `timeout` in seconds.
 
-        Raises NoBrokersAvailableError, which names for each bootstrap server what went wrong, as soon as all have failed.
+        Raises NoBrokersAvailableError, which names what went wrong with each server, as soon as all have failed. One that knows of no
+        broker, since it has just started, is asked again until the time is over.
         """
         self._check_open()
         keep_freed_memory()
@@ -110,14 +112,15 @@ class ClusterClient:
     async def _bootstrap(self, server: tuple[str, int], reasons: dict[str, str | Exception]) -> bool:
         try:
             connection = await self._connected(server)
-            await self._ask_metadata(connection)
+            for asked in count(1):
+                await self._ask_metadata(connection)
+                if self.view.brokers:
+                    return True
+                reasons[f"{server[0]}:{server[1]}"] = "it knows of no broker yet"
+                await asyncio.sleep(self.retry.delay_ms(asked, self.chance()) / 1000)
         except (OSError, ClientError) as problem:
             reasons[f"{server[0]}:{server[1]}"] = problem
-            return False
-        if not self.view.brokers:
-            reasons[f"{server[0]}:{server[1]}"] = "it knows of no broker yet"
-            return False
-        return True
+        return False
 
     def _start_keeper(self) -> None:
         if self._keeper is None:

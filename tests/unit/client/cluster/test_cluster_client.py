@@ -12,6 +12,7 @@ from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import ClientClosedError, NoBrokersAvailableError
 from kafkalite.client.options import ConnectionOptions, parse_servers
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.messages import metadata_response
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.client.fake_broker import HANG, FakeCluster
 
@@ -51,6 +52,25 @@ def test_one_server_that_answers_is_enough() -> None:
         target = client(cluster)
         await target.connect(5)
         assert set(target.view.brokers) == {1, 2}
+        await target.close()
+
+    virtual_time.run(scenario())
+
+
+def test_a_broker_that_has_just_started_is_asked_until_it_knows_the_cluster() -> None:
+    cluster = FakeCluster({"t": 1}, brokers=1)
+    nobody = metadata_response.MetadataResponse(brokers=[], topics=[])
+    cluster.script[ApiKey.METADATA].extend([nobody, nobody])
+
+    async def scenario() -> None:
+        target = client(cluster, "fake:9001")
+        await target.connect(5)
+        assert set(target.view.brokers) == {1}
+        await target.close()
+        target = client(cluster, "fake:9001")
+        cluster.script[ApiKey.METADATA].extend([nobody] * 10_000)
+        with pytest.raises(NoBrokersAvailableError, match="fake:9001: it knows of no broker yet"):
+            await target.connect(0.1)
         await target.close()
 
     virtual_time.run(scenario())
