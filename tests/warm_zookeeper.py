@@ -148,9 +148,10 @@ def use_warm_zookeepers() -> None:
 
 
 def _is_plain(command: Sequence[str]) -> bool:
-    """Does it run a lone server with the settings that the machine has?"""
+    """Does it run a lone server with the classes and the settings that the machine has?"""
     options, text = command[: command.index(MAIN_CLASS)], Path(command[-1]).read_text()
     alike = {*ensemble.JVM_OPTIONS, FORCED_SYNC} <= set(options) and not any(
         "java.security" in each for each in options
     )
-    return alike and "\nserver." not in text and "secure" not in text
+    usual = os.pathsep.join(map(str, find_server_classes()))
+    return alike and options[-1] == usual and "\nserver." not in text and "secure" not in text

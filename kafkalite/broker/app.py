@@ -331,6 +331,7 @@ class Broker:
         await server.close()
         dispatcher.cancel_all()
         await parts.producer_ids.close()
+        await parts.topic_creation.close()
         await parts.controller_channel.close()
         stages.end("jobs, controller and connections ended")
         parts.replicas.checkpoint_high_watermarks()

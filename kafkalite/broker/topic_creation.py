@@ -70,6 +70,13 @@ class TopicCreation:
         """Make an internal topic, whatever auto.create.topics.enable says."""
         return (await self._created([name]))[name]
 
+    async def close(self) -> None:
+        """Creations that are on their way end here; the controller goes on with what it has been asked for."""
+        begun = set(self._in_flight.values())
+        for task in begun:
+            task.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
+
     async def partition_count(self, topic: str) -> int:
         """The partitions that a topic has in ZooKeeper, 0 when it is not there or cannot be read."""
         try:

@@ -312,6 +312,9 @@ def test_the_page_and_all_its_parts_are_there(cluster: LocalCluster) -> None:
         "changes.js": "text/javascript",
         "elements.js": "text/javascript",
         "icon.svg": "image/svg+xml",
+        "plot.js": "text/javascript",
+        "plots.js": "text/javascript",
+        "theme.css": "text/css",
     }
     assert fetch(f"{url}page.py")[0] == 404
 
