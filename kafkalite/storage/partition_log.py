@@ -13,6 +13,7 @@ What the log owns has modules of its own, which decide nothing for each other: `
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from random import Random
@@ -30,9 +31,10 @@ from kafkalite.storage.epoch_file import EpochFile
 from kafkalite.storage.flush_work import FlushState, FlushWork
 from kafkalite.storage.leader_epochs import LeaderEpochs
 from kafkalite.storage.log_directory import LogDirectory, uses_disk
+from kafkalite.storage.log_files import PARTITION_METADATA
 from kafkalite.storage.log_read import LogRead, read_from
 from kafkalite.storage.offset_order import ensure_order
-from kafkalite.storage.partition_metadata import TopicIdFile
+from kafkalite.storage.partition_metadata import write_topic_id
 from kafkalite.storage.producer_files import ProducerSnapshots, restore_producers
 from kafkalite.storage.producer_state import ProducerState
 from kafkalite.storage.retention import count_deletable
@@ -93,7 +95,6 @@ class PartitionLog:
         self._snapshots = snapshots
         self._doomed_files = DoomedFiles(log_directory.disk)
         self._flush_state = FlushState(log_directory.disk, directory, recovery_point)
-        self._topic_id_file = TopicIdFile(log_directory.disk, directory, self._flush_state)
         self._epoch_file = EpochFile(log_directory.disk, directory, self._flush_state, epochs, epochs_on_disk)
 
     def __repr__(self) -> str:
@@ -206,7 +207,6 @@ class PartitionLog:
         if not takes(segment, headers, len(records), self.config, now_ms):
             first = headers[0]  # where a wrapper's first record lies is not known before it is opened
             segment = self._roll_to(first.base_offset if first.magic == MAGIC else self.log_end_offset, now_ms)
-        self._topic_id_file.catch_up(self.topic_id)
         aborted: list[AbortedTransaction] = []
         for header in headers:
             if header.producer_id >= 0:
@@ -295,21 +295,19 @@ class PartitionLog:
 
     @uses_disk
     def assign_epoch(self, epoch: int) -> None:
-        """A leader takes office: its epoch begins at the log end, even if nothing is ever written in it; then no start knows of it."""
+        """A leader takes office: its epoch begins at the log end, even if nothing is ever written in it."""
         if self.epochs.assign(epoch, self.log_end_offset):
-            self._epoch_file.is_behind = True
+            self._epoch_file.save(self.epochs)
 
     @uses_disk
     def set_topic_id(self, topic_id: bytes) -> None:
-        """Note to which topic the log belongs, of a blank one once it has a record. KafkaError INCONSISTENT_TOPIC_ID if to another one."""
+        """Note to which topic the log belongs. KafkaError INCONSISTENT_TOPIC_ID when it belongs to another one."""
         if topic_id == self.topic_id:
             return
         if self.topic_id != NO_TOPIC_ID:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.topic_partition} belongs to another topic id")
-        if self._flush_state.is_blank(self.log_end_offset):
-            self._topic_id_file.is_behind = True
-        else:
-            self._topic_id_file.save(topic_id)
+        write_topic_id(self.log_directory.disk, self._file(PARTITION_METADATA), topic_id)
+        self._flush_state.note(self._file(PARTITION_METADATA))
         self.topic_id = topic_id
 
     @uses_disk
@@ -410,7 +408,6 @@ class PartitionLog:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log is empty at `offset` afterwards."""
         self._truncate_future(self._segments.first_base_offset)
-        self._topic_id_file.catch_up(self.topic_id)
         self._segments.remove_files()
         self._segments.replace_all([Segment.create(self.log_directory.files, self.directory, offset, self._now_ms)])
         self.epochs.clear()
@@ -446,13 +443,15 @@ class PartitionLog:
 
     def flush_work(self) -> FlushWork | None:
         """What must be synced so that everything appended so far is safe; None when it is. Tell `flushed` once it ran."""
-        if self._flush_state.is_blank(self.log_end_offset):
-            return None
         if self._epoch_file.is_behind:
             self._epoch_file.save(self.epochs)
         if self._flush_state.is_flushed(self.log_end_offset):
             return None
         return self._flush_state.work(self._segments, self.log_end_offset)
+
+    def sync_with_records(self, name: str) -> None:
+        """The file of this name in the log's directory was written: the next flush brings it to the medium too."""
+        self._flush_state.note(self._file(name))
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Were records left unflushed for longer than flush.ms?"""
@@ -477,7 +476,7 @@ class PartitionLog:
         self._snapshots.take(self.producers)
         if self._snapshots.latest_path is not None and self.recovery_point < self.log_end_offset:
             self._flush_state.note(self._snapshots.latest_path)
-        return self.flush_work()
+        return None if self._flush_state.is_blank(self.log_end_offset) else self.flush_work()
 
     @uses_disk
     def close(self) -> None:
@@ -499,4 +498,6 @@ class PartitionLog:
         self.epochs, self.producers = other.epochs, other.producers
         self._epoch_file.save(self.epochs)
         self.set_high_watermark(other.high_watermark)
-        self.set_topic_id(other.topic_id)
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self.directory, name)

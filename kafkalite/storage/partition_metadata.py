@@ -8,33 +8,8 @@ A topic that was deleted and created again has the same name and another id; by 
 
 from __future__ import annotations
 
-import os
-
 from kafkalite.storage.disk import Disk
-from kafkalite.storage.flush_work import FlushState
-from kafkalite.storage.log_files import PARTITION_METADATA
 from kafkalite.types import NO_TOPIC_ID, topic_id_from_text, topic_id_to_text
-
-
-class TopicIdFile:
-    """The file of the log in `directory`. `is_behind`: the topic's id has yet to be written, before the first record."""
-
-    __slots__ = ("_disk", "_flush_state", "_path", "is_behind")
-
-    def __init__(self, disk: Disk, directory: str, flush_state: FlushState) -> None:
-        self._disk, self._path, self._flush_state = disk, os.path.join(directory, PARTITION_METADATA), flush_state
-        self.is_behind = False
-
-    def save(self, topic_id: bytes) -> None:
-        """Raises OSError."""
-        write_topic_id(self._disk, self._path, topic_id)
-        self._flush_state.note(self._path)
-        self.is_behind = False
-
-    def catch_up(self, topic_id: bytes) -> None:
-        """Write what was put off. Raises OSError."""
-        if self.is_behind:
-            self.save(topic_id)
 
 
 def read_topic_id(disk: Disk, path: str) -> bytes:

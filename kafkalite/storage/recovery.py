@@ -43,7 +43,7 @@ from kafkalite.storage.log_files import (
 )
 from kafkalite.storage.open_files import OpenFiles
 from kafkalite.storage.partition_log import PartitionLog
-from kafkalite.storage.partition_metadata import read_topic_id
+from kafkalite.storage.partition_metadata import read_topic_id, write_topic_id
 from kafkalite.storage.producer_files import ProducerSnapshots, restore_producers
 from kafkalite.storage.producer_state import ProducerState
 from kafkalite.storage.segment import RELATIVE_OFFSET_LIMIT, FileSizes, Segment
@@ -86,19 +86,18 @@ def create_log(
     rng: Random,
     now_ms: int,
 ) -> PartitionLog:
-    """A new, empty log in the directory `path`, which is all that there is until it has a record. Raises OSError.
-
-    To make a file may take a millisecond, and there may be thousands of partitions. Kafka makes the missing files when it opens such a log.
-    """
+    """A new, empty log in the directory `path`. Raises OSError."""
     log_directory.disk.make_directory(path)
-    segment = Segment.blank(log_directory.files, path, now_ms)
+    if topic_id != NO_TOPIC_ID:
+        write_topic_id(log_directory.disk, os.path.join(path, PARTITION_METADATA), topic_id)
+    segment = Segment.create(log_directory.files, path, 0, now_ms)
     log = PartitionLog(
         topic_partition,
         log_directory,
         path,
         config=config,
         rng=rng,
-        topic_id=NO_TOPIC_ID,
+        topic_id=topic_id,
         segments=[segment],
         now_ms=now_ms,
         epochs=LeaderEpochs(),
@@ -109,7 +108,7 @@ def create_log(
         recovery_point=0,
     )
     if topic_id != NO_TOPIC_ID:
-        log.set_topic_id(topic_id)
+        log.sync_with_records(PARTITION_METADATA)
     return log
 
 
@@ -173,7 +172,7 @@ class _Loader:
         snapshots = ProducerSnapshots(disk, self.path, entries)
         self._open_segments(entries)
         recovery_point = options.recovery_point
-        if self._read_epochs(LEADER_EPOCH_CHECKPOINT in entries) and not options.clean:
+        if self._read_epochs() and not options.clean:
             recovery_point = 0  # the batches must tell the epochs, all of them
         if not options.clean:
             self._recover_from(recovery_point)
@@ -192,11 +191,7 @@ class _Loader:
             self.segments.clear()
         if not self.segments:
             log_end_offset = log_start_offset
-            self.segments.append(
-                Segment.create(self.files, self.path, log_start_offset, options.now_ms)
-                if log_start_offset
-                else Segment.blank(self.files, self.path, options.now_ms)
-            )
+            self.segments.append(Segment.create(self.files, self.path, log_start_offset, options.now_ms))
         producers = self._restore_producers(snapshots, log_end_offset)
         self.epochs_changed |= self.epochs.truncate_from_end(log_end_offset)
         self.epochs_changed |= self.epochs.truncate_from_start(log_start_offset)
@@ -210,9 +205,7 @@ class _Loader:
             self.path,
             config=self.config,
             rng=rng,
-            topic_id=read_topic_id(disk, os.path.join(self.path, PARTITION_METADATA))
-            if PARTITION_METADATA in entries
-            else NO_TOPIC_ID,
+            topic_id=read_topic_id(disk, os.path.join(self.path, PARTITION_METADATA)),
             segments=self.segments,
             now_ms=options.now_ms,
             epochs=self.epochs,
@@ -306,11 +299,10 @@ class _Loader:
 
     # Epochs and producers
 
-    def _read_epochs(self, is_there: bool) -> bool:
+    def _read_epochs(self) -> bool:
         """Read leader-epoch-checkpoint; True when it says nothing although there are batches, beside messages of older formats."""
-        checkpoint = os.path.join(self.path, LEADER_EPOCH_CHECKPOINT)
         try:
-            entries = checkpoints.read_epochs(self.log_directory.disk, checkpoint) if is_there else []
+            entries = checkpoints.read_epochs(self.log_directory.disk, os.path.join(self.path, LEADER_EPOCH_CHECKPOINT))
         except checkpoints.MalformedCheckpoint as problem:
             if self.options.clean:
                 raise

@@ -157,17 +157,9 @@ class Segment:
             roll_jitter_ms=roll_jitter_ms,
             suffix=suffix,
         )
-        segment._make_files()
+        for path in (segment.path, segment.offset_index.path, segment.time_index.path):
+            files.create(path)
         return segment
-
-    @classmethod
-    def blank(cls, files: OpenFiles, directory: str, now_ms: int) -> Segment:
-        """The first segment of a log that has no record yet: its files are made with the first one."""
-        return cls(files, directory, 0, FileSizes(), created_ms=now_ms, modified_ms=now_ms)
-
-    def _make_files(self) -> None:
-        for path in (self.path, self.offset_index.path, self.time_index.path):
-            self._files.create(path)
 
     def use(self, files: OpenFiles) -> None:
         """Open files through `files` from now on."""
@@ -200,8 +192,6 @@ class Segment:
     @property
     def first_magic(self) -> int | None:
         """The format of the first batch; None when there is none."""
-        if not self.size:
-            return None
         first = header_at(self.read(0, HEADER_SIZE))
         return None if first is None else first.magic
 
@@ -225,8 +215,6 @@ class Segment:
         """
         if self._torn is not None:
             self._restore(self._torn)
-        if not self.size:
-            self._make_files()
         start, largest, since = self.size, self._largest_known(), self._bytes_since_entry
         before = start, self.offset_index.count, self.time_index.count, self.transaction_index.size
         try:

@@ -70,8 +70,8 @@ REPLICATION: Final = (
             Edit(
                 _LOG,
                 "        if self.epochs.assign(epoch, self.log_end_offset):\n"
-                "            self._epoch_file.is_behind = True",
-                "        self._epoch_file.is_behind = True",
+                "            self._epoch_file.save(self.epochs)",
+                "        self._epoch_file.save(self.epochs)",
             ),
         ),
     ),

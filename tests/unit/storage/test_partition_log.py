@@ -70,16 +70,14 @@ def test_offsets_and_epoch_are_set_in_the_callers_buffer(tmp_path):
     assert all_bytes(log).endswith(records) and log.latest_epoch == 4
 
 
-def test_a_leader_knows_its_epoch_before_it_writes_and_notes_it_with_the_first_record(tmp_path):
+def test_a_leader_notes_its_epoch_before_it_writes(tmp_path):
     log = new_log(tmp_path)
     append(log, batch(3), epoch=1)
     log.assign_epoch(2)
     assert log.end_offset_for_epoch(1) == (1, 3) and log.end_offset_for_epoch(2) == (2, 3)
-    checkpoint = Path(log.directory) / "leader-epoch-checkpoint"
-    assert checkpoint.read_text() == "0\n1\n1 0\n"
+    assert (Path(log.directory) / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 3\n"
     append(log, epoch=2)
     assert log.end_offset_for_epoch(2) == (2, 4)
-    assert checkpoint.read_text() == "0\n2\n1 0\n2 3\n"
 
 
 def test_append_time(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 
 import pytest
@@ -163,10 +162,10 @@ def test_a_flush_vouched_for_records_that_took_the_place_of_truncated_ones(tmp_p
 def test_a_flush_vouched_for_a_file_that_was_written_again_meanwhile(tmp_path):
     log = new_log(tmp_path)
     append(log)
-    log._flush_state.note(os.path.join(log.directory, "a file"))
+    log.sync_with_records("a file")
     (tmp_path / "topic-0" / "a file").touch()
     work = log.flush_work()
-    log._flush_state.note(os.path.join(log.directory, "a file"))
+    log.sync_with_records("a file")
     log.flushed(work)
     (again,) = [path for path in log.flush_work().paths if path.endswith("a file")]
     log.flush()
@@ -281,19 +280,4 @@ def test_a_topic_id_that_was_lost_with_the_machine_is_learned_again(tmp_path):
     disk.lose(tmp_path / "topic-0")
     log = reopened(log, clean=False)
     log.set_topic_id(bytes(range(16)))
-    append(log)
     assert reopened(log, clean=True).topic_id == bytes(range(16))
-
-
-def test_the_first_record_of_a_log_that_found_no_room_left_its_producer_behind(tmp_path):
-    """The topic's id is written before it, and may be what the disk has no room for: the same batch, sent again, is no duplicate."""
-    disk = FailingDisk()
-    log = new_log(tmp_path, disk=disk)
-    for room in (0, 60, 30):  # none; for the topic's id; for a part of the batch
-        disk.room = room
-        assert refusal(append, log, produced(7, 0)) == ErrorCode.KAFKA_STORAGE_ERROR
-    disk.room = None
-    result = append(log, produced(7, 0))
-    assert (result.first_offset, result.duplicate) == (0, False)
-    check_files(log)
-    assert reopened(log, clean=False).topic_id == log.topic_id
