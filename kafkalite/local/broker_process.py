@@ -27,6 +27,7 @@ _PAUSE_PER_LOOK: Final = 3
 STUCK_AFTER_S: Final = 40.0
 """A broker that stops and says nothing new for so long is given up: more than it waits for followers that do not catch up."""
 
+_FREEZE_TIMEOUT_S: Final = 20.0
 _LOOK_S: Final = 0.2
 _NOTHING_MORE: Final[Mapping[str, str]] = {}
 
@@ -226,8 +227,22 @@ class BrokerProcess:
             self._process.wait(30)
 
     def pause(self) -> None:
-        """Freeze the process (SIGSTOP), as a long garbage collection or a suspended machine would."""
+        """Freeze the process (SIGSTOP), as a long garbage collection or a suspended machine would; returns when it is frozen.
+
+        A thread in a system call, such as one that waits for a disk, works until that ends. Raises TimeoutError.
+        """
         self._signal(signal.SIGSTOP)
+        wait_until(self._is_frozen, f"every thread of broker {self.id} is stopped", _FREEZE_TIMEOUT_S)
+
+    def _is_frozen(self) -> bool:
+        """Whether no thread runs, by what Linux shows of them; elsewhere the signal is trusted."""
+        if self._process is None or self._process.poll() is not None:
+            return True
+        try:
+            threads = [each.read_text() for each in Path(f"/proc/{self._process.pid}/task").glob("*/stat")]
+        except OSError:  # one has just ended
+            return False
+        return all(each.rpartition(")")[2].split()[0] in "tT" for each in threads)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
