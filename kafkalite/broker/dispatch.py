@@ -25,7 +25,7 @@ from kafkalite.broker.guards import Handle
 from kafkalite.broker.plain_produce import FRAME_BYTES
 from kafkalite.broker.request_context import ClientConnection, RequestContext
 from kafkalite.broker.request_handler import Answer
-from kafkalite.broker.request_turns import HALF_OF_TURN, LONG_BYTES, TINY_BYTES, Line, RequestTurns
+from kafkalite.broker.request_turns import LONG_BYTES, TINY_BYTES, Line, RequestTurns
 from kafkalite.broker.served_api import PartsT_contra, Reply, ServedApi
 from kafkalite.errors import BoundExceeded, ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.histogram import Histogram
@@ -195,9 +195,7 @@ class Dispatcher(Generic[PartsT_contra]):
             named = 0
             for each in request.topic_data:
                 named += 1 + len(each.partition_data)
-            turns.left -= named  # as `charge`, without the call
-            if turns.left <= HALF_OF_TURN:
-                turns.refill()
+            turns.charge(named)
             if records_at and named == _ONE_PARTITION and type(frame.obj) is RoomyBytes:
                 records_place = frame.obj, records_at
         if api_key == _FETCH and replica_id_of(request) >= 0:

@@ -22,7 +22,7 @@ LONG_BYTES: Final = 4096
 TURN_UNITS: Final = 4096
 """Things that may be named take 4 bytes at least, so that is 16 KiB of requests, and some 20 ms. What was named in the turns before counts
 until it is half of that, so that the loop is seldom asked to say when a turn ends."""
-HALF_OF_TURN: Final = TURN_UNITS // 2
+_HALF_OF_TURN: Final = TURN_UNITS // 2
 LONG_WORKS: Final = 8
 
 
@@ -57,12 +57,7 @@ class RequestTurns:
     def charge(self, units: int) -> None:
         """A request that did not wait names so many things."""
         self.left -= units
-        if self.left <= HALF_OF_TURN:
-            self.refill()
-
-    def refill(self) -> None:
-        """The next turn is to have all again."""
-        if not self._turn_is_due:
+        if self.left <= _HALF_OF_TURN and not self._turn_is_due:
             self._have_a_turn()
 
     def begin(self, line: Line, units: int, connection: ClientConnection) -> asyncio.Future[None] | None:

@@ -1,4 +1,4 @@
-"""Figures of the last hour, for the plots of the status page: a point every ten seconds, in a ring of memory that is taken once (25 kB).
+"""Figures of the last hour, for the plots of the status page: a point every ten seconds, in a ring of memory that is taken once (23 kB).
 
 Made from counters that the parts have anyway, and from this broker's memory alone: nobody is asked. The lag is that of groups which
 this broker coordinates, in partitions that have a replica here.
