@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -126,6 +127,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if folder in _MARKED_FOLDERS:
             item.add_marker(folder)
     items.sort(key=place)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_client_is_left_open() -> Iterator[None]:
+    """Blocking clients share a thread, which ends with the last of them: one that a module leaves is a fault of that module."""
+    yield
+    blocking = sys.modules.get("kafkalite.client.blocking.loop_thread")
+    shared = blocking.LoopThread._shared if blocking is not None else None
+    assert shared is None, f"{shared._users} blocking clients or locks were not closed"
 
 
 def not_run(reason: str) -> NoReturn:

@@ -123,11 +123,10 @@ def test_own_znode_of_a_lost_answer_is_the_lock(stores: Stores) -> None:
 def test_a_run_holds_its_lock_while_it_works(zookeeper: Ensemble) -> None:
     """The session lives on the loop thread of the process, which ends with its last user."""
     connect, output = f"{zookeeper.connect}/run-locks", "file:///data/nightly"
-    of_others = LoopThread._shared
     with run_lock(connect, output, "nightly", 0) as held:
         held.check()
         assert str(os.getpid()) in str(lock_holder(connect, output))
         with pytest.raises(RunActiveError, match="another run is active"), run_lock(connect, output, "nightly", 1):
             pass
     assert lock_holder(connect, output) is None
-    assert LoopThread._shared is of_others
+    assert LoopThread._shared is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -45,9 +45,7 @@ def kafkalite_properties() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def kafkalite_prepare() -> Iterator[Callable[[Cluster], None]]:
-    producers = []
-
+def kafkalite_prepare() -> Callable[[Cluster], None]:
     def fill(cluster: Cluster) -> None:
         servers = cluster.bootstrap_servers
         with SyncAdmin(bootstrap_servers=servers) as admin:
@@ -58,20 +56,18 @@ def kafkalite_prepare() -> Iterator[Callable[[Cluster], None]]:
         undecided = SyncProducer(
             bootstrap_servers=servers, transactional_id="undecided", transaction_timeout_ms=600_000
         )
-        producers.append(undecided)
         undecided.connect()
         undecided.init_transactions()
         undecided.begin_transaction()
         undecided.send_and_wait(TOPIC, b"undecided", partition=0)
+        undecided.close(0)  # which leaves the transaction open
         with SyncProducer(bootstrap_servers=servers) as producer:
             for number in range(4):
                 producer.send_and_wait(TOPIC, b"%d" % number, partition=number % 2)
         with SyncAdmin(bootstrap_servers=servers) as admin:
             admin.alter_group_offsets("readers", {TopicPartition(TOPIC, 1): 1})
 
-    yield fill
-    for each in producers:
-        each.close(0)
+    return fill
 
 
 def values(servers: str, partition: int, **options: str) -> list[bytes]:

@@ -17,6 +17,9 @@ class _Advisory(NamedTuple):
     fixed: tuple[Version, ...]
 
 
+_FIRST_WITHOUT_KNOWN: Final = ((3, 8, 7), (3, 9, 6))
+"""Where an advisory names no range that we know of, all before these count as open."""
+
 _ADVISORIES: Final = (
     _Advisory("CVE-2019-0201", (0,), ((3, 4, 14), (3, 5, 5))),
     _Advisory("CVE-2023-44981", (0,), ((3, 7, 2), (3, 8, 3), (3, 9, 1))),
@@ -25,9 +28,11 @@ _ADVISORIES: Final = (
     _Advisory("CVE-2025-58457", (3, 9, 0), ((3, 9, 4),)),
     _Advisory("CVE-2026-24281", (3, 8, 0), ((3, 8, 6), (3, 9, 5))),
     _Advisory("CVE-2026-24308", (3, 8, 0), ((3, 8, 6), (3, 9, 5))),
+    _Advisory("CVE-2026-59739", (0,), _FIRST_WITHOUT_KNOWN),
+    _Advisory("CVE-2026-59969", (3, 8, 2), _FIRST_WITHOUT_KNOWN),  # `fips-mode` came with 3.8.2
     _Advisory("CVE-2026-79993", (3, 9, 0), ((3, 9, 6),)),
 )
-WITHOUT_KNOWN: Final = "3.9.6 or 3.8.7"
+WITHOUT_KNOWN: Final = " or ".join(".".join(map(str, each)) for each in reversed(_FIRST_WITHOUT_KNOWN))
 
 
 def open_to(version: str) -> list[str]:
