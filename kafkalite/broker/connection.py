@@ -18,12 +18,13 @@ from math import inf
 from typing import Any
 
 from kafkalite.broker.plain_produce import FRAME_BYTES, PlainShape, PlainTurn
-from kafkalite.broker.request_handler import Acceptor, Answer, AuthenticationFailed, Gate, RequestHandler
+from kafkalite.broker.request_handler import Acceptor, Answer, AuthenticationFailed, Gate, RequestHandler, Slot
 from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND
+from kafkalite.broker.stranger_reads import READ_BYTES, Readable
 from kafkalite.errors import BoundExceeded, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
-from kafkalite.net.frames import FILLING, FrameReader
+from kafkalite.net.frames import FILLING, RECEIVE_BYTES, FrameReader
 from kafkalite.protocol.bounds import SMALL_BYTES
 from kafkalite.security.principal import ANONYMOUS, KafkaPrincipal
 from kafkalite.types import Buffer
@@ -32,6 +33,8 @@ logger = logging.getLogger("kafkalite.broker.connection")
 
 _WAITING_BYTES_MAX = 4 * 1024 * 1024
 _PIPELINED_MAX = 128
+WAITING_OVERHEAD_BYTES = 256
+"""What a request that waits takes beside its bytes."""
 _FETCH = b"\x00\x01"
 _WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 _SHAPES_MAX = 64
@@ -40,18 +43,6 @@ _SHAPES_MAX = 64
 
 def _is_produce(frame: memoryview) -> bool:
     return len(frame) > 1 and frame[0] == 0 == frame[1]  # ApiKey.PRODUCE
-
-
-class Slot:
-    """The place of one request in the order of answers."""
-
-    __slots__ = ("delayed_fetch", "done", "frame", "request_bytes")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.frame: Answer = None
-        self.request_bytes = 0
-        self.delayed_fetch: asyncio.Future[Answer] | None = None
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -85,6 +76,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             receive_buffers(self._loop),
             max_frame_bytes if unproven_bytes is None else min(unproven_bytes, max_frame_bytes),
             self._may_take,
+            RECEIVE_BYTES if gate is None else READ_BYTES,
         )
         self.get_buffer = self._frames.get_buffer  # type: ignore[method-assign]  # without a call more for each piece
         self._is_proven = False
@@ -95,6 +87,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Since when the request that is arriving has been, without the time in which nothing was read."""
         self._paused_s = 0.0
         self._transport: asyncio.Transport | None = None
+        self._readable: Readable | None = None
+        """What is paused and resumed: the transport, or what gives a stranger its turns."""
         self._slots: deque[Slot] = deque()
         self._waiting: deque[memoryview] = deque()
         self._waiting_bytes = 0
@@ -119,7 +113,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         made: asyncio.Transport = transport  # type: ignore[assignment]
         made.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
         admitted = self.server.admit(self)
-        self._transport = made
+        self._transport = self._readable = made
         if admitted and self._identify is not None:
             try:
                 self.principal = self._identify(transport)
@@ -129,7 +123,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not admitted:
             made.abort()
         elif self._gate is not None:
-            self._gate.attach(self)
+            self._readable = self._gate.attach(self, made)
         if admitted and self._muted is not None:
             self._loop.call_soon(self._limit_reading)  # not now: uvloop begins to read after this, paused or not
 
@@ -202,7 +196,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._waiting or not self._may_start(frame):
             kept = frame if owned else memoryview(bytearray(frame))
             self._waiting.append(kept)
-            self._waiting_bytes += len(kept)
+            self._waiting_bytes += len(kept) + WAITING_OVERHEAD_BYTES
         else:
             self._start(frame)
 
@@ -340,7 +334,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _serve_waiting(self) -> None:
         while self._waiting and not self.closed and self._may_start(self._waiting[0]):
             frame = self._waiting.popleft()
-            self._waiting_bytes -= len(frame)
+            self._waiting_bytes -= len(frame) + WAITING_OVERHEAD_BYTES
             self._start(frame)
 
     def _write(self, buffers: list[Buffer], size: int) -> None:
@@ -356,8 +350,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._count_written()
 
     def _limit_reading(self) -> None:
-        transport = self._transport
-        if transport is None or self.closed or transport.is_closing():
+        transport, readable = self._transport, self._readable
+        if transport is None or readable is None or self.closed or transport.is_closing():
             return
         held_bytes = self._frames.buffered_bytes + self._waiting_bytes + self._in_progress_bytes
         if held_bytes != self._held_bytes:
@@ -370,7 +364,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         wanted = self._writable and self._muted is None and not self._frames.stalled
         if self._waiting and wanted:
             wanted = (
-                self._waiting_bytes < _WAITING_BYTES_MAX
+                self._gate is None
+                and self._waiting_bytes < _WAITING_BYTES_MAX
                 and len(self._waiting) < _PIPELINED_MAX
                 and not self._memory.is_short
             )
@@ -379,10 +374,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             if wanted:
                 if self._cut_since_s is not None:
                     self._cut_since_s += self._loop.time() - self._paused_s
-                transport.resume_reading()
+                readable.resume_reading()
             else:
                 self._paused_s = self._loop.time()
-                transport.pause_reading()
+                readable.pause_reading()
 
     # Memory and time of the request that is arriving
 
@@ -475,6 +470,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def authenticated(self, principal: KafkaPrincipal, handler: RequestHandler, lifetime_ms: int | None) -> None:
         """It belongs to the principal from now on, without end or for `lifetime_ms`, and the handler takes its requests."""
         self.principal, self.dispatcher, self._gate = principal, handler, None
+        self._frames.widen()
         self._session_end_s = inf if lifetime_ms is None else self._loop.time() + lifetime_ms / 1000
 
     def _end_after(self, answer: Answer) -> None:

@@ -145,7 +145,7 @@ class ListenerSecurity:
                 lambda: self._live.current.kafkalite_handshake_timeout_ms / 1000,
                 lambda: current.kafkalite_http_max_connections,
                 Counter(),
-                self.strangers.turn,
+                self.strangers,
             )
 
         return listener

@@ -12,10 +12,23 @@ if TYPE_CHECKING:
     from kafkalite.broker.connection import ServerConnection
     from kafkalite.broker.request_memory import RequestMemory
     from kafkalite.broker.slow_senders import SlowSenders
+    from kafkalite.broker.stranger_reads import Readable
     from kafkalite.broker.unread_responses import UnreadResponses
 
 Answer: TypeAlias = "list[Buffer] | None"
 """The frame of an answer in a few buffers; None where there is no answer."""
+
+
+class Slot:
+    """The place of one request in the order of answers."""
+
+    __slots__ = ("delayed_fetch", "done", "frame", "request_bytes")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.frame: Answer = None
+        self.request_bytes = 0
+        self.delayed_fetch: asyncio.Future[Answer] | None = None
 
 
 class RequestHandler(Protocol):
@@ -36,8 +49,8 @@ class AuthenticationFailed(ProtocolViolation):
 class Gate(RequestHandler, Protocol):
     """Who takes requests until the connection is authenticated: see `SaslAuthenticator`."""
 
-    def attach(self, connection: ServerConnection) -> None:
-        """The connection was admitted."""
+    def attach(self, connection: ServerConnection, transport: asyncio.Transport) -> Readable:
+        """The connection was admitted. What is returned is paused and resumed instead of its transport."""
 
     def detach(self, connection: ServerConnection) -> None:
         """The connection is over, and was never authenticated."""

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.request_handler import Answer, AuthenticationFailed, RequestHandler
+from kafkalite.broker.stranger_reads import Readable, StrangerRead
 from kafkalite.broker.strangers import Strangers
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.net.frames import LENGTH, read_head, read_request_header, response_frame
@@ -82,18 +83,23 @@ class SaslAuthenticator:
         self._began_ms = listener.now_ms()
         self._step: asyncio.Task[Answer] | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._read: StrangerRead | None = None
 
-    def attach(self, connection: ServerConnection) -> None:
-        """The connection must be authenticated within the time that its listener gives."""
+    def attach(self, connection: ServerConnection, transport: asyncio.Transport) -> Readable:
+        """The connection must be authenticated within the time that its listener gives; until then it is read from in turns."""
         self._listener.strangers.add(connection)
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(self._listener.timeout_s, self._too_late, connection)
+        self._read = self._listener.strangers.reads.begin(transport)
+        return self._read
 
     def detach(self, connection: ServerConnection) -> None:
         """The connection is gone."""
         self._listener.strangers.remove(connection)
         if self._deadline is not None:
             self._deadline.cancel()
+        if self._read is not None:
+            self._read.end()
 
     def _too_late(self, connection: ServerConnection) -> None:
         if not connection.closed:
@@ -224,6 +230,8 @@ class SaslAuthenticator:
         listener.outcomes["succeeded"] += 1
         if self._deadline is not None:
             self._deadline.cancel()
+        if self._read is not None:
+            self._read.end()
         listener.strangers.remove(connection)
         lifetime_ms = min(limits, default=0)
         connection.authenticated(principal, handler, lifetime_ms if limits else None)

@@ -100,7 +100,7 @@ class Server:
                     lambda: self._config.current.kafkalite_handshake_timeout_ms / 1000,
                     lambda: self._config.current.kafkalite_max_handshakes,
                     self.handshakes,
-                    self._security.strangers.turn,
+                    self._security.strangers,
                 )
             else:
                 server = await asyncio.get_running_loop().create_server(

@@ -1,9 +1,9 @@
 """Those who are not authenticated yet: how many there may be, and how much of the event loop they get.
 
-There is one of their steps, a token of SASL or the beginning of a TLS handshake, in each turn of the loop, so a flood of logins makes
-logins slow and nothing else. Beyond kafkalite.max.unauthenticated.connections somebody gives way: the oldest of an address that has
-more than the newcomer's; among equals the oldest of all, if it has been there for a while, else the newcomer. So a crowd that comes
-back after a failure is let in one after the other, and nobody is sent away just before the end.
+There is one of their steps, a token of SASL or the beginning of a TLS handshake, in each turn of the loop, and few of them are read from
+(`stranger_reads`), so a flood of logins makes logins slow and nothing else. Beyond kafkalite.max.unauthenticated.connections somebody
+gives way: the oldest of an address that has more than the newcomer's; among equals the oldest of all, if it has been there for a while,
+else the newcomer. So a crowd that comes back after a failure is let in one after the other, and nobody is sent away just before the end.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from kafkalite.broker.stranger_reads import StrangerReads
 from kafkalite.portions import Portions
 
 PATIENCE_S: Final = 1.0
@@ -37,6 +38,7 @@ class Strangers:
         """Oldest first."""
         self._per_host: Counter[str] = Counter()
         self._turns = Portions()
+        self.reads = StrangerReads()
 
     def turn(self) -> asyncio.Future[None]:
         """To be awaited before a step."""

@@ -20,6 +20,9 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, Self
 
+from kafkalite.broker.stranger_reads import StrangerRead
+from kafkalite.broker.strangers import Strangers
+
 logger = logging.getLogger("kafkalite.broker.tls_listener")
 
 _PAUSE_S: Final = 0.1
@@ -59,24 +62,40 @@ class _Early(asyncio.Protocol):
 
 
 class _Handshake:
-    """One in progress: has the loop's protocol of TLS go on when it is its turn."""
+    """One in progress: has the loop's protocol of TLS go on when it is its turn. Nothing is read while it waits for that."""
 
-    def __init__(self, accepted: socket.socket, turn: Callable[[], asyncio.Future[None]]) -> None:
+    def __init__(self, accepted: socket.socket, strangers: Strangers) -> None:
         self.accepted = accepted
+        self.read: StrangerRead | None = None
+        self._strangers, self._is_over = strangers, False
         self.transport: asyncio.Transport | None = None
         """Below TLS, once there is one."""
-        self._turn = turn
         self._is_waiting = self._is_its_turn = False
+
+    def begin_turns(self, transport: asyncio.Transport) -> None:
+        """Read from the transport in turns from now on."""
+        if not self._is_over and not transport.is_closing():
+            self.read = self._strangers.reads.begin(transport)
+
+    def end_turns(self) -> None:
+        """It is over, and whoever it was is no stranger."""
+        self._is_over = True
+        if self.read is not None:
+            self.read.end()
 
     def may_go_on(self) -> bool:
         """May what has arrived be worked on now? Else this is asked again when it may."""
         if not (self._is_its_turn or self._is_waiting):
             self._is_waiting = True
-            self._turn().add_done_callback(self._go_on)
+            self._strangers.turn().add_done_callback(self._go_on)
+            if self.read is not None:
+                self.read.pause_reading()
         return self._is_its_turn
 
     def _go_on(self, turn: asyncio.Future[None]) -> None:
         self._is_waiting, self._is_its_turn = False, True
+        if self.read is not None:
+            self.read.resume_reading()
         try:
             if self.transport is not None and not self.transport.is_closing():
                 protocol: Any = self.transport.get_protocol()
@@ -116,7 +135,7 @@ class _InTurns(ssl.SSLObject):
 class TlsListener:
     """See the module. `context()` and `make()` are asked for each connection; times in seconds; `outcomes` counts how handshakes end.
 
-    Each step of one awaits `turn()`: see `strangers`.
+    Each step of one has its turn among the `strangers`.
     """
 
     def __init__(
@@ -127,7 +146,7 @@ class TlsListener:
         timeout_s: Callable[[], float],
         max_handshakes: Callable[[], int],
         outcomes: Counter[str],
-        turn: Callable[[], asyncio.Future[None]],
+        strangers: Strangers,
     ) -> None:
         self.sockets = sockets
         self._context, self._make = context, make
@@ -136,7 +155,7 @@ class TlsListener:
         self._handshakes: dict[asyncio.Task[None], str] = {}
         """Those in progress, oldest first, with the address of each."""
         self.outcomes = outcomes
-        self._turn = turn
+        self._strangers = strangers
 
     async def start_serving(self) -> None:
         """Begin to accept."""
@@ -179,13 +198,13 @@ class TlsListener:
 
     async def _handshake(self, accepted: socket.socket, host: str) -> None:
         accepted.setblocking(False)
-        handshake = _Handshake(accepted, self._turn)
+        handshake = _Handshake(accepted, self._strangers)
         _begun.set(handshake)
         context = self._context()
         context.sslobject_class = _InTurns
         try:
             async with asyncio.timeout(self._timeout_s()):
-                await self._turn()
+                await self._strangers.turn()
                 encrypted, early = await _encrypted(handshake, context)
             protocol = self._make()
             encrypted.set_protocol(protocol)
@@ -194,11 +213,15 @@ class TlsListener:
             if not encrypted.is_closing():
                 early.give_data()
             self.outcomes["succeeded"] += 1
+            if handshake.read is not None and handshake.read.above is not None:  # its protocol has it authenticate
+                handshake.read = None
         except (OSError, TimeoutError) as problem:
             self.outcomes["failed"] += 1
             reason = getattr(problem, "reason", None) or str(problem) or type(problem).__name__
             logger.info("failed TLS handshake of %s: %s", host, reason)
             accepted.close()
+        finally:
+            handshake.end_turns()
 
 
 async def _encrypted(handshake: _Handshake, context: ssl.SSLContext) -> tuple[asyncio.Transport, _Early]:
@@ -216,6 +239,7 @@ async def _encrypted(handshake: _Handshake, context: ssl.SSLContext) -> tuple[as
     def give_data() -> None:
         before.taker = transport.get_protocol()
         before.give_data()
+        loop.call_soon(handshake.begin_turns, transport)  # after start_tls has had it read
 
     loop.call_soon(give_data)  # before that protocol begins
     try:

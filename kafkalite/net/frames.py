@@ -154,6 +154,8 @@ class FrameReader:
     buffer grows with what arrives: a length is only a promise, and a thousand connections may promise 100 MiB each. Frames are handed
     out as writable memoryviews, valid until the next `get_buffer` unless `owned`: then they begin where their memory, `RoomyBytes`, does.
 
+    `first_bytes` bounds how much of the shared buffer is received into until `widen`: of one who is not known yet, few requests are cut.
+
     `may_take(size)` is asked before a frame takes memory of its own. Where it refuses, the reader is `stalled`: it must not be given bytes
     before `go_on` succeeds.
     """
@@ -173,8 +175,14 @@ class FrameReader:
         "violation",
     )
 
-    def __init__(self, buffers: ReceiveBuffers, max_bytes: int, may_take: Callable[[int], bool] | None = None) -> None:
-        self._buffers, self._shared, self._may_take = buffers, buffers.shared, may_take
+    def __init__(
+        self,
+        buffers: ReceiveBuffers,
+        max_bytes: int,
+        may_take: Callable[[int], bool] | None = None,
+        first_bytes: int = RECEIVE_BYTES,
+    ) -> None:
+        self._buffers, self._shared, self._may_take = buffers, buffers.shared[:first_bytes], may_take
         self.max_bytes = max_bytes
         self.buffered_bytes = 0
         """Memory held for a frame that is still arriving."""
@@ -245,6 +253,10 @@ class FrameReader:
             self.stalled = False
             self._grow(self._frame[: self._filled])
         return not self.stalled
+
+    def widen(self) -> None:
+        """Receive as much at once as the shared buffer takes, from the next read on."""
+        self._shared = self._buffers.shared
 
     def release(self) -> None:
         """Nothing more arrives: what has arrived is let go, and so is whoever was asked for memory."""

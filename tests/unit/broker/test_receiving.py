@@ -13,7 +13,9 @@ import pytest
 from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import SlowSenders
+from kafkalite.broker.stranger_reads import READ_BYTES
 from kafkalite.config.broker import LiveConfig
+from kafkalite.security.principal import ANONYMOUS
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.settings import broker_config
 from tests.unit.broker.test_connection import OTHER, FakeDispatcher, FakeServer, FakeTransport, frame
@@ -277,3 +279,30 @@ def test_a_broker_that_was_stopped_reads_first_and_judges_then() -> None:
         assert second - first >= 1 and ended == -second
 
     run(act)
+
+
+def test_a_stranger_who_sends_thousands_of_requests_at_once_has_few_of_them_cut() -> None:
+    """A read of 256 KiB has 50,000 of the shortest, and what waits takes more than its bytes."""
+
+    class Gate(FakeDispatcher):
+        def attach(self, connection: ServerConnection, transport: asyncio.Transport) -> asyncio.Transport:
+            return transport
+
+        def detach(self, connection: ServerConnection) -> None: ...
+
+    async def scenario() -> None:
+        server, gate, transport = FakeServer(), Gate(), FakeTransport()
+        connection = ServerConnection(server, FakeDispatcher(), "SASL", 1000 * KIB, KIB, gate)  # type: ignore[arg-type]
+        connection.connection_made(transport)  # type: ignore[arg-type]
+        shortest = b"\0\0\0\1x"
+        buffer = connection.get_buffer(-1)
+        assert len(buffer) == READ_BYTES
+        count = READ_BYTES // len(shortest)
+        buffer[: count * len(shortest)] = shortest * count
+        connection.buffer_updated(count * len(shortest))
+        assert connection.statistics()["waiting"] == count - 1 and not transport.reading
+        connection.authenticated(ANONYMOUS, FakeDispatcher(), None)
+        assert len(connection.get_buffer(-1)) > READ_BYTES
+        connection.connection_lost(None)
+
+    virtual_time.run(scenario())

@@ -275,7 +275,7 @@ def test_who_does_not_authenticate_in_time_is_closed() -> None:
         client.listener.timeout_s = 0.0
         closed = asyncio.Event()
         client.close = closed.set  # type: ignore[attr-defined]
-        client.dispatcher.attach(client)
+        client.dispatcher.attach(client, asyncio.Transport())
         async with asyncio.timeout(30):
             await closed.wait()
         assert client.listener.outcomes == Counter(late=1)

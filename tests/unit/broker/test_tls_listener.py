@@ -51,9 +51,9 @@ def served(
         context = server_context(TlsSettings(keystore=store, truststore=trusted, client_auth=client_auth))
         trust = client_context(TlsSettings(truststore=trusted))
         sockets = await listening_sockets("127.0.0.1", 0, 100)
-        turn = Strangers(lambda: 1, monotonic, Counter()).turn
+        strangers = Strangers(lambda: 1, monotonic, Counter())
         listener = TlsListener(
-            sockets, lambda: context, Echo, lambda: timeout_s, lambda: max_handshakes, Counter(), turn
+            sockets, lambda: context, Echo, lambda: timeout_s, lambda: max_handshakes, Counter(), strangers
         )
         await listener.start_serving()
         try:
@@ -166,7 +166,7 @@ def test_a_connection_that_is_reset_during_its_handshake_leaves_nothing(tmp_path
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
         await until(lambda: listener.outcomes["failed"] == 3)
-        assert not listener._handshakes
+        assert not listener._handshakes and not listener._strangers.reads.count
 
     served(tmp_path, script, run=uvloop.run)
 

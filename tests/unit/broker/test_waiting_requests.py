@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.connection import ServerConnection
+from kafkalite.broker.connection import WAITING_OVERHEAD_BYTES, ServerConnection
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.fetching import PartitionReader
 from kafkalite.broker.handlers import SERVED
@@ -186,7 +186,7 @@ def test_produces_behind_too_many_that_wait_count_until_they_begin() -> None:
         waiting = connection.statistics()["waiting"]
         assert sent == connection.in_progress + waiting
         assert waiting > 1
-        assert memory.used_bytes == waiting * (len(data) - 4)
+        assert memory.used_bytes == waiting * (len(data) - 4 + WAITING_OVERHEAD_BYTES)
         await senders.replicate()
         assert transport.reading
         assert memory.used_bytes == 0
