@@ -136,27 +136,33 @@ def execute(
         require_partitions(targets, topics)
         return assignment_of(topics)
 
-    current = ask_cluster(bootstrap_server, timeout, described)
+    current = ask_cluster(bootstrap_server, timeout, described) if targets else {}
     rows = plan_rows(current, targets)
     if save_current is not None:
         write_moves(save_current, {each: current[each] for each in targets})
-    if not dry_run:
+    told = f"{counted(len(rows), 'move')} could begin" if targets else _nothing_in(file)
+    if targets and not dry_run:
         confirm(f"Move {', '.join(_move_text(row) for row in rows)}?", yes)
         execution = Execution(throttle, timeout if wait else None)
         ask_cluster(bootstrap_server, timeout, lambda admin: execution.run(admin, current, targets))
+        told = execution.told(len(rows))
     write_rows(rows, output, columns=PLAN_COLUMNS, name=partition_name)
-    note(f"{counted(len(rows), 'move')} could begin" if dry_run else execution.told(len(rows)))
+    note(told)
 
 
 def _move_text(row: dict[str, Any]) -> str:
     return f"{partition_name(row)} from {row['replicas']} to {row['target']}"
 
 
+def _nothing_in(file: Path | None) -> str:
+    return f"{file} has no moves: there is nothing to do"
+
+
 def _targets(moves: tuple[str, ...], file: Path | None) -> Assignment:
-    found = {**(read_moves(file) if file is not None else {}), **dict(parse_move(each) for each in moves)}
-    if not found:
+    """Empty only for a file without moves: what `plan --save` writes when nothing is to be moved."""
+    if file is None and not moves:
         raise click.UsageError("name what is to be moved, or give --file")
-    return found
+    return {**(read_moves(file) if file is not None else {}), **dict(parse_move(each) for each in moves)}
 
 
 @reassign.command()
@@ -170,8 +176,10 @@ def verify(moves: tuple[str, ...], file: Path | None, bootstrap_server: str, tim
     When nothing is being moved any more, throttles of the brokers and of these topics are taken away.
     """
     targets = _targets(moves, file)
-    rows = ask_cluster(bootstrap_server, timeout, lambda admin: verified(admin, targets))
+    rows = ask_cluster(bootstrap_server, timeout, lambda admin: verified(admin, targets)) if targets else []
     write_rows(rows, output, columns=["topic", "partition", "target", "replicas", "state"], name=partition_name)
+    if not targets:
+        note(_nothing_in(file))
     if any(row["state"] != "done" for row in rows):
         raise SystemExit(int(Exit.CHECK_FAILED))
 
@@ -196,8 +204,11 @@ def cancel(
 ) -> None:
     """Stop the moves of PARTITIONS and undo what they have added. Asks first; a script must give --yes."""
     wanted = [*(read_moves(file) if file is not None else ()), *map(parse_partition, partitions)]
-    if every == bool(wanted):
+    if every == (bool(partitions) or file is not None):
         raise click.UsageError("name partitions, give --file, or give --all")
+    if not every and not wanted:
+        note(_nothing_in(file))
+        return
 
     async def moving(admin: Admin) -> dict[TopicPartition, PartitionReassignment]:
         return await admin.list_partition_reassignments(None if every else wanted)

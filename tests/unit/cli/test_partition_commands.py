@@ -81,6 +81,22 @@ def test_moves_are_read_from_a_file_of_kafkas_tools(described: FakeCluster, tmp_
     assert call("partition", "reassign", "execute", "--file", str(file), "-y").exit_code == 2
 
 
+def test_a_file_without_moves_is_done_at_once(described: FakeCluster, tmp_path: Path) -> None:
+    """What `plan --save` writes of topics that lie well already; it was complained of as if no file had been given."""
+    file, back = tmp_path / "moves.json", tmp_path / "back.json"
+    file.write_text('{"version": 1, "partitions": []}')
+    for arguments in (
+        ("execute", "-y", "--save-current", str(back)),
+        ("execute", "--dry-run"),
+        ("verify",),
+        ("cancel",),
+    ):
+        result = call("partition", "reassign", *arguments, "--file", str(file))
+        assert result.exit_code == 0 and f"{file} has no moves: there is nothing to do" in result.stderr
+    assert described.requests == [] and json.loads(back.read_text())["partitions"] == []
+    assert call("partition", "reassign", "execute", "-y").exit_code == 2
+
+
 def test_waiting_ends_when_nothing_moves(described: FakeCluster) -> None:
     described.script[ApiKey.ALTER_PARTITION_REASSIGNMENTS].append(altered((T0, 0)))
     described.script[ApiKey.LIST_PARTITION_REASSIGNMENTS].extend([moving(), nothing()])
