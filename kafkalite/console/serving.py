@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -17,7 +18,35 @@ if TYPE_CHECKING:
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _CONNECTIONS: Final = 200
 _HEAD_BYTES: Final = 128 * 1024
+ARRIVAL_S: Final = 20.0
+"""Within which a request has to arrive, its body too."""
 _END_S: Final = 1
+
+
+class TimedProtocol(H11Protocol):
+    """Closes a connection whose request does not arrive in time. uvicorn waits for the rest of one without a limit, and refuses
+    everybody while there are `_CONNECTIONS` that it waits for.
+    """
+
+    _late: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._late = self.loop.call_later(ARRIVAL_S, self._close_if_late)
+
+    def on_response_complete(self) -> None:
+        self._late.cancel()
+        self._late = self.loop.call_later(ARRIVAL_S, self._close_if_late)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._late.cancel()
+        super().connection_lost(exc)
+
+    def _close_if_late(self) -> None:
+        is_being_answered = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        if not is_being_answered:
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -48,9 +77,15 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 async def serve(app: ASGIApp, listening: socket.socket, ready: Callable[[], None]) -> None:
     """See the module; `ready` is called before the first request is served."""
-    config = uvicorn.Config(
+    ready()
+    await _Server(configuration(app)).serve(sockets=[listening])
+
+
+def configuration(app: ASGIApp) -> uvicorn.Config:
+    """How uvicorn serves the console: with bounds, and without what nobody needs here."""
+    return uvicorn.Config(
         app,
-        http="h11",
+        http=TimedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -61,5 +96,3 @@ async def serve(app: ASGIApp, listening: socket.socket, ready: Callable[[], None
         h11_max_incomplete_event_size=_HEAD_BYTES,
         timeout_graceful_shutdown=_END_S,
     )
-    ready()
-    await _Server(config).serve(sockets=[listening])
