@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafkalite.net.login import Login
     from zk.store import Store
 
+DEFAULT_PORT = 8980
 _USER, _PASSWORD = "KAFKALITE_CONSOLE_USER", "KAFKALITE_CONSOLE_PASSWORD"
 _ZOOKEEPER_TIMEOUT_S = 10.0
 _FETCH_WAIT_MS = 100
@@ -32,7 +33,9 @@ _PREFETCH_BYTES = 8 * 1024 * 1024
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Where to bind. Elsewhere than here a login is demanded."
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8980, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0 takes a free one."
+)
 @click.option("--read-only", is_flag=True, help="Serve nothing that changes anything.")
 @click.option(
     "--users-file",

@@ -67,9 +67,6 @@ ON_THE_PAGE: Final = (
     *("creation of 500 partitions, factor 3", "idle processor use of three brokers, 500 partitions"),
     "controller failover, 500 partitions",
 )
-FLAGS: Final = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
-"""Of Apache Kafka's own start script, but for the heap's size."""
-
 Results = dict[str, list[float]]
 
 
@@ -141,19 +138,12 @@ def machine() -> dict[str, Any]:
     }
 
 
-def kafka_command() -> tuple[str, ...]:
-    """An Apache Kafka broker as its own start script runs it: the tests' is made for short lives."""
-    tests_own = ("-XX:TieredStopAtLevel", "-XX:+UseSerialGC", "-Xmx")
-    java, *rest = (each for each in apache_kafka.broker_command() if not each.startswith(tests_own))
-    return (java, *FLAGS, *rest)
-
-
 def sides() -> dict[str, str]:
     """The versions that are compared, and how they run."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
     return {
         "kafkalite": f"{__version__}, {description()}, uvloop",
-        "Apache Kafka": f"{apache_kafka.VERSION} with ZooKeeper, {java}, {' '.join(FLAGS)}",
+        "Apache Kafka": f"{apache_kafka.VERSION} with ZooKeeper, {java}, {' '.join(apache_kafka.SCRIPT_FLAGS)}",
     }
 
 
@@ -187,7 +177,7 @@ def main(
     cells = [CELLS[name] for name in wanted]
     commands = {"ours": tuple(BROKER_COMMAND)}
     if results:
-        commands["against"] = kafka_command()
+        commands["against"] = apache_kafka.script_command(with_archive=True)
     elif against is not None:
         commands["against"] = tuple(shlex.split(against))
     if "against" in commands:

@@ -53,6 +53,12 @@ TOOLS: Final = {
     "zookeeper-shell": "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka",
 }
 FETCH_TIMEOUT_S: Final = 600
+SCRIPT_FLAGS: Final = (
+    *("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    "-XX:InitiatingHeapOccupancyPercent=35",
+)
+"""Of Apache Kafka's own start script for brokers."""
+_ARCHIVE_FLAG: Final = "-XX:SharedArchiveFile"
 
 _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -159,7 +165,7 @@ def java_command(program: str | Path, *arguments: str, heap: str = "256m", level
     (INFO), else to stderr."""
     home = fetch()
     archive = _archive_path(home)
-    options = [f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
+    options = [f"{_ARCHIVE_FLAG}={archive}"] if archive.stat().st_size else []
     return _java_command(home, program, heap, level, options, *arguments)
 
 
@@ -189,6 +195,16 @@ def streams_command(source: Path, *arguments: str) -> list[str]:
 def broker_command() -> list[str]:
     """Runs an Apache Kafka broker when the path of a properties file is appended: a `command` for LocalCluster."""
     return java_command("kafka.Kafka", heap="512m", level="INFO")
+
+
+def script_command(*, with_archive: bool) -> tuple[str, ...]:
+    """`broker_command` with the flags of Apache Kafka's own start script: those of the tests are for short lives.
+
+    With the archive of classes it starts sooner than its distribution does.
+    """
+    tests_own = ["-XX:TieredStopAtLevel", "-XX:+UseSerialGC", "-Xmx", *(() if with_archive else (_ARCHIVE_FLAG,))]
+    java, *rest = (each for each in broker_command() if not each.startswith(tuple(tests_own)))
+    return (java, *SCRIPT_FLAGS, *rest)
 
 
 def wait_for_controller(bootstrap_servers: str, timeout_s: float = 60) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +23,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.ports import is_free
 from tests.system.browser import StatusPage, browser
 
 pytestmark = pytest.mark.system
@@ -133,6 +137,29 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
             on_a_phone_and_dark(screens)
             screens.page.assert_sound()
             assert chrome.title != "taken"
+        the_demo_ends_with_its_console(cluster, tmp_path)
+
+
+def the_demo_ends_with_its_console(cluster: LocalCluster, folder: Path) -> None:
+    """As `kafkalite demo --console` does when all is read back: the console is served until somebody interrupts it."""
+    servers, connect = cluster.bootstrap_servers, cluster.zookeeper_connect
+    program = "import sys; from pathlib import Path; from kafkalite.cli.demo.browsing import show_console"
+    program += f"; show_console({servers!r}, {connect!r}, None, Path({str(folder)!r}))"
+    # What is set for another cluster does not count.
+    environment = {**os.environ, "KAFKALITE_SECURITY_PROTOCOL": "SSL"}
+    command = [sys.executable, "-c", program]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    try:
+        assert process.stdout is not None
+        found = re.match(r"all of it is at (http://127.0.0.1:(\d+)/) until", process.stdout.readline())
+        assert found is not None, (folder / "console.log").read_text()
+        with urllib.request.urlopen(f"{found[1]}api/overview", timeout=60) as answer:
+            assert json.load(answer)["counts"]["topics"] == 2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0 and is_free(int(found[2]))
+    finally:
+        process.kill()
+        process.wait()
 
 
 def look_at_the_cluster(screens: Screens) -> None:

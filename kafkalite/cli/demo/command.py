@@ -1,8 +1,9 @@
 """`kafkalite demo`: a cluster of three ZooKeeper servers and three brokers, and the flights of 2013 through it.
 
 In the middle of the stream the leader of a partition is killed. The cluster is `kafkalite cluster up` as a process of its own, so that
-`--keep` can leave it; it starts the killed broker again. At the end Spark archives and audits a day (`demo_night`). Exit code 0 when all
-that was published was read back, nothing twice, each key in order, and the day is archived; 7 when not.
+`--keep` can leave it; it starts the killed broker again. At the end Spark archives and audits a day (`night`), and with `--console` a
+browser can look at all of it (`browsing`). Exit code 0 when all that was published was read back, nothing twice, each key in order, and
+the day is archived; 7 when not.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ _NIGHTLY = "nightly"
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the cluster up, and say how to reach it.")
+@click.option("--console", "shows", is_flag=True, help="Then show all of it in a browser, until interrupted.")
 @click.option("-r", "--replication-factor", type=click.IntRange(1, 3), default=_REPLICAS, show_default=True)
 @click.option("--kill/--no-kill", default=True, show_default=True, help="Kill a leader in the middle of the stream.")
 @click.option(
@@ -61,7 +63,7 @@ _NIGHTLY = "nightly"
     type=click.Path(file_okay=False, path_type=Path),
     help="For the cluster's files. Without it: a temporary one that goes with the cluster.",
 )
-def demo(keep: bool, replication_factor: int, kill: bool, night: bool, data_dir: Path | None) -> None:
+def demo(keep: bool, shows: bool, replication_factor: int, kill: bool, night: bool, data_dir: Path | None) -> None:
     """Start a cluster, publish the flights of 2013, kill a leader meanwhile, read all back in another process, check, run the
     nightly batch of a day on Spark, stop.
 
@@ -81,6 +83,11 @@ def demo(keep: bool, replication_factor: int, kill: bool, night: bool, data_dir:
         _run(facts, table, replication_factor, kill and replication_factor == _REPLICAS)
         if night:
             _run_night(facts, table, folder)
+        if shows:
+            from kafkalite.cli.demo.browsing import show_console
+
+            nights = folder / _NIGHTLY if night else None
+            show_console(facts["bootstrap_servers"], facts["zookeeper_connect"], nights, folder)
         if keep:
             cluster.leave()
             _say_how_to_reach(facts, cluster, folder, night)
