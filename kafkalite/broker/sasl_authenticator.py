@@ -89,7 +89,7 @@ class SaslAuthenticator:
         """The connection must be authenticated within the time that its listener gives; until then it is read from in turns."""
         self._listener.strangers.add(connection)
         loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(self._listener.timeout_s, self._too_late, connection)
+        self._deadline = loop.call_later(self._listener.timeout_s, self._end_in_turn, connection)
         self._read = self._listener.strangers.reads.begin(transport)
         return self._read
 
@@ -101,8 +101,12 @@ class SaslAuthenticator:
         if self._read is not None:
             self._read.end()
 
+    def _end_in_turn(self, connection: ServerConnection) -> None:
+        turn = self._listener.strangers.turn()  # the time of many may be over at once
+        turn.add_done_callback(lambda _: self._too_late(connection))
+
     def _too_late(self, connection: ServerConnection) -> None:
-        if not connection.closed:
+        if not connection.closed and connection.dispatcher is self:
             self._listener.outcomes["late"] += 1
             logger.info("closing the connection from %s: not authenticated in time", connection.peer_host)
             connection.close()

@@ -52,6 +52,8 @@ class StrangerRead:
         above = self.above or (self.transport if self.is_over else None)
         if above is not None:
             (above.resume_reading if is_wanted else above.pause_reading)()
+        elif not is_wanted:
+            self.transport.pause_reading()  # it may be its turn
         if is_wanted != self.is_wanted:
             self.is_wanted = is_wanted
             self._reads.arm(self)

@@ -1,7 +1,8 @@
 """Those who are not authenticated yet: how many there may be, and how much of the event loop they get.
 
-There is one of their steps, a token of SASL or the beginning of a TLS handshake, in each turn of the loop, and few of them are read from
-(`stranger_reads`), so a flood of logins makes logins slow and nothing else. Beyond kafkalite.max.unauthenticated.connections somebody
+There is one of their steps, a token of SASL or a part of a TLS handshake, in each turn of the loop, and after it none for as long as it
+took: strangers have at most half of the loop's time, whatever kind of key makes their steps long. Few of them are read from
+(`stranger_reads`). So a flood of logins makes logins slow and nothing else. Beyond kafkalite.max.unauthenticated.connections somebody
 gives way: the oldest of an address that has more than the newcomer's; among equals the oldest of all, if it has been there for a while,
 else the newcomer. So a crowd that comes back after a failure is let in one after the other, and nobody is sent away just before the end.
 """
@@ -9,15 +10,18 @@ else the newcomer. So a crowd that comes back after a failure is let in one afte
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from kafkalite.broker.stranger_reads import StrangerReads
-from kafkalite.portions import Portions
 
 PATIENCE_S: Final = 1.0
 """How long one who is not authenticated is not asked to make room for another of its kind."""
+_LONGEST_REST_S: Final = 0.02
+"""A step that seems to have taken longer was interrupted by other processes."""
+_SHORT_REST_S: Final = 0.0005
+"""Clocks of event loops know no shorter time than 1 ms."""
 
 
 class Stranger(Protocol):
@@ -37,12 +41,45 @@ class Strangers:
         self._since_s: dict[Stranger, float] = {}
         """Oldest first."""
         self._per_host: Counter[str] = Counter()
-        self._turns = Portions()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_under_way = False
+        self._began_s = self._next_s = 0.0
+        """When the last step began, and when the next one may."""
         self.reads = StrangerReads()
 
     def turn(self) -> asyncio.Future[None]:
         """To be awaited before a step."""
-        return self._turns.turn()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(future)
+        if not self._is_under_way:
+            self._is_under_way = True
+            loop.call_soon(self._have_a_turn)
+        return future
+
+    def _have_a_turn(self) -> None:
+        while self._waiting and self._waiting[0].done():  # nobody waits for it any more
+            self._waiting.popleft()
+        self._is_under_way = bool(self._waiting)
+        if not self._waiting:
+            return
+        loop, rest_s = asyncio.get_running_loop(), self._next_s - self._now_s()
+        if rest_s >= _SHORT_REST_S:
+            loop.call_later(rest_s, self._have_a_turn)
+        elif rest_s > 0:
+            loop.call_soon(self._have_a_turn)
+        else:  # the loop does these three one after the other: the step is what the future has done
+            loop.call_soon(self._begin_step)
+            self._waiting.popleft().set_result(None)
+            loop.call_soon(self._end_step)
+
+    def _begin_step(self) -> None:
+        self._began_s = self._now_s()
+
+    def _end_step(self) -> None:
+        now_s = self._now_s()
+        self._next_s = now_s + min(now_s - self._began_s, _LONGEST_REST_S)
+        self._have_a_turn()
 
     def add(self, stranger: Stranger) -> None:
         """One more; it, or another, may be closed for that."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from itertools import pairwise
+from typing import Final
 
 from kafkalite.broker.strangers import Strangers
+
+DEADLINE_S: Final = 30
 
 
 class Someone:
@@ -57,6 +61,33 @@ def test_who_is_authenticated_or_gone_makes_room() -> None:
     crowd.strangers.remove(one)
     crowd.strangers.remove(two)
     assert not [each for each in crowd.comes("a", "a") if each.closed]
+
+
+def test_strangers_have_half_of_the_loops_time() -> None:
+    """A step with a key of RSA takes ms: one in each turn of the loop left little to others whose own turns are short."""
+    now_s, step_s, turn_s = 0.0, 0.0018, 0.0001
+    steps: list[float] = []
+
+    async def scenario() -> None:
+        nonlocal now_s
+        strangers = Strangers(lambda: 3, lambda: now_s, Counter())
+
+        async def step() -> None:
+            nonlocal now_s
+            await strangers.turn()
+            steps.append(now_s)
+            now_s += step_s
+
+        waiting = [asyncio.ensure_future(step()) for _ in range(5)]
+        waiting[1].cancel()
+        async with asyncio.timeout(DEADLINE_S):
+            while not all(each.done() for each in waiting):
+                now_s += turn_s
+                await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    assert len(steps) == 4
+    assert all(later - earlier >= 2 * step_s for earlier, later in pairwise(steps))
 
 
 def test_there_is_one_step_in_each_turn_of_the_loop() -> None:
