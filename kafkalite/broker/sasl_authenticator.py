@@ -96,6 +96,7 @@ class SaslAuthenticator:
     def detach(self, connection: ServerConnection) -> None:
         """The connection is gone."""
         self._listener.strangers.remove(connection)
+        self._step = None  # its failure holds this, and a flood of them would be left to the garbage collector
         if self._deadline is not None:
             self._deadline.cancel()
         if self._read is not None:

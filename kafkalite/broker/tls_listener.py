@@ -78,10 +78,11 @@ class _Handshake:
             self.read = self._strangers.reads.begin(transport)
 
     def end_turns(self) -> None:
-        """It is over, and whoever it was is no stranger."""
+        """It is over; who has not to authenticate besides is no stranger any more."""
         self._is_over = True
-        if self.read is not None:
+        if self.read is not None and self.read.above is None:
             self.read.end()
+        self.read = self.transport = None  # the transport's context holds this
 
     def may_go_on(self) -> bool:
         """May what has arrived be worked on now? Else this is asked again when it may."""
@@ -213,8 +214,6 @@ class TlsListener:
             if not encrypted.is_closing():
                 early.give_data()
             self.outcomes["succeeded"] += 1
-            if handshake.read is not None and handshake.read.above is not None:  # its protocol has it authenticate
-                handshake.read = None
         except (OSError, TimeoutError) as problem:
             self.outcomes["failed"] += 1
             reason = getattr(problem, "reason", None) or str(problem) or type(problem).__name__

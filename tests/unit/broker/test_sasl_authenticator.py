@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -281,3 +283,21 @@ def test_who_does_not_authenticate_in_time_is_closed() -> None:
         assert client.listener.outcomes == Counter(late=1)
 
     asyncio.run(scenario())
+
+
+def test_who_failed_leaves_nothing_to_the_garbage_collector() -> None:
+    """A flood of failures left cycles, and their collection held everybody for 40 ms."""
+
+    async def scenario() -> weakref.ref[Any]:
+        client = Client()
+        answer = client.dispatcher.handle(memoryview(b"no request"), client)
+        await asyncio.wait([answer])
+        assert isinstance(answer.exception(), AuthenticationFailed)
+        client.dispatcher.detach(client)
+        return weakref.ref(client.dispatcher)
+
+    gc.disable()
+    try:
+        assert asyncio.run(scenario())() is None
+    finally:
+        gc.enable()

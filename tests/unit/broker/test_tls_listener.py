@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
 import struct
@@ -17,7 +18,7 @@ import pytest
 import uvloop
 
 from kafkalite.broker.strangers import Strangers
-from kafkalite.broker.tls_listener import TlsListener, listening_sockets
+from kafkalite.broker.tls_listener import TlsListener, _Handshake, listening_sockets
 from kafkalite.security.tls import StoreSettings, TlsSettings, client_context, server_context
 from tests.certificates import Authority, write
 
@@ -169,6 +170,27 @@ def test_a_connection_that_is_reset_during_its_handshake_leaves_nothing(tmp_path
         assert not listener._handshakes and not listener._strangers.reads.count
 
     served(tmp_path, script, run=uvloop.run)
+
+
+def test_a_handshake_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    """Neither one that fails nor one that succeeds: collecting what a flood of them left held everybody."""
+
+    async def script(listener: TlsListener, port: int, trust: ssl.SSLContext) -> None:
+        for _ in range(2):
+            assert await echoed(port, trust) == b"hello"
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"no TLS at all")
+            await reader.read()
+            writer.close()
+        await until(lambda: listener.outcomes.total() == 4)
+        await until(lambda: sum(isinstance(each, _Handshake) for each in gc.get_objects()) <= 1)  # the last one
+
+    gc.collect()
+    gc.disable()
+    try:
+        served(tmp_path, script, run=uvloop.run)
+    finally:
+        gc.enable()
 
 
 def _client_hello(trust: ssl.SSLContext) -> bytes:
