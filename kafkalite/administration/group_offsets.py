@@ -29,7 +29,7 @@ async def progress(
 ) -> list[dict[str, Any]]:
     """A row for each partition that the group has committed for or that a member owns.
 
-    Ends are asked of those that are `there`; without it the cluster is asked for all of its topics.
+    Ends are asked of those that are `there`; without it the cluster is asked for their topics.
     """
     committed = await admin.list_group_offsets(described.group_id)
     owners = {partition: member for member in described.members for partition in member.partitions}
@@ -62,7 +62,8 @@ async def existing(admin: Admin, partitions: Iterable[TopicPartition]) -> list[T
     wanted = list(partitions)
     if not wanted:
         return []
-    found = set(partitions_of(await admin.describe_topics()))
+    described = await admin.describe_topics_at(None, sorted({each.topic for each in wanted}))
+    found = set(partitions_of(list(described.values())))
     return [each for each in wanted if each in found]
 
 

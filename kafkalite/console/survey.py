@@ -207,24 +207,26 @@ class Survey:
         self.cluster = await self._admin.describe_cluster()
         self.topics = {each.name: each for each in await self._admin.describe_topics()}
         self.time_ms = self._clock.now_ms()
-        self._take_changes(self.cluster)
+        await self._take_changes(self.cluster)
         self.seen.set()
 
-    def _take_changes(self, cluster: ClusterDescription) -> None:
-        """What is other than it was in the round before."""
+    async def _take_changes(self, cluster: ClusterDescription) -> None:
+        """What is other than it was in the round before. In portions: whoever asks meanwhile is answered in between."""
         known = self._cluster_changes
         found: list[Change] = [*known.brokers_are(each.id for each in cluster.brokers)]
         found += known.controller_is(cluster.controller_id)
-        states = {
-            TopicPartition(topic.name, each.partition): PartitionState(each.leader, each.leader_epoch, each.isr, -1)
-            for topic in self.topics.values()
-            for each in topic.partitions
-        }
-        for gone in known.states.keys() - states.keys():
-            found += known.state_is(gone, None)
-        for each, state in states.items():
-            if known.states.get(each) != state:
-                found += known.state_is(each, state)
+        gone = set(known.states)
+        partitions = ((topic.name, each) for topic in self.topics.values() for each in topic.partitions)
+        for number, (topic, each) in enumerate(partitions, 1):
+            place = TopicPartition(topic, each.partition)
+            state = PartitionState(each.leader, each.leader_epoch, each.isr, -1)
+            gone.discard(place)
+            if known.states.get(place) != state:
+                found += known.state_is(place, state)
+            if number % _PORTION == 0:
+                await asyncio.sleep(0)
+        for place in sorted(gone):
+            found += known.state_is(place, None)
         known.all_known()
         self.changes.extend(folded(self.time_ms, found))
 
@@ -238,7 +240,8 @@ class Survey:
         before, before_ms = self.ends, self._ends_ms
         ends: dict[TopicPartition, int] = {}
         for begin in range(0, len(led), _PORTION):
-            found = await self._admin.list_offsets(dict.fromkeys(led[begin : begin + _PORTION], "latest"))
+            asked = dict.fromkeys(led[begin : begin + _PORTION], "latest")
+            found = await self._admin.list_offsets(asked, described=self.topics)
             ends |= {each: answer.offset for each, answer in found.items() if answer is not None}
         self.ends, self._ends_ms = ends, self._clock.now_ms()
         seconds = (self._ends_ms - before_ms) / 1000

@@ -67,8 +67,8 @@ async def one_topic(admin: Admin, survey: Survey, name: str) -> dict[str, Any]:
     """Partitions with offsets and sizes, settings with where they come from, the last hour. UNKNOWN_TOPIC_OR_PARTITION."""
     (topic,) = await admin.describe_topics([name])
     led = [TopicPartition(name, each.partition) for each in topic.partitions if each.leader != NO_BROKER]
-    starts = await admin.list_offsets(dict.fromkeys(led, "earliest"))
-    ends = await admin.list_offsets(dict.fromkeys(led, "latest"))
+    starts = await admin.list_offsets(dict.fromkeys(led, "earliest"), described={name: topic})
+    ends = await admin.list_offsets(dict.fromkeys(led, "latest"), described={name: topic})
     settings: dict[str, ConfigEntry] = {}
     problem = None
     try:

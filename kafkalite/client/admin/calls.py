@@ -95,6 +95,11 @@ class AdminCalls:
             raise error_of(found.error_code, what, found.error_message)
         return int(found.node_id)
 
+    async def _brokers(self) -> list[int]:
+        """The brokers that live now."""
+        await self._retrying(self._cluster.refresh, "finding the brokers")
+        return list(self._cluster.view.brokers)
+
     async def _watch(self, partitions: Iterable[TopicPartition]) -> None:
         """Have the leaders of partitions in the view. ClientError UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there."""
         topics = sorted({each.topic for each in partitions})

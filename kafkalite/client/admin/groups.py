@@ -107,8 +107,7 @@ class GroupAdmin(AdminCalls):
         Fails when one of the brokers does not answer, since its groups would be missing.
         """
         wanted = list(states)
-        await self._cluster.fetch_all_topics()
-        listed = await all_of(self._list_on(broker, wanted) for broker in self._cluster.view.brokers)
+        listed = await all_of(self._list_on(broker, wanted) for broker in await self._brokers())
         by_id = {each.group_id: each for broker in listed for each in broker}
         return [by_id[group_id] for group_id in sorted(by_id)]
 

@@ -81,7 +81,7 @@ class LogDirAdmin(AdminCalls):
         """
         m = messages.describe_log_dirs_request
         if brokers is None:
-            brokers = (await self._cluster.fetch_all_topics()).brokers
+            brokers = await self._brokers()
         topics = None
         if partitions is not None:
             wanted = by_topic(TopicPartition(*each) for each in partitions)

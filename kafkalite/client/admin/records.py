@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.admin.calls import AdminCalls, ensure_answered
-from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, Known, list_offsets
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.offsets import OffsetAndTimestamp
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client.admin.topics import TopicDescription
+    from kafkalite.client.cluster.view import PartitionView
 
 _OFFSETS_BY_NAME: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
 HIGH_WATERMARK: Final = -1
@@ -88,11 +93,16 @@ class RecordAdmin(AdminCalls):
             raise again
 
     async def list_offsets(
-        self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str = "read_uncommitted"
+        self,
+        wanted: Mapping[TopicPartition, int | str],
+        *,
+        isolation_level: str = "read_uncommitted",
+        described: Mapping[str, TopicDescription] | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """For each partition the offset of "earliest", "latest", "max-timestamp", or the first at or after a time (ms).
 
-        None where no record is that young. UNKNOWN_TOPIC_OR_PARTITION when there is no such topic.
+        None where no record is that young. UNKNOWN_TOPIC_OR_PARTITION when there is no such topic. With the topics as they
+        were `described` just now, by name, the cluster is not asked again who leads their partitions.
         """
         levels = {"read_uncommitted": 0, "read_committed": 1}
         if isolation_level not in levels:
@@ -102,5 +112,12 @@ class RecordAdmin(AdminCalls):
             if isinstance(value, str) and value not in _OFFSETS_BY_NAME:
                 raise ValueError(f"no offset {value!r}; there are {', '.join(_OFFSETS_BY_NAME)} and times in ms")
             timestamps[TopicPartition(*each)] = _OFFSETS_BY_NAME[value] if isinstance(value, str) else value
-        await self._cluster.fetch_topics(sorted({each.topic for each in timestamps}))
-        return await list_offsets(self._cluster, timestamps, levels[isolation_level], self._api_timeout_s)
+        if described is None:
+            known: Known = (await self._cluster.fetch_topics(sorted({each.topic for each in timestamps}))).partition
+        else:
+            known = partial(_described_partition, described)
+        return await list_offsets(self._cluster, timestamps, levels[isolation_level], self._api_timeout_s, known)
+
+
+def _described_partition(described: Mapping[str, TopicDescription], each: TopicPartition) -> PartitionView | None:
+    return topic.partition(each.partition) if (topic := described.get(each.topic)) is not None else None

@@ -76,7 +76,7 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
     def describe_topics(self, topics: Iterable[str] | None = None) -> list[TopicDescription]:
         return self._running().call(self._core.describe_topics(topics))
 
-    def describe_topics_at(self, broker: int, topics: Iterable[str]) -> dict[str, TopicDescription]:
+    def describe_topics_at(self, broker: int | None, topics: Iterable[str]) -> dict[str, TopicDescription]:
         return self._running().call(self._core.describe_topics_at(broker, topics))
 
     def create_partitions(
@@ -137,9 +137,15 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
         return self._running().call(self._core.delete_records(offsets))
 
     def list_offsets(
-        self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str = "read_uncommitted"
+        self,
+        wanted: Mapping[TopicPartition, int | str],
+        *,
+        isolation_level: str = "read_uncommitted",
+        described: Mapping[str, TopicDescription] | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        return self._running().call(self._core.list_offsets(wanted, isolation_level=isolation_level))
+        return self._running().call(
+            self._core.list_offsets(wanted, isolation_level=isolation_level, described=described)
+        )
 
     def describe_cluster(self) -> ClusterDescription:
         return self._running().call(self._core.describe_cluster())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kafkalite.client.admin.calls import AdminCalls, ensure_answered
-from kafkalite.client.cluster.view import BrokerNode, ClusterView, PartitionView, TopicView
+from kafkalite.client.cluster.view import TOPICS_AT_ONCE, BrokerNode, ClusterView, PartitionView, TopicView
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -53,6 +55,12 @@ class TopicDescription:
     def replication_factor(self) -> int:
         """How many replicas each partition has, as the first one shows it; 0 without partitions."""
         return len(self.partitions[0].replicas) if self.partitions else 0
+
+    def partition(self, number: int) -> PartitionView | None:
+        """One of them; None when there is none of that number."""
+        place = bisect_left(self.partitions, number, key=lambda each: each.partition)
+        found = self.partitions[place] if place < len(self.partitions) else None
+        return found if found is not None and found.partition == number else None
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values under the names of the fields, for JSON and tables."""
@@ -161,18 +169,26 @@ class TopicAdmin(AdminCalls):
         """Topics with partitions, leaders and replicas; all of them by default. UNKNOWN_TOPIC_OR_PARTITION."""
         if topics is None:
             view = await self._cluster.fetch_all_topics()
-            return [_description(view.topics[name]) for name in sorted(view.topics)]
+            found: list[TopicDescription] = []
+            for name in sorted(view.topics):
+                if len(found) % TOPICS_AT_ONCE == TOPICS_AT_ONCE - 1:
+                    await asyncio.sleep(0)
+                found.append(_description(view.topics[name]))
+            return found
         names = list(dict.fromkeys(topics))
         view = await self._cluster.fetch_topics(names)
         return [_description(view.topics[name]) for name in names]
 
-    async def describe_topics_at(self, broker: int, topics: Iterable[str]) -> dict[str, TopicDescription]:
-        """What one broker tells of topics now, by name; those that it does not know (yet, or any more) are left out."""
+    async def describe_topics_at(self, broker: int | None, topics: Iterable[str]) -> dict[str, TopicDescription]:
+        """What one broker (None: whichever answers) tells of topics now, by name; those that it does not know (yet, or any more) are
+        left out.
+        """
         m = messages.metadata_request
         request = m.MetadataRequest(
             topics=[m.MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
         )
-        view = ClusterView().updated(await self._ask(broker, request, f"asking broker {broker} for topics"))
+        asked = "a broker" if broker is None else f"broker {broker}"
+        view = ClusterView().updated(await self._ask(broker, request, f"asking {asked} for topics"))
         return {name: _description(topic) for name, topic in view.topics.items()}
 
     # cluster

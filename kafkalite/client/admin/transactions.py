@@ -109,8 +109,7 @@ class TransactionAdmin(AdminCalls):
             producer_id_filters=list(producer_ids),
             duration_filter=-1 if duration_ms is None else duration_ms,
         )
-        await self._cluster.fetch_all_topics()
-        listed = await all_of(self._list_transactions_on(each, request) for each in self._cluster.view.brokers)
+        listed = await all_of(self._list_transactions_on(each, request) for each in await self._brokers())
         return sorted((each for some in listed for each in some), key=lambda each: each.transactional_id)
 
     async def _list_transactions_on(self, broker: int, request: Any) -> list[TransactionListing]:

@@ -20,14 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkalite.client.cluster.heap import keep_freed_memory
 from kafkalite.client.cluster.retry import is_retriable, is_retriable_code
 from kafkalite.client.cluster.secured import SecuredConnections
-from kafkalite.client.cluster.view import ClusterView
-from kafkalite.client.errors import (
-    ClientClosedError,
-    ClientError,
-    ClientTimeoutError,
-    error_of,
-    unreachable,
-)
+from kafkalite.client.cluster.view import ClusterView, views_of
+from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of, unreachable
 from kafkalite.client.options import ConnectionOptions, parse_servers
 from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.net.connection import Connection
@@ -419,7 +413,9 @@ class ClusterClient:
         """A view of every topic of the cluster, not only the watched ones; does not change `view`."""
         request = messages.metadata_request.MetadataRequest(topics=None, allow_auto_topic_creation=False)
         response = await self.retrying(lambda: self.request_any(request), "listing topics", self.request_timeout_s)
-        return ClusterView().updated(response, True)
+        for view in views_of(response):  # noqa: B007 -- the last one is whole
+            await asyncio.sleep(0)
+        return view
 
     async def _keep_fresh(self) -> None:
         """Refresh when nudged and when the view has reached its greatest age; failures are spaced by the retry policy."""

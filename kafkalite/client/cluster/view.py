@@ -6,7 +6,7 @@ what is known (an answer from a broker that lags behind, KIP-320), unless the to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,9 @@ from kafkalite.types import NO_BROKER, NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.protocol import messages
+
+TOPICS_AT_ONCE = 500
+"""Of all topics so many are taken in before others have a turn of the event loop: some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,15 @@ class ClusterView:
     def with_brokers(self, nodes: Iterable[BrokerNode]) -> ClusterView:
         """The view with `nodes` added or replaced (the node endpoints of KIP-951)."""
         return replace(self, brokers=MappingProxyType({**self.brokers, **{node.id: node for node in nodes}}))
+
+
+def views_of(response: messages.metadata_response.MetadataResponse) -> Iterator[ClusterView]:
+    """The view of an answer that lists all topics, and before it what it is after each `TOPICS_AT_ONCE` of them."""
+    topics, view = response.topics, ClusterView()
+    for begin in range(0, max(len(topics), 1), TOPICS_AT_ONCE):
+        response.topics = topics[begin : begin + TOPICS_AT_ONCE]
+        view = view.updated(response)
+        yield view
 
 
 def _topic_view(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.cluster.retry import is_retriable
+from kafkalite.client.cluster.view import PartitionView
 from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of
 from kafkalite.client.offsets import OffsetAndTimestamp
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition
+from kafkalite.types import NO_BROKER, TopicPartition
 
 LATEST = -1
 EARLIEST = -2
@@ -20,28 +21,38 @@ MAX_TIMESTAMP = -3
 
 _CONSUMER_REPLICA_ID = -1
 
+Known = Callable[[TopicPartition], PartitionView | None]
+"""What is known of a partition: who leads it, in which epoch."""
+
 
 async def list_offsets(
-    cluster: ClusterClient, wanted: Mapping[TopicPartition, int], isolation_level: int, timeout_s: float
+    cluster: ClusterClient,
+    wanted: Mapping[TopicPartition, int],
+    isolation_level: int,
+    timeout_s: float,
+    known: Known | None = None,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """For each partition the offset that its timestamp in `wanted` (ms, or LATEST, EARLIEST, MAX_TIMESTAMP) stands for.
 
     None where no record is that young. Waits for leaders up to `timeout_s`, then raises ClientTimeoutError with the last
-    problem; an answer that no retry can change raises its ClientError at once.
+    problem; an answer that no retry can change raises its ClientError at once. With `known` the cluster's view has these topics only
+    when some leader was another.
     """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + timeout_s
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
     problem: Exception | None = None
     failures = 0
-    cluster.watch_topics({each.topic for each in wanted})
-    if any(cluster.view.partition(each) is None for each in wanted):
-        await cluster.try_refresh()
+    if known is None:
+        known = _in_the_view(cluster)
+        cluster.watch_topics({each.topic for each in wanted})
+        if any(known(each) is None for each in wanted):
+            await cluster.try_refresh()
     while True:
         missing = {each: timestamp for each, timestamp in wanted.items() if each not in found}
         if not missing:
             return found
-        round_problem = await _one_round(cluster, missing, isolation_level, found)
+        round_problem = await _one_round(cluster, known, missing, isolation_level, found)
         if round_problem is None:
             continue
         problem = round_problem
@@ -52,11 +63,18 @@ async def list_offsets(
                 raise problem
             raise ClientTimeoutError(f"no offsets within {timeout_s:g} s: {problem}") from problem
         await asyncio.sleep(delay_s)
+        known = _in_the_view(cluster)
+        cluster.watch_topics({each.topic for each in missing})
         await cluster.try_refresh()
+
+
+def _in_the_view(cluster: ClusterClient) -> Known:
+    return lambda each: cluster.view.partition(each)
 
 
 async def _one_round(
     cluster: ClusterClient,
+    known: Known,
     missing: Mapping[TopicPartition, int],
     isolation_level: int,
     found: dict[TopicPartition, OffsetAndTimestamp | None],
@@ -64,13 +82,13 @@ async def _one_round(
     """Ask every leader once; fills `found`. The last problem that a retry may cure, or None when all are found; others are raised."""
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     for topic_partition, timestamp in missing.items():
-        leader = cluster.view.leader_of(topic_partition)
-        by_leader.setdefault(leader if leader in cluster.view.brokers else -1, {})[topic_partition] = timestamp
+        leader = partition.leader if (partition := known(topic_partition)) is not None else NO_BROKER
+        by_leader.setdefault(leader if leader in cluster.view.brokers else NO_BROKER, {})[topic_partition] = timestamp
     problem: Exception | None = None
-    leaderless = by_leader.pop(-1, None)
+    leaderless = by_leader.pop(NO_BROKER, None)
     if leaderless:
-        problem = _why_leaderless(cluster, next(iter(leaderless)))
-    questions = [_ask(cluster, leader, asked, isolation_level, found) for leader, asked in by_leader.items()]
+        problem = _why_leaderless(cluster, known, next(iter(leaderless)))
+    questions = [_ask(cluster, known, leader, asked, isolation_level, found) for leader, asked in by_leader.items()]
     for outcome in await asyncio.gather(*questions, return_exceptions=True):
         if isinstance(outcome, BaseException):
             if not isinstance(outcome, Exception) or not is_retriable(outcome):
@@ -85,15 +103,16 @@ async def _one_round(
     return problem
 
 
-def _why_leaderless(cluster: ClusterClient, topic_partition: TopicPartition) -> ClientError:
+def _why_leaderless(cluster: ClusterClient, known: Known, topic_partition: TopicPartition) -> ClientError:
     code = cluster.view.topic_errors.get(topic_partition.topic, 0)
-    if not code and cluster.view.partition(topic_partition) is None:
+    if not code and known(topic_partition) is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return error_of(code or ErrorCode.LEADER_NOT_AVAILABLE, str(topic_partition))
 
 
 async def _ask(
     cluster: ClusterClient,
+    known: Known,
     leader: int,
     asked: Mapping[TopicPartition, int],
     isolation_level: int,
@@ -102,8 +121,7 @@ async def _ask(
     m = messages.list_offsets_request
     topics: dict[str, list[messages.list_offsets_request.ListOffsetsPartition]] = {}
     for topic_partition, timestamp in asked.items():
-        known = cluster.view.partition(topic_partition)
-        epoch = known.leader_epoch if known else -1
+        epoch = partition.leader_epoch if (partition := known(topic_partition)) is not None else -1
         topics.setdefault(topic_partition.topic, []).append(
             m.ListOffsetsPartition(
                 partition_index=topic_partition.partition, current_leader_epoch=epoch, timestamp=timestamp

@@ -72,8 +72,13 @@ class FakeAdmin:
             for name in wanted
         ]
 
+    async def describe_topics_at(self, _: None, names: Iterable[str]) -> dict[str, TopicDescription]:
+        return {each.name: each for each in await self.describe_topics(set(names) & set(self.topics))}
+
     async def list_offsets(
-        self, wanted: Mapping[TopicPartition, int | str]
+        self,
+        wanted: Mapping[TopicPartition, int | str],
+        described: Mapping[str, TopicDescription] | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         found = {"earliest": lambda _: 10, "latest": self.ends.__getitem__}
         return {each: OffsetAndTimestamp(found.get(asked, lambda _: 50)(each), -1) for each, asked in wanted.items()}  # type: ignore[arg-type, no-untyped-call]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafkalite.client import Admin, AdminError, ConfigEntry, CreatedTopic, DeletedRecords, NewTopic
+from kafkalite.client.cluster.view import TOPICS_AT_ONCE
 from kafkalite.client.errors import ClientError, ClientTimeoutError
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -181,6 +182,63 @@ def test_offsets() -> None:
                 await target.list_offsets({T0: "middle"})
             with pytest.raises(ClientError, match="topic nope"):
                 await target.list_offsets({TopicPartition("nope", 0): "latest"})
+
+    run(scenario())
+
+
+def test_who_has_described_topics_does_not_ask_for_their_leaders_again() -> None:
+    cluster = FakeCluster({"t": 3})
+
+    async def scenario() -> None:
+        async with admin(cluster) as target:
+            described = {each.name: each for each in await target.describe_topics(["t"])}
+            cluster.requests.clear()
+            wanted = {TopicPartition("t", number): "earliest" for number in (2, 0, 1)}
+            found = await target.list_offsets(wanted, described=described)
+            assert len(found) == 3 and [each.API.key for _, each in cluster.requests] == [ApiKey.LIST_OFFSETS] * 2
+            cluster.move_leader(T0, 2)
+            assert set(await target.list_offsets(wanted, described=described)) == set(wanted), (
+                "the leader is looked for"
+            )
+            with pytest.raises(ClientError, match="nope-0"):
+                await target.list_offsets({TopicPartition("nope", 0): "latest"}, described=described)
+            assert described["t"].partition(1) == described["t"].partitions[1]
+            assert described["t"].partition(3) is described["t"].partition(-1) is None
+
+    run(scenario())
+
+
+def test_topics_that_are_asked_about_once_are_not_kept() -> None:
+    """Each refresh would ask for all that were ever looked at."""
+    cluster = FakeCluster({f"t-{number}": 1 for number in range(5)})
+
+    async def scenario() -> None:
+        async with admin(cluster) as target:
+            for name in cluster.topics:
+                await target.list_offsets({TopicPartition(name, 0): "latest"})
+            assert len(cluster.requests_of(ApiKey.METADATA)) == 1 + 5
+            await target._cluster.refresh()
+            assert cluster.requests_of(ApiKey.METADATA)[-1].topics == []
+
+    run(scenario())
+
+
+def test_others_are_served_while_very_many_topics_are_described() -> None:
+    cluster = FakeCluster({f"t-{number:04}": 1 for number in range(6 * TOPICS_AT_ONCE)})
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        async with admin(cluster) as target:
+            task = asyncio.ensure_future(others())
+            described = await target.describe_topics()
+            task.cancel()
+            assert [each.name for each in described] == sorted(cluster.topics) and turns >= 2 * 5
 
     run(scenario())
 
