@@ -28,6 +28,7 @@ from confluent_kafka.admin import (
 from cryptography.hazmat.primitives.serialization import Encoding
 from kafka import KafkaAdminClient
 
+from kafkalite.client import SyncProducer
 from kafkalite.errors import AuthenticationError
 from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.net.connection import Connection
@@ -469,3 +470,26 @@ def shows(cluster: SecuredCluster, certificate: bytes) -> bool:
         context.wrap_socket(plain, server_hostname=host) as connection,
     ):
         return connection.getpeercert(binary_form=True) == certificate
+
+
+def test_brokers_replicate_by_their_tickets(kdc: Kdc | None, tmp_path: Path) -> None:
+    """Each is a service and a client of the other; nothing else lets anybody in at the listener between them."""
+    if kdc is None:
+        not_run(lacking() or "")
+    keytab = kdc.keytab("replicas", f"replicas/{HOST}")
+    line = f'{KERBEROS} required useKeyTab=true keyTab="{keytab}" principal="replicas/{HOST}@{REALM}";'
+    settings = {
+        "inter.broker.listener.name": "SASL",
+        "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+        "sasl.kerberos.service.name": "replicas",
+        "listener.name.sasl.sasl.enabled.mechanisms": "GSSAPI",
+        "listener.name.sasl.gssapi.sasl.jaas.config": line,
+        "default.replication.factor": "2",
+        "min.insync.replicas": "2",
+    }
+    with (
+        SecuredCluster(tmp_path / "files", 2, settings) as cluster,
+        SyncProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+    ):
+        assert producer.send_and_wait("t", b"x", partition=0).offset == 0
+        assert sorted(cluster.await_isr("t", 0, size=2)) == [1, 2]
