@@ -35,6 +35,10 @@ class BufferPool:
         Its contents are anything, as is the room behind it (see `RoomyBytes`).
         """
         self._was_used = True
+        if size == most:
+            for each in reversed(self._kept):  # mostly the one that was borrowed last is free again
+                if len(each) - ROOM_BYTES == size and _is_free(each):
+                    return memoryview(each)[:size]
         free = [each for each in self._kept if len(each) - ROOM_BYTES >= size and _is_free(each)]
         if free:
             found = max(free, key=len) if most > size else min(free, key=len)

@@ -19,9 +19,10 @@ from typing import Any
 
 from kafkalite.broker.plain_produce import FRAME_BYTES, PlainShape, PlainTurn
 from kafkalite.broker.request_handler import Acceptor, Answer, AuthenticationFailed, Gate, RequestHandler, Slot
+from kafkalite.broker.response_writer import ResponseWriter, is_portioned
 from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND
 from kafkalite.broker.stranger_reads import READ_BYTES, Readable
-from kafkalite.errors import BoundExceeded, ProtocolViolation
+from kafkalite.errors import BoundExceeded, KafkaError, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
 from kafkalite.net.frames import FILLING, RECEIVE_BYTES, FrameReader
@@ -36,7 +37,6 @@ _PIPELINED_MAX = 128
 WAITING_OVERHEAD_BYTES = 256
 """What a request that waits takes beside its bytes."""
 _FETCH = b"\x00\x01"
-_WRITE_BUFFER_BYTES = 8 * 1024 * 1024
 _SHAPES_MAX = 64
 """So often a connection is looked at whether its requests repeat each other."""
 
@@ -70,7 +70,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.last_used_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._memory, self.unread = server.memory, server.unread
-        self.written_bytes = self._counted_bytes = self._next_count_bytes = 0
+        self._writer = ResponseWriter(server)
         self._max_frame_bytes = max_frame_bytes
         self._frames = FrameReader(
             receive_buffers(self._loop),
@@ -94,9 +94,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._waiting_bytes = 0
         self._pipelining = False
         self._reading = True
-        self._writable = True
-        self._corked: list[Buffer] | None = None
-        self._corked_bytes = 0
         self._muted: asyncio.TimerHandle | None = None
         self.closed = False
         self._plain: tuple[PlainShape, PlainTurn] | None = None
@@ -111,7 +108,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.peer_host = peer[0] if peer else ""
         self.last_used_s = self._loop.time()
         made: asyncio.Transport = transport  # type: ignore[assignment]
-        made.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
+        self._writer.open(made)
         admitted = self.server.admit(self)
         self._transport = self._readable = made
         if admitted and self._identify is not None:
@@ -143,6 +140,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._memory.change(-self._held_bytes)
         self._held_bytes = 0
         self._transport = None
+        self._writer.close()
         self._frames.release()
         self.server.gone(self)
 
@@ -162,7 +160,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         elif self._cut_since_s is not None:
             self._cut_since_s = None
             self.server.slow_senders.ended(self)
-        self._corked, self._corked_bytes = [], 0
+        self._writer.cork()
         for frame, owned in frames:
             if self.closed:
                 return
@@ -176,17 +174,16 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._take(frame, owned)
         if self._frames.violation and not self.closed:
             self._violation(BoundExceeded("frame size", self._frames.violation))
-        corked, self._corked = self._corked, None
-        if corked and not self.closed:
-            self._write(corked, self._corked_bytes)
+        self._writer.uncork()
         self._limit_reading()
 
     def pause_writing(self) -> None:
-        self._writable = False
+        self._writer.pause()
         self._limit_reading()
 
     def resume_writing(self) -> None:
-        self._writable = True
+        self.last_used_s = self._loop.time()  # the client has read
+        self._writer.resume()
         self._serve_waiting()
         self._limit_reading()
 
@@ -202,7 +199,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def _may_start_produce(self) -> bool:
-        if not self._writable or self._muted is not None:
+        if not self._writer.is_writable or self._muted is not None:
             return False
         # Produce behind Produce: see the module.
         return not self._slots or (self._pipelining and len(self._slots) < _PIPELINED_MAX)
@@ -247,7 +244,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _give_to_turn(self, request: bytes, shape: PlainShape, turn: PlainTurn) -> bool:
         """Have what begins with a length served with others, if it is a request of that shape and may begin."""
-        may_begin = (not self._slots and self._writable and self._muted is None) or self._may_start_produce
+        may_begin = (not self._slots and self._writer.is_writable and self._muted is None) or self._may_start_produce
         may_begin = may_begin and not self._waiting and self.last_used_s <= self._session_end_s
         if not may_begin or not (begin := shape.begin_in(request)):
             return False
@@ -258,12 +255,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         """To the oldest request that is not answered yet, of those that were given to a turn."""
         if self.closed:
             return
-        if self._slots or self._corked is not None:
+        if self._slots or self._writer.is_corked:
             slot = Slot()
             self._slots.append(slot)
             self._finish(slot, [answer])
         else:
-            self._write([answer], len(answer))
+            self._writer.write_now([answer], len(answer))
 
     def answer_later(self) -> Callable[[bytes], None]:
         """As `answered`, with an answer that comes when this is called; what is behind it waits, unless that is a Produce too."""
@@ -307,6 +304,11 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._violation(f"internal error: {problem!r}")
 
     def _finish(self, slot: Slot, frame: Answer) -> None:
+        if (
+            frame and len(frame) > 1 and is_portioned(frame)
+        ):  # it keeps its place until it is sent, so nothing behind it begins
+            self._writer.write_portions(frame, lambda: self._sent(slot), self._cannot_send)
+            return
         slot.done, slot.frame = True, frame
         self._in_progress_bytes -= slot.request_bytes
         if not self._is_proven and self._gate is None:
@@ -322,32 +324,22 @@ class ServerConnection(asyncio.BufferedProtocol):
             size = 0
             for each in ready:  # cheaper than sum() for so few
                 size += len(each)
-            if self._corked is None:
-                self._write(ready, size)
-                return
-            self._corked += ready
-            self._corked_bytes += size
-            if self._corked_bytes > _WRITE_BUFFER_BYTES:  # who reads nothing is not answered further
-                corked, size, self._corked, self._corked_bytes = self._corked, self._corked_bytes, [], 0
-                self._write(corked, size)
+            self._writer.write(ready, size)
+
+    def _sent(self, slot: Slot) -> None:
+        self._finish(slot, None)
+        self._serve_waiting()
+        self._limit_reading()
+
+    def _cannot_send(self, problem: KafkaError) -> None:
+        logger.warning("closing the connection from %s on %s: %s", self.peer_host, self.listener, problem)
+        self.close()
 
     def _serve_waiting(self) -> None:
         while self._waiting and not self.closed and self._may_start(self._waiting[0]):
             frame = self._waiting.popleft()
             self._waiting_bytes -= len(frame) + WAITING_OVERHEAD_BYTES
             self._start(frame)
-
-    def _write(self, buffers: list[Buffer], size: int) -> None:
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
-        if len(buffers) == 1:
-            transport.write(buffers[0])
-        else:
-            transport.writelines(buffers)
-        self.written_bytes += size
-        if self.written_bytes > self._next_count_bytes:
-            self._count_written()
 
     def _limit_reading(self) -> None:
         transport, readable = self._transport, self._readable
@@ -361,7 +353,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._give_back(difference)
             else:
                 memory.used_bytes += difference
-        wanted = self._writable and self._muted is None and not self._frames.stalled
+        wanted = self._writer.is_writable and self._muted is None and not self._frames.stalled
         if self._waiting and wanted:
             wanted = (
                 self._gate is None
@@ -412,13 +404,11 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def unread_bytes(self) -> int:
-        return 0 if self._transport is None or self.closed else self._transport.get_write_buffer_size()
+        return 0 if self.closed else self._writer.unread_bytes
 
-    def _count_written(self) -> None:
-        self.unread.headroom_bytes -= self.written_bytes - self._counted_bytes
-        self._counted_bytes, self._next_count_bytes = self.written_bytes, self.written_bytes + SMALL_BYTES
-        if self.unread.headroom_bytes < 0:
-            self.unread.look()
+    @property
+    def written_bytes(self) -> int:
+        return self._writer.written_bytes
 
     def end_as_unread(self, unread_s: float, total_bytes: int) -> None:
         text = f"{self.unread_bytes} bytes of responses unread for {unread_s:.0f} s, {total_bytes} on all connections"
@@ -451,16 +441,15 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def is_idle(self) -> bool:
-        return not self._slots and not self._waiting and not self.plain_waits and self._muted is None
+        is_served = not self._slots or self._writer.is_in_portions
+        return is_served and not self._waiting and not self.plain_waits and self._muted is None
 
     def _violation(self, problem: str | ProtocolViolation) -> None:
         """Answers to the requests before the bad one still leave, as far as the socket takes them."""
         if isinstance(problem, BoundExceeded):
             self.server.bound_exceeded(problem.bound)
         logger.warning("closing the connection from %s on %s: %s", self.peer_host, self.listener, problem)
-        corked, self._corked = self._corked, None
-        if corked:
-            self._write(corked, self._corked_bytes)
+        self._writer.uncork()
         self.close()
 
     def expect(self, largest_bytes: int) -> None:
@@ -478,7 +467,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.closed = True
         if self._transport is not None:
             if answer:
-                self._write(answer, sum(map(len, answer)))
+                self._writer.write_now(answer, sum(map(len, answer)))
             self._transport.close()
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from kafkalite.broker.delayed_fetch import DelayedFetch
 from kafkalite.broker.fetch_authorization import judge_session
 from kafkalite.broker.fetching import SessionlessWatch, changed_answers, note_look, note_told
 from kafkalite.protocol import messages
+from kafkalite.storage.file_records import FileRecords
 from kafkalite.storage.open_files import NotInMemory
 from kafkalite.types import Buffer, TopicPartition
 
@@ -190,7 +191,7 @@ class _Fetch(ABC):
         if self.limits.is_follower:
             traffic.replication_bytes_out += len(records)
         else:
-            traffic.fetched(topic, records)
+            traffic.fetched(topic, records.head if isinstance(records, FileRecords) else records, len(records))
 
 
 class FullFetch(_Fetch):

@@ -19,6 +19,7 @@ from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.broker.replicas import Replicas
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
+from kafkalite.storage.file_records import PORTION_BYTES
 from kafkalite.storage.open_files import NotInMemory
 from kafkalite.types import BrokerId, TopicPartition
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     Answers: TypeAlias = dict[TopicPartition, PartitionData]
 
 READ_COMMITTED = 1
+BATCHES_FROM: Final = 4
+"""The version of Fetch from which record batches are understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +163,18 @@ class PartitionReader:
             if throttled and self._must_pause(partition, limits.replica_id, now_ms):
                 return
             size = min(item.max_bytes, budget)
-            read = log.read(item.fetch_offset, max(size, 0), upper_bound=upper_bound, min_one_batch=min_one)
-            data.records = read.records
+            is_much = limits.max_bytes - budget + size > PORTION_BYTES
+            read = log.read(
+                item.fetch_offset,
+                max(size, 0),
+                upper_bound=upper_bound,
+                min_one_batch=min_one,
+                to_send=is_much and limits.version >= BATCHES_FROM,
+            )
+            records = read.records if read.large is None else read.large
+            data.records = records  # type: ignore[assignment]  # to the codec they are a buffer: see `FileRecords`
             if throttled:
-                self.throttled_rate.add(len(data.records), now_ms)
+                self.throttled_rate.add(len(records), now_ms)
             if limits.isolation_level == READ_COMMITTED and not limits.is_follower:
                 data.aborted_transactions = _aborted(log.aborted_transactions(item.fetch_offset, upper_bound, read))
         elif limits.isolation_level == READ_COMMITTED and not limits.is_follower:

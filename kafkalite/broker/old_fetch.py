@@ -22,6 +22,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
+from kafkalite.broker.fetching import BATCHES_FROM
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Pace
 from kafkalite.protocol import messages
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
     Reply: TypeAlias = messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]
 
-BATCHES_FROM: Final = 4
-"""The version from which record batches are understood."""
 ALL_KNOWN_FROM: Final = 10
 """The version from which no error is answered as another."""
 _TIMESTAMPS_FROM: Final = 2

@@ -21,16 +21,17 @@ _CONTROL: Final = 0x20
 BATCHES_COUNTED: Final = 100
 
 
-def count_records(batches: Buffer) -> int:
+def count_records(batches: Buffer, size_bytes: int | None = None) -> int:
     """The records in whole batches, exact up to BATCHES_COUNTED of them and an estimate beyond.
 
-    A batch that is cut at the end, and markers of transactions, do not count.
+    A batch that is cut at the end, and markers of transactions, do not count. Of `size_bytes` only the first may be known: `batches`.
     """
-    unpack, end = _HEADER.unpack_from, len(batches)
+    unpack, known_end = _HEADER.unpack_from, len(batches)
+    end = known_end if size_bytes is None else size_bytes
     position = records = 0
     for _ in range(BATCHES_COUNTED):
-        if position + _HEADER.size > end:
-            return records
+        if position + _HEADER.size > known_end:
+            return records if known_end == end else records * end // position
         length, magic, attributes, count = unpack(batches, position)
         position += length + _LENGTH_END
         if magic != _MAGIC or length < _HEADER.size - _LENGTH_END or position > end:
@@ -65,11 +66,11 @@ class Traffic:
         found.bytes_in += size_bytes
         found.records_in += records
 
-    def fetched(self, topic: str, batches: Buffer) -> None:
-        """A consumer is sent these batches."""
+    def fetched(self, topic: str, batches: Buffer, size_bytes: int) -> None:
+        """A consumer is sent batches of `size_bytes`, which begin with these."""
         found = self.topics.get(topic) or self._begin(topic)
-        found.bytes_out += len(batches)
-        found.records_out += count_records(batches)
+        found.bytes_out += size_bytes
+        found.records_out += count_records(batches, size_bytes)
 
     def forget(self, topics: Iterable[str]) -> None:
         """These topics are gone."""

@@ -1,8 +1,9 @@
 """Responses that clients do not read, over all connections: kafkalite.unread.response.max.bytes.
 
-Kafka sends records from the page cache, so a client that does not read costs it nothing. Here they are in memory, and one connection may
-hold fetch.max.bytes of them. What is unread is known only by asking each connection, so all that is written is counted, and all are
-asked when that may exceed the bound. Beyond it
+Kafka sends records from the page cache, so a client that does not read costs it nothing. Here up to two MiB of them are in memory for
+each connection, of messages before record batches up to fetch.max.bytes, and of other answers whatever there is.
+What is unread is known only by asking each connection, so all that is written is counted, and all are asked when that may exceed the bound.
+Beyond it
 
 - a fetch is answered with `SHORT_BYTES`, or one batch, so who reads goes on, a little slower;
 - who has not read at 32 KiB a second for kafkalite.response.read.timeout.ms is closed;

@@ -8,7 +8,8 @@ one thread only: another one's use could close a file that is being read.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol
+from weakref import WeakSet
 
 from kafkalite.storage.disk import OUT_OF_FILES, Disk, File
 from kafkalite.types import Buffer
@@ -44,6 +45,28 @@ class NotInMemory(Exception):
             pass
 
 
+class KeptFile:
+    """A file without a path, open for as long as somebody reads from it."""
+
+    __slots__ = ("file",)
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+
+    def __del__(self) -> None:
+        self.file.close()
+
+
+class LaterReader(Protocol):
+    """Who reads a part of the file at `path` later on: see `FileRecords`."""
+
+    path: str
+
+    def keep(self, file: KeptFile) -> None: ...
+
+    def truncated(self, size: int) -> None: ...
+
+
 class OpenFiles:
     """Files by path; `limit` bounds how many are open.
 
@@ -54,6 +77,7 @@ class OpenFiles:
         self.disk = disk
         self.limit = limit
         self._files: dict[str, File] = {}
+        self._later_readers: WeakSet[LaterReader] = WeakSet()
         self.may_wait = True
 
     def __len__(self) -> int:
@@ -91,10 +115,32 @@ class OpenFiles:
         return file
 
     def forget(self, path: str) -> None:
-        """Close the file, because it is about to be renamed or removed."""
+        """Close the file, because it is about to be renamed or removed; for those who read later it stays open."""
         file = self._files.pop(path, None)
-        if file is not None:
+        if readers := self._readers_of(path):
+            try:
+                kept = KeptFile(file or self.disk.open(path))
+            except OSError:
+                for reader in readers:
+                    reader.truncated(0)
+            else:
+                for reader in readers:
+                    reader.keep(kept)
+        elif file is not None:
             file.close()
+
+    def lend(self, reader: LaterReader) -> None:
+        """Have `reader` told before its file changes, for as long as somebody else refers to it."""
+        self._later_readers.add(reader)
+
+    def truncate(self, path: str, size: int) -> None:
+        """End the file at `path` behind `size` bytes that are in use. Raises OSError."""
+        for reader in self._readers_of(path):
+            reader.truncated(size)
+        self.get(path).truncate(size)
+
+    def _readers_of(self, path: str) -> list[LaterReader]:
+        return [each for each in self._later_readers if each.path == path] if self._later_readers else []
 
     def close(self) -> None:
         while self._files:

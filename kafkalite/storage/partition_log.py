@@ -253,11 +253,13 @@ class PartitionLog:
     # Reading
 
     @uses_disk
-    def read(self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool) -> LogRead:
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool, to_send: bool = False
+    ) -> LogRead:
         """Bytes from the batch that holds `offset` on: none of a batch at or above `upper_bound`, at most `max_bytes`.
 
         The last batch may be cut by `max_bytes`; a first batch larger than that is left out, or with `min_one_batch` read
-        whole. Raises KafkaError OFFSET_OUT_OF_RANGE outside log start and log end, KAFKA_STORAGE_ERROR.
+        whole. `to_send`: what is large is read when it is sent. Raises KafkaError OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
         """
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
@@ -266,7 +268,13 @@ class PartitionLog:
                 f"{self.topic_partition} has offsets {self.log_start_offset} to {end}, not {offset}",
             )
         return read_from(
-            self._segments, offset, max_bytes, upper_bound=upper_bound, log_end_offset=end, min_one_batch=min_one_batch
+            self._segments,
+            offset,
+            max_bytes,
+            upper_bound=upper_bound,
+            log_end_offset=end,
+            min_one_batch=min_one_batch,
+            read_later_in=self.log_directory if to_send else None,
         )
 
     @uses_disk

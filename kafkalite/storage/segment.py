@@ -342,7 +342,7 @@ class Segment:
             removed = min(offset, self._first_offset_at(position, offset))
             self.offset_index.truncate_to(removed)
             self.time_index.truncate_to(removed)
-            self._files.get(self.path).truncate(position)
+            self._files.truncate(self.path, position)
             self.size = position
         self.transaction_index.truncate_to(removed)
         if not self.size:

@@ -20,9 +20,9 @@ from kafkalite.broker.fetch_authorization import CLUSTER_ACTION, READ, judge
 from kafkalite.broker.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
 from kafkalite.broker.fetches import AT_ONCE, FullFetch, IncrementalFetch
 from kafkalite.broker.fetches import Parts as FetchParts
-from kafkalite.broker.fetching import FetchLimits, replica_id_of
+from kafkalite.broker.fetching import BATCHES_FROM, FetchLimits, replica_id_of
 from kafkalite.broker.large_fetch import ManyPartitions, is_much, pieces, session_of_many
-from kafkalite.broker.old_fetch import ALL_KNOWN_FROM, BATCHES_FROM, OldFetch, in_known_errors, tell_known_errors
+from kafkalite.broker.old_fetch import ALL_KNOWN_FROM, OldFetch, in_known_errors, tell_known_errors
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError

@@ -109,7 +109,9 @@ class FakeLog:
         self.truncate_to(offset)
         self.epochs.clear()
 
-    def read(self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool) -> LogRead:
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool, to_send: bool = False
+    ) -> LogRead:
         """Every record is a batch of its own."""
         self.reads.append((offset, max_bytes))
         size = min(upper_bound - offset, max(max_bytes, 1 if min_one_batch else 0))

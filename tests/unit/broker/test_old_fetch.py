@@ -57,7 +57,9 @@ class RecordsLog(FakeLog):
         self.log_end_offset += count
         self.set_high_watermark(self.log_end_offset)
 
-    def read(self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool) -> LogRead:
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool, to_send: bool = False
+    ) -> LogRead:
         if self.problem is not None:
             raise self.problem
         first = bisect_right([int.from_bytes(each[:8], "big") for each in self.batches], offset) - 1

@@ -35,11 +35,18 @@ def test_bytes_that_are_no_batches_end_the_count() -> None:
     assert count_records(batch(2) + b"\xff" * 100) == 2
 
 
+def test_records_behind_those_that_are_known_are_estimated() -> None:
+    known = batch(4) * 10
+    assert count_records(known, 3 * len(known)) == 120
+    assert count_records(known[: len(batch(4)) - 1], 2 * len(batch(4))) == 8, "of the first batch the header is enough"
+    assert count_records(known, len(known)) == 40
+
+
 def test_topics_are_counted_apart_and_forgotten() -> None:
     traffic = Traffic()
     traffic.produced("a", 100, 5)
     traffic.produced("a", 50, 1)
-    traffic.fetched("b", batch(4))
+    traffic.fetched("b", batch(4), len(batch(4)))
     a, b = traffic.topics["a"], traffic.topics["b"]
     assert (a.bytes_in, a.records_in, a.bytes_out, a.records_out) == (150, 6, 0, 0)
     assert (b.bytes_in, b.records_in, b.bytes_out, b.records_out) == (0, 0, len(batch(4)), 4)
