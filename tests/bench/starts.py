@@ -3,7 +3,7 @@
 Each start is a program of its own, and takes until every broker answers and knows the others and a controller. Beside the seconds that
 pass it tells those of processor time that the cluster's processes took by then, which a busy machine does not change.
 
-| Brokers of | Which are |
+| Of | Which are |
 |---|---|
 | kafkalite | processes of this source |
 | Apache Kafka, tuned | processes with what makes them start soonest: an archive of their classes, Java's quick compiler, a small heap |
@@ -11,7 +11,8 @@ pass it tells those of processor time that the cluster's processes took by then,
 | an image (`--image`) | containers on the host's network: cp-kafka (a version with ZooKeeper), or ours |
 
 ZooKeeper is the same for all: a process on this machine, with an archive of its classes. So what cp-kafka's row has more than Apache
-Kafka's is what containers and their scripts take; those of a ZooKeeper in a container would come on top.
+Kafka's is what containers and their scripts take; those of a ZooKeeper in a container would come on top. A copy of a frozen cluster
+(`kafkalite.local.frozen`) runs on the ZooKeeper that is there.
 The first start of all makes the archive of ZooKeeper's classes at its end (`zk.class_data`), and is not counted.
 """
 
@@ -94,7 +95,10 @@ def fork(rounds: int) -> None:
 
 
 def measured(*arguments: str) -> list[Figure]:
-    lines = subprocess.run([*_MODULE, *arguments], check=True, capture_output=True, text=True).stdout.splitlines()
+    # As installed programs have it: modules are compiled, whatever this process was told of that.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([*_MODULE, *arguments], check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    lines = done.stdout.splitlines()
     return [Figure(float(seconds), float(used_s)) for seconds, used_s in map(str.split, lines)]
 
 
@@ -104,21 +108,21 @@ def measure(kinds: Sequence[str], rounds: int) -> dict[tuple[str, str], list[Fig
         measured("--start", kind, "--brokers", "1")  # makes archives, and brings files into memory
     found: dict[tuple[str, str], list[Figure]] = {}
     for brokers in SIZES:
-        what = f"{'one broker' if brokers == 1 else f'{brokers} brokers'} and ZooKeeper"
+        what = f"{brokers} with ZooKeeper"
         for _ in range(rounds):
             for kind in kinds:
                 (figure,) = measured("--start", kind, "--brokers", str(brokers))
                 is_contained = kind not in (OURS, TUNED, SCRIPT)
                 found.setdefault((what, kind), []).append(Figure(figure.seconds, None) if is_contained else figure)
-    found["a copy of a frozen cluster of one broker", OURS] = measured("--fork", str(rounds))
+    found["1, a copy of a frozen one", OURS] = measured("--fork", str(rounds))
     return found
 
 
 def table_of(found: Mapping[tuple[str, str], Sequence[Figure]]) -> Table:
     """Medians, and the quickest."""
     table = Table(title="until every broker serves, in seconds")
-    for name in ("what starts", "brokers of"):
-        table.add_column(name)
+    for name in ("brokers", "of"):
+        table.add_column(name, no_wrap=True)
     for name in ("median", "quickest", "processor time"):
         table.add_column(name, justify="right")
     for (what, kind), figures in found.items():
@@ -147,7 +151,7 @@ def main() -> None:
         fork(given.fork)
     else:
         kinds = [OURS, *(() if given.only_ours else (TUNED, SCRIPT)), *given.image]
-        Console().print(table_of(measure(kinds, given.rounds)))
+        Console(width=max(Console().width, 90)).print(table_of(measure(kinds, given.rounds)))
 
 
 if __name__ == "__main__":
