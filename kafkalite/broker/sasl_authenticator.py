@@ -103,7 +103,7 @@ class SaslAuthenticator:
             self._read.end()
 
     def _end_in_turn(self, connection: ServerConnection) -> None:
-        turn = self._listener.strangers.turn()  # the time of many may be over at once
+        turn = self._listener.strangers.turn(connection.peer_host)  # the time of many may be over at once
         turn.add_done_callback(lambda _: self._too_late(connection))
 
     def _too_late(self, connection: ServerConnection) -> None:
@@ -120,7 +120,7 @@ class SaslAuthenticator:
 
     async def _answered(self, frame: bytes, connection: ServerConnection) -> Answer:
         try:
-            await self._listener.strangers.turn()
+            await self._listener.strangers.turn(connection.peer_host)
             if connection.closed:
                 return None
             return await self._take(memoryview(frame), connection)
@@ -128,7 +128,7 @@ class SaslAuthenticator:
             self._listener.outcomes["failed"] += 1
             logger.info("failed %s of %s: %s", self._doing, connection.peer_host, problem)
             await asyncio.sleep(self._listener.failure_delay_s)
-            await self._listener.strangers.turn()  # the waits of many may be over at once
+            await self._listener.strangers.turn(connection.peer_host)  # the waits of many may be over at once
             raise
 
     async def _take(self, frame: memoryview, connection: ServerConnection) -> Answer:

@@ -1,10 +1,13 @@
 """Those who are not authenticated yet: how many there may be, and how much of the event loop they get.
 
 There is one of their steps, a token of SASL or a part of a TLS handshake, in each turn of the loop, and after it none for as long as it
-took: strangers have at most half of the loop's time, whatever kind of key makes their steps long. Few of them are read from
-(`stranger_reads`). So a flood of logins makes logins slow and nothing else. Beyond kafkalite.max.unauthenticated.connections somebody
-gives way: the oldest of an address that has more than the newcomer's; among equals the oldest of all, if it has been there for a while,
-else the newcomer. So a crowd that comes back after a failure is let in one after the other, and nobody is sent away just before the end.
+took: strangers have at most half of the loop's time, whatever kind of key makes their steps long. Addresses take turns, so a crowd from
+one does not keep the others waiting. Few strangers are read from (`stranger_reads`). So a flood of logins makes logins slow and nothing
+else.
+
+Beyond kafkalite.max.unauthenticated.connections somebody gives way: the oldest of an address that has more than the newcomer's; among
+equals the oldest of all, if it has been there for a while, else the newcomer. So a crowd that comes back after a failure is let in one
+after the other, and nobody is sent away just before the end.
 """
 
 from __future__ import annotations
@@ -41,37 +44,46 @@ class Strangers:
         self._since_s: dict[Stranger, float] = {}
         """Oldest first."""
         self._per_host: Counter[str] = Counter()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By address; the first is the next."""
         self._is_under_way = False
         self._began_s = self._next_s = 0.0
         """When the last step began, and when the next one may."""
         self.reads = StrangerReads()
 
-    def turn(self) -> asyncio.Future[None]:
-        """To be awaited before a step."""
+    def turn(self, host: str = "") -> asyncio.Future[None]:
+        """To be awaited before a step of one at this address."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(future)
+        self._waiting.setdefault(host, deque()).append(future)
         if not self._is_under_way:
             self._is_under_way = True
             loop.call_soon(self._have_a_turn)
         return future
 
     def _have_a_turn(self) -> None:
-        while self._waiting and self._waiting[0].done():  # nobody waits for it any more
-            self._waiting.popleft()
-        self._is_under_way = bool(self._waiting)
-        if not self._waiting:
-            return
         loop, rest_s = asyncio.get_running_loop(), self._next_s - self._now_s()
-        if rest_s >= _SHORT_REST_S:
+        if not self._waiting:
+            self._is_under_way = False
+        elif rest_s >= _SHORT_REST_S:
             loop.call_later(rest_s, self._have_a_turn)
         elif rest_s > 0:
             loop.call_soon(self._have_a_turn)
         else:  # the loop does these three one after the other: the step is what the future has done
             loop.call_soon(self._begin_step)
-            self._waiting.popleft().set_result(None)
+            self._end_wait()
             loop.call_soon(self._end_step)
+
+    def _end_wait(self) -> None:
+        """Of the first at the next address, if somebody still waits there."""
+        host = next(iter(self._waiting))
+        queue = self._waiting.pop(host)
+        while queue and queue[0].done():
+            queue.popleft()
+        if queue:
+            queue.popleft().set_result(None)
+        if queue:
+            self._waiting[host] = queue
 
     def _begin_step(self) -> None:
         self._began_s = self._now_s()

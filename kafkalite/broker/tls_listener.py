@@ -64,8 +64,8 @@ class _Early(asyncio.Protocol):
 class _Handshake:
     """One in progress: has the loop's protocol of TLS go on when it is its turn. Nothing is read while it waits for that."""
 
-    def __init__(self, accepted: socket.socket, strangers: Strangers) -> None:
-        self.accepted = accepted
+    def __init__(self, accepted: socket.socket, host: str, strangers: Strangers) -> None:
+        self.accepted, self._host = accepted, host
         self.read: StrangerRead | None = None
         self._strangers, self._is_over = strangers, False
         self.transport: asyncio.Transport | None = None
@@ -88,7 +88,7 @@ class _Handshake:
         """May what has arrived be worked on now? Else this is asked again when it may."""
         if not (self._is_its_turn or self._is_waiting):
             self._is_waiting = True
-            self._strangers.turn().add_done_callback(self._go_on)
+            self._strangers.turn(self._host).add_done_callback(self._go_on)
             if self.read is not None:
                 self.read.pause_reading()
         return self._is_its_turn
@@ -199,13 +199,13 @@ class TlsListener:
 
     async def _handshake(self, accepted: socket.socket, host: str) -> None:
         accepted.setblocking(False)
-        handshake = _Handshake(accepted, self._strangers)
+        handshake = _Handshake(accepted, host, self._strangers)
         _begun.set(handshake)
         context = self._context()
         context.sslobject_class = _InTurns
         try:
             async with asyncio.timeout(self._timeout_s()):
-                await self._strangers.turn()
+                await self._strangers.turn(host)
                 encrypted, early = await _encrypted(handshake, context)
             protocol = self._make()
             encrypted.set_protocol(protocol)

@@ -63,6 +63,26 @@ def test_who_is_authenticated_or_gone_makes_room() -> None:
     assert not [each for each in crowd.comes("a", "a") if each.closed]
 
 
+def test_a_crowd_from_one_address_does_not_keep_others_waiting() -> None:
+    let_in: list[str] = []
+
+    async def scenario() -> None:
+        strangers = Strangers(lambda: 3, lambda: 0.0, Counter())
+
+        async def step(host: str) -> None:
+            await strangers.turn(host)
+            let_in.append(host)
+
+        crowd = [asyncio.ensure_future(step("crowd")) for _ in range(10)]
+        await asyncio.sleep(0)
+        await step("client")
+        assert let_in.count("crowd") <= 2
+        await asyncio.gather(*crowd)
+
+    asyncio.run(scenario())
+    assert let_in.count("crowd") == 10
+
+
 def test_strangers_have_half_of_the_loops_time() -> None:
     """A step with a key of RSA takes ms: one in each turn of the loop left little to others whose own turns are short."""
     now_s, step_s, turn_s = 0.0, 0.0018, 0.0001
