@@ -83,14 +83,15 @@ class StrangerReads:
         return len(self._of)
 
     def begin(self, transport: asyncio.Transport) -> StrangerRead:
-        """Read from a new connection in turns only, or from the one over which an encrypted one goes that has been read so."""
+        """Read from a new connection in turns only. An encrypted one goes on as the one below it was read during its handshake."""
         underlying = transport.get_extra_info("socket")
         descriptor = -1 if underlying is None else underlying.fileno()
-        if transport.get_extra_info("sslcontext") is not None and descriptor in self._of:
+        is_encrypted = transport.get_extra_info("sslcontext") is not None
+        if is_encrypted and descriptor in self._of:
             self._of[descriptor].above = transport
             return self._of[descriptor]
         read = StrangerRead(self, transport, descriptor)
-        if descriptor < 0 or sys.platform != "linux":
+        if is_encrypted or descriptor < 0 or sys.platform != "linux":
             read.is_over = True
         else:
             self._of[descriptor] = read

@@ -4,6 +4,8 @@ h11 knows the protocol; here are the sockets, the bounds and the timeouts. A con
 answer is a `Response`, or an `EventStream` that goes on until the client leaves or does not keep up. With a login whoever has none gets of
 the pages in `open_pages` the status alone, and nothing of the others; with a context of TLS it is spoken on all connections.
 
+Nobody is known here, so few are read from in each turn of the event loop (`stranger_reads`), and one answer is begun.
+
 Bounds: connections, the size of a request's head, the time for it, for an answer, for a client to take what was sent to it, and
 between two requests.
 """
@@ -21,9 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import h11
 
+from kafkalite.broker.stranger_reads import StrangerRead, StrangerReads
 from kafkalite.broker.tls_listener import TlsListener, listening_sockets
 from kafkalite.lifecycle import report
 from kafkalite.net.binding import cannot_bind
+from kafkalite.portions import Portions
 
 if TYPE_CHECKING:
     import socket
@@ -91,6 +95,7 @@ class HttpServer:
         self._server: asyncio.AbstractServer | TlsListener | None = None
         self.connections: set[HttpConnection] = set()
         self.port = 0
+        self.reads, self.turns = StrangerReads(), Portions()
 
     async def start(self, host: str, port: int, encrypted: Encrypted | None = None) -> None:
         """Bind and serve; `port` 0 takes a free one. OSError names the address."""
@@ -149,6 +154,7 @@ class HttpConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         self._transport: asyncio.Transport | None = None
+        self._turns: StrangerRead | None = None
         self._request: h11.Request | None = None
         self._head_begun = False
         self._is_streaming = False
@@ -161,9 +167,11 @@ class HttpConnection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]
-        self._transport.set_write_buffer_limits(0)  # type: ignore[union-attr]
+        made: asyncio.Transport = transport  # type: ignore[assignment]
+        self._transport = made
+        made.set_write_buffer_limits(0)
         if self._server.admit(self):
+            self._turns = self._server.reads.begin(made)
             self._expect(HEAD_TIMEOUT_S)
         else:
             self.close()
@@ -188,6 +196,8 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, problem: Exception | None) -> None:
         self._server.connections.discard(self)
+        if self._turns is not None:
+            self._turns.end()
         self._stop_waiting()
         self.resume_writing()
         if self._answering is not None:
@@ -262,6 +272,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
 
     async def _serve(self, request: h11.Request) -> None:
+        await self._server.turns.turn()
         if request.method not in (b"GET", b"HEAD"):
             refusal = _text(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET and HEAD are served: nothing can be changed here.")
             await self._refuse(refusal, ("Allow", "GET, HEAD"))
@@ -283,6 +294,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def _refuse(self, response: Response, *headers: tuple[str, str]) -> None:
         """Answer, and serve no more on this connection."""
+        await self._server.turns.turn()
         await self._send_whole(response, ("Connection", "close"), *headers)
 
     async def _send_whole(self, response: Response, *headers: tuple[str, str]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -13,6 +14,8 @@ from kafkalite.broker.observation import http
 from kafkalite.broker.observation.http import Answer, EventStream, HttpServer, Response
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.observation.http_client import Client, parsed
+
+CROWD: Final = 10
 
 
 async def hello() -> Answer:
@@ -292,3 +295,26 @@ def test_an_address_in_use_is_named() -> None:
             await first.close()
 
     asyncio.run(scenario())
+
+
+def test_a_crowd_that_asks_at_once_is_answered_in_turns() -> None:
+    """As many as there were connections were answered in one turn of the loop, with the broker's clients behind them."""
+    turn, served = 0, list[int]()
+
+    async def page() -> Answer:
+        served.append(turn)
+        return Response(b"page")
+
+    async def scenario() -> None:
+        nonlocal turn
+        server = HttpServer({"/": page}, CROWD)
+        clients = [Client(server) for _ in range(CROWD)]
+        for each in clients:
+            each.connection.data_received(b"GET / HTTP/1.1\r\nHost: any\r\n\r\n" * 2)
+        while len(served) < 2 * CROWD:
+            turn += 1
+            await asyncio.sleep(0)
+        await server.close()
+
+    virtual_time.run(scenario())
+    assert max(Counter(served).values()) == 1
