@@ -17,6 +17,7 @@ from kafkalite.testing.history.events import (
 from kafkalite.testing.simulation.faults import Fault
 from kafkalite.testing.simulation.processes import Process, ProcessKilled
 from kafkalite.types import OFFSETS_TOPIC
+from tests.simulation.clients import connected
 from tests.simulation.plan import PAUSE_CLIENT
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class GroupReaders:
         process, options = self._life.client("watcher")
 
         async def ask() -> None:
-            async with Admin(**options) as admin:
+            async with connected(Admin(**options)) as admin:
                 while not self._stopping:
                     await self._ask(admin)
                     await asyncio.sleep(_AUDIT_S)

@@ -35,6 +35,7 @@ from kafkalite.testing.simulation.processes import Process, Simulation
 from kafkalite.testing.simulation.witness import Witness
 from tests.simulation.administration import Administration
 from tests.simulation.agreement import disagreements
+from tests.simulation.clients import connected
 from tests.simulation.group import GroupReaders
 from tests.simulation.plan import CLIENT_FAULTS, Plan
 
@@ -216,7 +217,7 @@ class Life:
                 **({} if acks == "all" else {"max_in_flight_requests_per_connection": 1}),
                 **options,
             )
-            async with producer:
+            async with connected(producer):
                 counts = dict.fromkeys(targets, 0)
                 fates: list[Awaitable[None]] = []
                 number = 0
@@ -248,7 +249,8 @@ class Life:
         pace = self.simulation.chance("keys/pace")
 
         async def update() -> None:
-            async with Producer(clock=self.cluster.clock, acks="all", enable_idempotence=True, **options) as producer:
+            keeping = Producer(clock=self.cluster.clock, acks="all", enable_idempotence=True, **options)
+            async with connected(keeping) as producer:
                 number = 0
                 while number < 20 or not self.faults_are_over:
                     number += 1

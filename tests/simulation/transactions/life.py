@@ -22,6 +22,7 @@ from kafkalite.testing.history.events import Drained, OffsetFetched, ReaderStart
 from kafkalite.testing.history.judge import judge
 from kafkalite.types import OFFSETS_TOPIC
 from tests.simulation.administration import Administration
+from tests.simulation.clients import connected
 from tests.simulation.life import FLIGHTS, FREIGHT, Life
 from tests.simulation.plan import CLIENT_FAULTS, Plan
 from tests.simulation.transactions.copying import GROUP, Copying
@@ -110,7 +111,7 @@ class TransactionalLife(Life):
         process, options = self.client("watcher")
 
         async def ask() -> None:
-            async with Admin(**options) as admin:
+            async with connected(Admin(**options)) as admin:
                 while self.copies_are_wanted:
                     await self._ask(admin)
                     await asyncio.sleep(_LOOK_S)
