@@ -465,7 +465,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _end_after(self, answer: Answer) -> None:
         """Close once the answer, if there is one, has left."""
         self.closed = True
-        if self._transport is not None:
+        if self._transport is not None and self._readable is not None:
+            self._readable.resume_reading()  # TLS waits for what its client says of the end
             if answer:
                 self._writer.write_now(answer, sum(map(len, answer)))
             self._transport.close()

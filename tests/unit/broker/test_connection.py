@@ -63,6 +63,9 @@ class FakeTransport:
     def abort(self) -> None:
         self.aborted = True
 
+    def close(self) -> None:
+        self.abort()
+
     def pause_reading(self) -> None:
         assert self.reading
         self.reading = False

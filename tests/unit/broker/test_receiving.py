@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.connection import ServerConnection
+from kafkalite.broker.request_handler import AuthenticationFailed
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import SlowSenders
 from kafkalite.broker.stranger_reads import READ_BYTES
@@ -301,6 +302,9 @@ def test_a_stranger_who_sends_thousands_of_requests_at_once_has_few_of_them_cut(
         buffer[: count * len(shortest)] = shortest * count
         connection.buffer_updated(count * len(shortest))
         assert connection.statistics()["waiting"] == count - 1 and not transport.reading
+        gate.pending[b""].set_exception(AuthenticationFailed("who?"))
+        await virtual_time.settle()
+        assert transport.reading and connection.closed, "what TLS has to say of the end is read"
         connection.authenticated(ANONYMOUS, FakeDispatcher(), None)
         assert len(connection.get_buffer(-1)) > READ_BYTES
         connection.connection_lost(None)
