@@ -141,18 +141,21 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
 
 
 def the_demo_ends_with_its_console(cluster: LocalCluster, folder: Path) -> None:
-    """As `kafkalite demo --console` does when all is read back: the console is served until somebody interrupts it."""
+    """As `kafkalite demo --console` does: the console is served until somebody interrupts it."""
     servers, connect = cluster.bootstrap_servers, cluster.zookeeper_connect
-    program = "import sys; from pathlib import Path; from kafkalite.cli.demo.browsing import show_console"
-    program += f"; show_console({servers!r}, {connect!r}, None, Path({str(folder)!r}))"
+    program = "from pathlib import Path; from kafkalite.cli.demo.browsing import DemoConsole"
+    program += (
+        f"; shown = DemoConsole({servers!r}, {connect!r}, None, Path({str(folder)!r})); shown.wait(); shown.stop()"
+    )
     # What is set for another cluster does not count.
     environment = {**os.environ, "KAFKALITE_SECURITY_PROTOCOL": "SSL"}
     command = [sys.executable, "-c", program]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
     try:
         assert process.stdout is not None
-        found = re.match(r"all of it is at (http://127.0.0.1:(\d+)/) until", process.stdout.readline())
+        found = re.match(r"watch it at (http://127.0.0.1:(\d+)/)", process.stdout.readline())
         assert found is not None, (folder / "console.log").read_text()
+        assert process.stdout.readline().startswith(f"all of it is at {found[1]}")
         with urllib.request.urlopen(f"{found[1]}api/overview", timeout=60) as answer:
             assert json.load(answer)["counts"]["topics"] == 2
         process.send_signal(signal.SIGINT)

@@ -52,7 +52,7 @@ _NIGHTLY = "nightly"
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the cluster up, and say how to reach it.")
-@click.option("--console", "shows", is_flag=True, help="Then show all of it in a browser, until interrupted.")
+@click.option("--console", "shows", is_flag=True, help="Show all of it in a browser, until interrupted.")
 @click.option("-r", "--replication-factor", type=click.IntRange(1, 3), default=_REPLICAS, show_default=True)
 @click.option("--kill/--no-kill", default=True, show_default=True, help="Kill a leader in the middle of the stream.")
 @click.option(
@@ -69,25 +69,29 @@ def demo(keep: bool, shows: bool, replication_factor: int, kill: bool, night: bo
 
     A leader is only killed where others can take over: with replication factor 3.
     """
+    from kafkalite.cli.demo.browsing import DemoConsole
     from kafkalite.cli.demo.flights import FlightsMissingError, load_flights
 
     begun_s = time.monotonic()
     folder = data_dir.resolve() if data_dir is not None else Path(tempfile.mkdtemp(prefix="kafkalite-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
-    cluster = _DemoCluster(folder, keep)
+    cluster, console = _DemoCluster(folder, keep), None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if shows:  # a shell that has started this in the background ignores interrupts for it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         cluster.launch()
         note("starting 3 ZooKeeper servers and brokers 101, 102 and 103")
         table = load_flights()  # while the cluster starts
         facts = cluster.wait_ready()
+        if shows:
+            nights = folder / _NIGHTLY if night else None
+            console = DemoConsole(facts["bootstrap_servers"], facts["zookeeper_connect"], nights, folder)
         _run(facts, table, replication_factor, kill and replication_factor == _REPLICAS)
         if night:
             _run_night(facts, table, folder)
-        if shows:
-            from kafkalite.cli.demo.browsing import show_console
-
-            nights = folder / _NIGHTLY if night else None
-            show_console(facts["bootstrap_servers"], facts["zookeeper_connect"], nights, folder)
+        if console is not None:
+            console.wait()
         if keep:
             cluster.leave()
             _say_how_to_reach(facts, cluster, folder, night)
@@ -97,6 +101,8 @@ def demo(keep: bool, shows: bool, replication_factor: int, kill: bool, night: bo
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     finally:
+        if console is not None:
+            console.stop()
         code = cluster.stop()
         if data_dir is None and not cluster.left and code == 0:
             shutil.rmtree(folder, ignore_errors=True)
@@ -200,7 +206,7 @@ def _run(facts: dict[str, Any], table: Any, replication_factor: int, kill_leader
     if kill is not None:
         write_line(
             f"killed broker {kill.killed}, the leader of {kill.partition}, with kill -9 after {kill.after_records:,} records: "
-            f"broker {run(kill.leader())} leads it now; writing to it paused for {kill.pause_s:.2f} s"
+            f"broker {kill.successor} took over; writing to it paused for {kill.pause_s:.2f} s"
         )
     _say("published", published.records, published.bytes, published.seconds)
     found = _read_back(bootstrap_servers)

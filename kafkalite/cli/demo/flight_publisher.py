@@ -19,10 +19,11 @@ from kafkalite.client import Admin
 from kafkalite.client.errors import ClientError
 from kafkalite.client.producer.producer import Producer
 from kafkalite.client.records import RecordMetadata
-from kafkalite.types import TopicPartition
+from kafkalite.types import NO_BROKER, TopicPartition
 
 _PROGRESS_STEP = 4096
 _POLL_S = 0.05
+_SUCCESSION_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,48 @@ class LeaderKill:
         self.partition = partition
         self.after_records = after_records
         self.killed: int | None = None
+        self.successor: int | None = None
+        """Who led the partition next; later the killed one may be back, and lead again."""
         self.pause_s = 0.0
+        self._watching: asyncio.Task[None] | None = None
 
     async def strike(self) -> None:
         """kill -9, now. Raises ClientError, ProcessLookupError."""
-        leader = await self.leader()
-        os.kill(self._pids[leader], signal.SIGKILL)
+        admin = Admin(bootstrap_servers=self._bootstrap_servers)
+        try:
+            await admin.connect()
+            leader = await self._leader(admin)
+            os.kill(self._pids[leader], signal.SIGKILL)
+        except BaseException:
+            await admin.close()
+            raise
         self.killed = leader
         self._last_delivery_s = asyncio.get_running_loop().time()
+        self._watching = asyncio.create_task(self._watch(admin))
+
+    async def _watch(self, admin: Admin) -> None:
+        try:
+            while self.successor is None:
+                try:
+                    leader = await self._leader(admin)
+                except ClientError as problem:
+                    if not problem.retriable:
+                        raise
+                else:
+                    self.successor = leader if leader not in (NO_BROKER, self.killed) else None
+                await asyncio.sleep(_POLL_S)
+        finally:
+            await admin.close()
+
+    async def succeeded(self) -> None:
+        """Until somebody leads the partition after the killed one. Whoever leads it at last, when that was not seen in time."""
+        if self._watching is None:
+            return
+        await asyncio.wait([self._watching], timeout=_SUCCESSION_S)
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
+        if self.successor is None:
+            self.successor = await self.leader()
 
     def delivered(self) -> None:
         """A record of the partition was acknowledged just now."""
@@ -68,7 +103,10 @@ class LeaderKill:
     async def leader(self) -> int:
         """The partition's leader now, -1 if there is none."""
         async with Admin(bootstrap_servers=self._bootstrap_servers) as admin:
-            (described,) = await admin.describe_topics([self.partition.topic])
+            return await self._leader(admin)
+
+    async def _leader(self, admin: Admin) -> int:
+        (described,) = await admin.describe_topics([self.partition.topic])
         return described.partitions[self.partition.partition].leader
 
 
@@ -113,6 +151,8 @@ async def publish(
                 await kill.strike()
         await producer.flush()
         seconds = loop.time() - begun_s
+        if kill is not None:
+            await kill.succeeded()
         advance(sent % _PROGRESS_STEP)
     if failures:
         raise failures[0]

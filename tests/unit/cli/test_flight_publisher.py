@@ -87,7 +87,7 @@ def test_a_leader_is_killed_and_nothing_is_lost(flights: FakeCluster, monkeypatc
     monkeypatch.setattr(os, "kill", kill)
     striking = LeaderKill("fake:9001", TopicPartition("flights", 0), 20, _PID_OF_BROKER)
     sent, _ = published(striking)
-    assert killed == [1] and striking.killed == 1
+    assert killed == [1] and striking.killed == 1 and striking.successor == 2
     assert striking.pause_s > 0
     found = judged(flights).finish()
     assert found.problems == [] and found.records == sent.records == _ROWS
