@@ -41,6 +41,8 @@ class FetchItem:
     told_log_start_offset: int = -1
     is_drained: bool = False
     """Whether the last look read to the end: nothing can be new before the partition reports a change."""
+    is_full: bool = False
+    """Whether the last look left out a batch that did not fit: waiting brings no more of it."""
     is_denied: bool = False
     """Whether the caller may not read the topic."""
 

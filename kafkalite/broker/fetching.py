@@ -92,7 +92,7 @@ class PartitionReader:
             log_start_offset=-1,
             records=b"",  # never null: librdkafka cannot parse an answer without records, and would ask for ever
         )
-        item.is_drained = True
+        item.is_drained, item.is_full = True, False
         if item.is_denied:
             data.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return data
@@ -172,6 +172,7 @@ class PartitionReader:
                 to_send=is_much and limits.version >= BATCHES_FROM,
             )
             records = read.records if read.large is None else read.large
+            item.is_full = read.is_full
             data.records = records  # type: ignore[assignment]  # to the codec they are a buffer: see `FileRecords`
             if throttled:
                 self.throttled_rate.add(len(records), now_ms)
@@ -240,7 +241,7 @@ class PartitionReader:
     def read_all(
         self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester, so_far: int = 0
     ) -> tuple[Answers, int, bool]:
-        """(answers, bytes of records, whether there is anything but records that the fetcher must know at once).
+        """(answers, bytes of records, whether there is a reason to answer at once, however few bytes they are).
 
         The bytes are counted from `so_far`, what was read of other partitions for the same response.
         """
@@ -260,7 +261,7 @@ class PartitionReader:
             data = read(item, limits, limits.max_bytes - total, total == 0, requester)
             answers[item.topic_partition] = data
             total += len(data.records or b"")
-            if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
+            if item.is_full or data.error_code or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
                 urgent = True
         return answers, total, urgent
 

@@ -20,12 +20,13 @@ _LARGE_BATCH_BYTES: Final = LARGE_BYTES // 2
 class LogRead(NamedTuple):
     """Bytes from the batch that holds the wanted offset on; the last batch may be cut. `end` is (segment, position behind them).
 
-    Of `large` ones `records` are only the first.
+    Of `large` ones `records` are only the first. `is_full`: a large batch did not fit behind them.
     """
 
     records: Buffer
     end: tuple[Segment, int] | None = None
     large: FileRecords | None = None
+    is_full: bool = False
 
 
 NOTHING_READ: Final = LogRead(b"")
@@ -62,7 +63,7 @@ def read_from(
     available = limit - position
     if available <= 0:
         return NOTHING_READ
-    size = min(available, max_bytes)
+    size, is_full = min(available, max_bytes), False
     large_bytes = LARGE_BYTES if read_later_in is not None else available + 1
     data = segment.read(position, max(size, _LENGTH_END) if size < large_bytes else HEAD_BYTES)
     if size < available:
@@ -74,10 +75,11 @@ def read_from(
             data = segment.read(position, size if size < large_bytes else HEAD_BYTES)
         elif first_size >= _LARGE_BATCH_BYTES:
             size = _of_whole_batches(segment, position, first_size, size)
+            is_full = size < max_bytes
     end = segment, position + size
     if read_later_in is None or size <= len(data):
-        return LogRead(data[:size], end)
-    return LogRead(data, end, FileRecords(read_later_in, segment.path, position, data, size))
+        return LogRead(data[:size], end, is_full=is_full)
+    return LogRead(data, end, FileRecords(read_later_in, segment.path, position, data, size), is_full)
 
 
 def _of_whole_batches(segment: Segment, position: int, first_size: int, max_bytes: int) -> int:

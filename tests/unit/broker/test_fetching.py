@@ -23,6 +23,7 @@ from kafkalite.broker.rates import ReplicationRate
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Portions
+from kafkalite.storage.log_read import LogRead
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.broker.fake_log import TP, FakeLog, assignment, make_partition
@@ -224,6 +225,15 @@ def test_the_limit_of_the_answer_is_shared_and_the_first_batch_always_fits() -> 
 def test_errors_are_urgent() -> None:
     _, _, urgent = reader().read_all([item()], limits(), SessionlessWatch(0.0))
     assert urgent
+
+
+def test_who_waits_for_more_than_whole_batches_that_fit_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting brings no more of a large batch that is left out for want of room."""
+    partition = leader()
+    for is_full in (True, False):
+        monkeypatch.setattr(partition.log, "read", lambda *_, full=is_full, **__: LogRead(bytes(5), is_full=full))
+        _, total, urgent = reader(partition).read_all([item()], limits(min_bytes=1000), SessionlessWatch(0.0))
+        assert (total, urgent) == (5, is_full)
 
 
 def test_a_partition_that_found_no_room_is_read_in_the_next_fetch_of_the_session() -> None:

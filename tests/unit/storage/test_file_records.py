@@ -71,7 +71,8 @@ def test_of_large_batches_only_whole_ones_are_sent(tmp_path: Path, missing_bytes
     size = log.segments[0].size // 4
     read = to_send(log, 1, 3 * size - missing_bytes)
     assert read.large is not None and len(read.large) == 2 * size
-    assert read.end == (log.segments[0], 3 * size)
+    assert read.end == (log.segments[0], 3 * size) and read.is_full
+    assert not to_send(log, 1, 3 * size).is_full
     assert len(to_send(log, 0, size + 5).records or b"") == HEAD_BYTES and len(large(log, 0, size + 5)) == size
 
 
