@@ -53,12 +53,12 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        server: Acceptor,
+        server: Acceptor[ServerConnection],
         dispatcher: RequestHandler,
         listener: str,
         max_frame_bytes: int,
         unproven_bytes: int | None = None,
-        gate: Gate | None = None,
+        gate: Gate[ServerConnection] | None = None,
         identify: Callable[[asyncio.BaseTransport], KafkaPrincipal] | None = None,
     ) -> None:
         self.server = server
@@ -70,7 +70,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.last_used_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._memory, self.unread = server.memory, server.unread
-        self._writer = ResponseWriter(server)
+        self._writer = ResponseWriter(server.unread)
         self._max_frame_bytes = max_frame_bytes
         self._frames = FrameReader(
             receive_buffers(self._loop),

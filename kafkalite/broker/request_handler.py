@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from kafkalite.errors import ProtocolViolation
 from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
-    from kafkalite.broker.connection import ServerConnection
     from kafkalite.broker.request_memory import RequestMemory
     from kafkalite.broker.slow_senders import SlowSenders
     from kafkalite.broker.stranger_reads import Readable
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 Answer: TypeAlias = "list[Buffer] | None"
 """The frame of an answer in a few buffers; None where there is no answer."""
+
+ConnectionT_contra = TypeVar("ConnectionT_contra", contravariant=True)
 
 
 class Slot:
@@ -46,22 +47,22 @@ class AuthenticationFailed(ProtocolViolation):
         self.answer = answer
 
 
-class Gate(RequestHandler, Protocol):
+class Gate(RequestHandler, Protocol[ConnectionT_contra]):
     """Who takes requests until the connection is authenticated: see `SaslAuthenticator`."""
 
-    def attach(self, connection: ServerConnection, transport: asyncio.Transport) -> Readable:
+    def attach(self, connection: ConnectionT_contra, transport: asyncio.Transport) -> Readable:
         """The connection was admitted. What is returned is paused and resumed instead of its transport."""
 
-    def detach(self, connection: ServerConnection) -> None:
+    def detach(self, connection: ConnectionT_contra) -> None:
         """The connection is over, and was never authenticated."""
 
 
-class Acceptor(Protocol):
+class Acceptor(Protocol[ConnectionT_contra]):
     """Who counts the connections: see `Server`."""
 
-    def admit(self, connection: ServerConnection) -> bool: ...
+    def admit(self, connection: ConnectionT_contra) -> bool: ...
 
-    def gone(self, connection: ServerConnection) -> None: ...
+    def gone(self, connection: ConnectionT_contra) -> None: ...
 
     def bound_exceeded(self, bound: str) -> None: ...
 

@@ -18,7 +18,7 @@ from kafkalite.storage.file_records import PORTION_BYTES, FileRecords
 from kafkalite.storage.open_files import NotInMemory
 
 if TYPE_CHECKING:
-    from kafkalite.broker.request_handler import Acceptor
+    from kafkalite.broker.unread_responses import UnreadResponses
     from kafkalite.types import Buffer
 
 WRITE_BUFFER_BYTES: Final = PORTION_BYTES
@@ -31,7 +31,7 @@ def is_portioned(answer: Sequence[Buffer | FileRecords]) -> bool:
 
 
 class ResponseWriter:
-    """See the module. What is written is counted in the server's `UnreadResponses`."""
+    """See the module. What is written is counted in `unread`."""
 
     __slots__ = (
         "_corked",
@@ -39,15 +39,15 @@ class ResponseWriter:
         "_counted_bytes",
         "_next_count_bytes",
         "_portioned",
-        "_server",
+        "_unread",
         "is_corked",
         "is_writable",
         "transport",
         "written_bytes",
     )
 
-    def __init__(self, server: Acceptor) -> None:
-        self._server = server
+    def __init__(self, unread: UnreadResponses) -> None:
+        self._unread = unread
         self.transport: asyncio.Transport | None = None
         """None before the connection stands, and after it."""
         self.written_bytes = self._counted_bytes = self._next_count_bytes = 0
@@ -138,7 +138,7 @@ class ResponseWriter:
             self._count_written()
 
     def _count_written(self) -> None:
-        unread = self._server.unread
+        unread = self._unread
         unread.headroom_bytes -= self.written_bytes - self._counted_bytes
         self._counted_bytes, self._next_count_bytes = self.written_bytes, self.written_bytes + SMALL_BYTES
         if unread.headroom_bytes < 0:

@@ -113,7 +113,8 @@ def _help(command: str) -> str:
 
 
 def _ask(command: str, given: dict[str, Any], wanted: dict[str, Any]) -> None:
-    from kafkalite.legacy.cluster.admin_session import admin_properties, read_properties_file, with_admin
+    from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
+    from kafkalite.legacy.cluster.client_settings import read_properties_file
 
     path = given["--command-config"]
     if path is not None:

@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
 
 from kafkalite.local.ports import ReservedPort
 from zk.ensemble import HOST, end_with_parent
 
 if TYPE_CHECKING:
-    from kafkalite.local.readiness import Inside
+    import ssl
 
 BROKER_COMMAND: Final = (sys.executable, "-m", "kafkalite", "broker", "--config")
 """Runs a broker when the path of its properties file is appended."""
@@ -81,6 +81,14 @@ def start_process(
         start_new_session=True,
         preexec_fn=end_with_parent(),
     )
+
+
+class Inside(NamedTuple):
+    """Where a secured broker is asked, and with which certificate."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext
 
 
 class BrokerProcess:

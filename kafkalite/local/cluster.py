@@ -30,11 +30,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess
+from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, Inside
 from kafkalite.local.contract import LIVE_CLUSTERS, AskedThroughZooKeeper, Node, broker_settings, nodes, rack_of
 from kafkalite.local.faults import ADDRESS_VARIABLE, SETTINGS, Faults
 from kafkalite.local.ports import ReservedPort
-from kafkalite.local.readiness import Inside, find_controller, until_ready
+from kafkalite.local.readiness import find_controller, until_ready
 from kafkalite.local.switchboard import Switchboard
 from kafkalite.local.warm_brokers import start_warm
 from kafkalite.types import NO_BROKER

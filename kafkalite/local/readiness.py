@@ -6,11 +6,10 @@ A client would hide which broker answered; here each one is asked, because each 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from kafkalite.local.broker_process import POLL_S
+from kafkalite.local.broker_process import POLL_S, Inside
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -30,14 +29,6 @@ class Reachable(Protocol):
 
     @property
     def port(self) -> int: ...
-
-
-class Inside(NamedTuple):
-    """Where a secured broker is asked, and with which certificate."""
-
-    host: str
-    port: int
-    tls: ssl.SSLContext
 
 
 class KnownCluster(NamedTuple):

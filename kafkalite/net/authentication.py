@@ -12,7 +12,8 @@ from typing import Any
 from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.security.sasl_client import KerberosError, SaslCredentials, ServerNotProven
+from kafkalite.security.sasl_client import SaslCredentials
+from kafkalite.security.sasl_exchange import KerberosError, ServerNotProven
 
 Ask = Callable[[Any, int], Awaitable[Any]]
 

@@ -55,7 +55,7 @@ def _log_in(ask: Callable[[Sequence[Buffer]], bytes], credentials: SaslCredentia
     from kafkalite.net.frames import request_frame, response_body_position
     from kafkalite.protocol import codec, messages
     from kafkalite.protocol.apis import APIS
-    from kafkalite.security.sasl_client import KerberosError, ServerNotProven
+    from kafkalite.security.sasl_exchange import KerberosError, ServerNotProven
 
     def answer(request: Request[Any], version: int) -> Any:
         api = APIS[request.API.key]

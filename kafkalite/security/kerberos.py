@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 from kafkalite.security.kerberos_names import KerberosShortNames
 from kafkalite.security.principal import USER, KafkaPrincipal
-from kafkalite.security.sasl_client import Exchange, KerberosError
+from kafkalite.security.sasl_exchange import Exchange, KerberosError
 from kafkalite.security.sasl_server import Identity, SaslMalformed
 
 _OF_JAVA: Final = r"""-Djava\.security\.krb5\.conf=(\S+)"""

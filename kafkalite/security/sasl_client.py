@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
+from kafkalite.security.sasl_exchange import Exchange, ServerNotProven
 from kafkalite.security.scram import ScramMechanism, credential_of, salted_password
 from kafkalite.security.scram_messages import (
     auth_message,
@@ -24,16 +25,6 @@ _SCRAM: Final = {each.config_key: each for each in ScramMechanism}
 _ITERATIONS_MIN: Final = 4096
 _ITERATIONS_MAX: Final = 1_000_000
 """A server must not have its clients compute for minutes; Kafka's tools write up to 16,384, a second's work are a few million."""
-
-Exchange: TypeAlias = Generator[bytes, bytes, None]
-
-
-class ServerNotProven(Exception):
-    """What a server answered is not what one that knows the user's keys answers."""
-
-
-class KerberosError(Exception):
-    """What the library of Kerberos says: no ticket, no key, a clock that differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

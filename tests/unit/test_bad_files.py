@@ -15,7 +15,7 @@ from kafkalite.cli.partition.moves import read_moves
 from kafkalite.cli.records.delete import _from_file
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.properties import read_properties
-from kafkalite.legacy.cluster.admin_session import read_properties_file
+from kafkalite.legacy.cluster.client_settings import read_properties_file
 from kafkalite.legacy.command_line.failures import CommandFailed, ToolError
 from kafkalite.legacy.delete_records import read_offsets as java_offsets
 from kafkalite.legacy.java.json_documents import read_text

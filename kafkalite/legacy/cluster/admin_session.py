@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalite.backoff import Backoff
 from kafkalite.errors import ErrorCode
+from kafkalite.legacy.cluster.client_settings import options_for, read_properties_file, security_of
 from kafkalite.legacy.cluster.servers import check_servers
-from kafkalite.legacy.command_line.failures import BrokerFailure, ToolError, file_error
+from kafkalite.legacy.command_line.failures import BrokerFailure
 
 if TYPE_CHECKING:
     from kafkalite.client.cluster.client import ClusterClient
@@ -27,26 +28,6 @@ _SETTINGS: Final = (
     "retry.backoff.ms",
 )
 _WAIT_FOR_CLUSTER: Final = Backoff(50, 1000)
-
-
-def read_properties_file(path: str) -> dict[str, str]:
-    """The settings of a file that was named on the command line. ToolError, as Java's `Properties.load`."""
-    from kafkalite.config.keys import ConfigError
-    from kafkalite.config.properties import parse_properties
-
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except OSError as problem:
-        raise file_error(path, problem) from None
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        text = content.decode("iso-8859-1")  # in which Java reads all of them
-    try:
-        return parse_properties(text)
-    except ConfigError:
-        raise ToolError("Malformed \\uxxxx encoding.") from None
 
 
 def admin_properties(path: str | None, servers: str, **defaults: str) -> dict[str, str]:
@@ -117,7 +98,6 @@ class AdminSession:
 def _options_of(properties: Mapping[str, str]) -> AdminOptions:
     """ToolError for what a setting cannot be."""
     from kafkalite.client.options import AdminOptions
-    from kafkalite.legacy.cluster.client_settings import options_for, security_of
 
     known = {name: properties[name] for name in _SETTINGS if name in properties}
     return AdminOptions(**options_for(AdminOptions, known), **security_of(properties))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.legacy.command_line.failures import ToolError
+from kafkalite.legacy.command_line.failures import ToolError, file_error
 
 if TYPE_CHECKING:
     from kafkalite.client.options import ConnectionOptions
@@ -20,11 +20,27 @@ def key_values(arguments: Iterable[str]) -> dict[str, str]:
 
 def properties_of(path: str | None) -> dict[str, str]:
     """The settings of a file, none without one. ToolError."""
-    if path is None:
-        return {}
-    from kafkalite.legacy.cluster.admin_session import read_properties_file
+    return {} if path is None else read_properties_file(path)
 
-    return read_properties_file(path)
+
+def read_properties_file(path: str) -> dict[str, str]:
+    """The settings of a file that was named on the command line. ToolError, as Java's `Properties.load`."""
+    from kafkalite.config.keys import ConfigError
+    from kafkalite.config.properties import parse_properties
+
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as problem:
+        raise file_error(path, problem) from None
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        text = content.decode("iso-8859-1")  # in which Java reads all of them
+    try:
+        return parse_properties(text)
+    except ConfigError:
+        raise ToolError("Malformed \\uxxxx encoding.") from None
 
 
 def security_of(properties: Mapping[str, str]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def added_configs(options: Options) -> dict[str, str]:
     """The settings of --add-config and of the file. ToolError."""
     found: dict[str, str] = {}
     if options.has(tool.ADD_CONFIG_FILE):
-        from kafkalite.legacy.cluster.admin_session import read_properties_file
+        from kafkalite.legacy.cluster.client_settings import read_properties_file
 
         found.update(read_properties_file(options.value(tool.ADD_CONFIG_FILE)))
     if options.has(tool.ADD_CONFIG):

@@ -12,10 +12,10 @@ from typing import Any, Final, Self
 from testcontainers.core.network import Network
 
 from kafkalite.config.environment import BROKER_DATA, as_variables
-from kafkalite.local.broker_process import BrokerDied
+from kafkalite.local.broker_process import BrokerDied, Inside
 from kafkalite.local.contract import LIVE_CLUSTERS, broker_settings
 from kafkalite.local.ports import ReservedPort
-from kafkalite.local.readiness import Inside, Reachable, ask
+from kafkalite.local.readiness import Reachable, ask
 from kafkalite.testing.containers.security import PLACE, ContainerSecurity
 from kafkalite.testing.containers.server import ServerContainer
 

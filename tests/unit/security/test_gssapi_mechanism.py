@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafkalite.security.kerberos import GssapiServer, KerberosError, krb5_conf
+from kafkalite.security.kerberos import GssapiServer, krb5_conf
 from kafkalite.security.kerberos_names import KerberosShortNames
+from kafkalite.security.sasl_exchange import KerberosError
 from kafkalite.security.sasl_server import SaslMalformed
 
 LAYERS = b"wrapped \x01\0\0\0"

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from kafkalite.security.principal import KafkaPrincipal
-from kafkalite.security.sasl_client import SaslCredentials, ServerNotProven
+from kafkalite.security.sasl_client import SaslCredentials
+from kafkalite.security.sasl_exchange import ServerNotProven
 from kafkalite.security.sasl_server import (
     Identity,
     OAuthBearerServer,
