@@ -1,0 +1,41 @@
+"""What holds for all modules: none imports another one that, directly or not, imports it, for its types neither."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("kafkalite", "zk", "spark_jobs")
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
+    """Wherever in the file the import stands: at the top, in a function, for type checkers alone."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if each.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module in known:
+            of_modules = [f"{node.module}.{each.name}" for each in node.names]
+            yield from (each if each in known else node.module for each in of_modules)
+
+
+def test_no_modules_import_each_other() -> None:
+    known = modules()
+    assert len(known) > 500
+    graph = {name: set(imported(path, known)) for name, path in known.items()}
+    assert any(graph.values())
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as problem:
+        raise AssertionError(" imports ".join(reversed(problem.args[1]))) from None
