@@ -34,6 +34,10 @@ _MOST_READ: Final = 4_000
 """Records for one page, over all partitions."""
 _POLL_MS: Final = 500.0
 _BATCH: Final = 2_000
+SEARCHED_AT_ONCE: Final = 500
+"""Records that are looked at before others are served: a millisecond. A page of records takes some twenty turns of the loop, and would wait
+in each for a search that goes on.
+"""
 MOST_HITS: Final = 200
 MOST_SCANNED: Final = 5_000_000
 """Records for one search, which can be gone on with."""
@@ -287,7 +291,8 @@ async def search(source: Source, topic: str, asked: Parameters) -> AsyncGenerato
 
         told_s = loop.time()
         while left and hits < MOST_HITS and scanned < MOST_SCANNED:
-            for place, records in (await consumer.getmany(*left, timeout_ms=_POLL_MS, max_records=_BATCH)).items():
+            found = await consumer.getmany(*left, timeout_ms=_POLL_MS, max_records=SEARCHED_AT_ONCE)
+            for place, records in found.items():
                 for record in records:
                     if record.offset >= ends[place]:
                         break

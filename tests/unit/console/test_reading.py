@@ -152,6 +152,33 @@ def test_a_search_finds_what_is_in_values_keys_and_headers() -> None:
     run(filled(), scenario)
 
 
+def test_others_are_served_while_a_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two thousand records in each turn of the loop a page of records waited for half a second."""
+    count, looked_at, longest = 4 * reading.SEARCHED_AT_ONCE, 0, 0
+
+    def finds(_: reading.Search, __: object) -> bool:
+        nonlocal looked_at
+        looked_at += 1
+        return False
+
+    async def others() -> None:
+        nonlocal looked_at, longest
+        while True:
+            longest, looked_at = max(longest, looked_at), 0
+            await asyncio.sleep(0)
+
+    async def scenario(source: reading.Source) -> None:
+        task = asyncio.ensure_future(others())
+        *_, (_, end) = await gathered(reading.search(source, "t", Parameters({"text": "x", "start": "earliest"})))
+        task.cancel()
+        assert end["scanned"] == count and 0 < longest <= reading.SEARCHED_AT_ONCE
+
+    monkeypatch.setattr(reading.Search, "finds", finds)
+    cluster = FakeCluster({"t": 2})
+    write(cluster, T0, *((1000, b"value") for _ in range(count)))
+    run(cluster, scenario)
+
+
 def test_a_search_that_found_enough_says_where_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_HITS", 3)
 
