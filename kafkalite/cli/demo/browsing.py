@@ -46,9 +46,9 @@ class DemoConsole:
 
     def wait(self) -> None:
         """Until somebody interrupts the demo (Ctrl-C, or SIGTERM)."""
-        write_line(f"all of it is at {self.address} until you interrupt this (Ctrl-C)")
-        flush()
         try:
+            write_line(f"all of it is at {self.address} until you interrupt this (Ctrl-C)")
+            flush()
             self._process.wait()
         except KeyboardInterrupt:
             return
