@@ -180,6 +180,7 @@ class Server:
             bound.server.close()
         for connection in tuple(self.connections):
             connection.close()
+        self._security.strangers.reads.close()
 
     def admit(self, connection: ServerConnection) -> bool:
         """Called by a new connection; False when it is one too many."""

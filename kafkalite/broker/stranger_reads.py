@@ -14,6 +14,7 @@ import asyncio
 import select
 import sys
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, Final, Protocol
 
 AT_ONCE: Final = 2
@@ -68,13 +69,13 @@ class StrangerRead:
 
 
 class StrangerReads:
-    """See the module. Holds nothing while there are no strangers."""
+    """See the module."""
 
     def __init__(self) -> None:
         self._of: dict[int, StrangerRead] = {}
         """By the descriptors of their sockets."""
         self._ready: Any = None
-        """The epoll."""
+        """The epoll, once there was a stranger."""
         self._reading: list[StrangerRead] = []
 
     @property
@@ -103,7 +104,10 @@ class StrangerReads:
             return
         if self._ready is None:
             self._ready = select.epoll()
-            asyncio.get_running_loop().add_reader(self._ready.fileno(), self._have_turns)
+            loop = asyncio.get_running_loop()
+            Context().run(
+                loop.add_reader, self._ready.fileno(), self._have_turns
+            )  # that of the first stranger is not kept
         read.transport.pause_reading()
         with suppress(FileExistsError):
             self._ready.register(read.descriptor, 0)
@@ -120,11 +124,13 @@ class StrangerReads:
         if self._of.get(read.descriptor) is not read:
             return
         del self._of[read.descriptor]
-        if self._ready is None:
-            return
-        with suppress(OSError):
-            self._ready.unregister(read.descriptor)
-        if not self._of:
+        if self._ready is not None:
+            with suppress(OSError):
+                self._ready.unregister(read.descriptor)
+
+    def close(self) -> None:
+        """There are no strangers any more."""
+        if self._ready is not None:
             asyncio.get_running_loop().remove_reader(self._ready.fileno())
             self._ready.close()
             self._ready = None

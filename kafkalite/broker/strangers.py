@@ -1,9 +1,9 @@
 """Those who are not authenticated yet: how many there may be, and how much of the event loop they get.
 
-There is one of their steps, a token of SASL or a part of a TLS handshake, in each turn of the loop, and after it none for as long as it
-took: strangers have at most half of the loop's time, whatever kind of key makes their steps long. Addresses take turns, so a crowd from
-one does not keep the others waiting. Few strangers are read from (`stranger_reads`). So a flood of logins makes logins slow and nothing
-else.
+There is one of their steps, a token of SASL or a part of a TLS handshake, in each turn of the loop, and after some ms of them none for as
+long as they took: strangers have at most half of the loop's time, whatever kind of key makes their steps long. Addresses take turns, so a
+crowd from one does not keep the others waiting. Few strangers are read from (`stranger_reads`). So a flood of logins makes logins slow and
+nothing else.
 
 Beyond kafkalite.max.unauthenticated.connections somebody gives way: the oldest of an address that has more than the newcomer's; among
 equals the oldest of all, if it has been there for a while, else the newcomer. So a crowd that comes back after a failure is let in one
@@ -23,8 +23,8 @@ PATIENCE_S: Final = 1.0
 """How long one who is not authenticated is not asked to make room for another of its kind."""
 _LONGEST_REST_S: Final = 0.02
 """A step that seems to have taken longer was interrupted by other processes."""
-_SHORT_REST_S: Final = 0.0005
-"""Clocks of event loops know no shorter time than 1 ms."""
+_LEAST_REST_S: Final = 0.001
+"""Event loops know no shorter time."""
 
 
 class Stranger(Protocol):
@@ -47,8 +47,10 @@ class Strangers:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         """By address; the first is the next."""
         self._is_under_way = False
-        self._began_s = self._next_s = 0.0
-        """When the last step began, and when the next one may."""
+        self._began_s = self._ended_s = self._next_s = 0.0
+        """When the last step began and ended, and when the next one may begin."""
+        self._owed_s = 0.0
+        """For so long there is to be no step."""
         self.reads = StrangerReads()
 
     def turn(self, host: str = "") -> asyncio.Future[None]:
@@ -65,10 +67,8 @@ class Strangers:
         loop, rest_s = asyncio.get_running_loop(), self._next_s - self._now_s()
         if not self._waiting:
             self._is_under_way = False
-        elif rest_s >= _SHORT_REST_S:
-            loop.call_later(rest_s, self._have_a_turn)
         elif rest_s > 0:
-            loop.call_soon(self._have_a_turn)
+            loop.call_later(rest_s, self._end_rest)
         else:  # the loop does these three one after the other: the step is what the future has done
             loop.call_soon(self._begin_step)
             self._end_wait()
@@ -87,10 +87,17 @@ class Strangers:
 
     def _begin_step(self) -> None:
         self._began_s = self._now_s()
+        self._owed_s = max(0.0, self._owed_s - (self._began_s - self._ended_s))
 
     def _end_step(self) -> None:
-        now_s = self._now_s()
-        self._next_s = now_s + min(now_s - self._began_s, _LONGEST_REST_S)
+        self._ended_s = self._now_s()
+        self._owed_s += min(self._ended_s - self._began_s, _LONGEST_REST_S)
+        if self._owed_s >= _LEAST_REST_S:
+            self._next_s = self._ended_s + self._owed_s
+        self._have_a_turn()
+
+    def _end_rest(self) -> None:
+        self._next_s = 0.0
         self._have_a_turn()
 
     def add(self, stranger: Stranger) -> None:

@@ -117,6 +117,7 @@ class HttpServer:
             self._server.close()
         for connection in tuple(self.connections):
             connection.close()
+        self.reads.close()
 
     def admit(self, connection: HttpConnection) -> bool:
         """False when it is one too many."""

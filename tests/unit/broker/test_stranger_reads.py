@@ -73,6 +73,7 @@ def in_hall(script: Callable[[Hall, list[socket.socket]], Awaitable[None]], run:
                 each.close()
         await hall.until(lambda: hall.ended == CROWD)
         assert not hall.reads.count
+        hall.reads.close()
 
     run(scenario())
 

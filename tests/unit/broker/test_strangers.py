@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from itertools import pairwise
-from typing import Final
+
+import pytest
 
 from kafkalite.broker.strangers import Strangers
-
-DEADLINE_S: Final = 30
+from kafkalite.testing.simulation import virtual_time
 
 
 class Someone:
@@ -85,29 +84,25 @@ def test_a_crowd_from_one_address_does_not_keep_others_waiting() -> None:
 
 def test_strangers_have_half_of_the_loops_time() -> None:
     """A step with a key of RSA takes ms: one in each turn of the loop left little to others whose own turns are short."""
-    now_s, step_s, turn_s = 0.0, 0.0018, 0.0001
-    steps: list[float] = []
+    worked_s, step_s, count = 0.0, 0.0004, 15
+    ended_s = 0.0
 
     async def scenario() -> None:
-        nonlocal now_s
-        strangers = Strangers(lambda: 3, lambda: now_s, Counter())
+        nonlocal worked_s, ended_s
+        loop = asyncio.get_running_loop()
+        strangers = Strangers(lambda: 3, lambda: loop.time() + worked_s, Counter())
 
         async def step() -> None:
-            nonlocal now_s
+            nonlocal worked_s
             await strangers.turn()
-            steps.append(now_s)
-            now_s += step_s
+            worked_s += step_s
 
-        waiting = [asyncio.ensure_future(step()) for _ in range(5)]
-        waiting[1].cancel()
-        async with asyncio.timeout(DEADLINE_S):
-            while not all(each.done() for each in waiting):
-                now_s += turn_s
-                await asyncio.sleep(0)
+        await asyncio.gather(*(step() for _ in range(count)))
+        await strangers.turn()
+        ended_s = loop.time()
 
-    asyncio.run(scenario())
-    assert len(steps) == 4
-    assert all(later - earlier >= 2 * step_s for earlier, later in pairwise(steps))
+    virtual_time.run(scenario())
+    assert ended_s == pytest.approx(worked_s) == count * step_s
 
 
 def test_there_is_one_step_in_each_turn_of_the_loop() -> None:
