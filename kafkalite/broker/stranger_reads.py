@@ -139,9 +139,9 @@ class StrangerReads:
         if self._reading or self._ready is None:
             return
         for descriptor, _ in self._ready.poll(0, AT_ONCE):
-            read = self._of[descriptor]
-            self._reading.append(read)
-            read.transport.resume_reading()
+            if (read := self._of.get(descriptor)) is not None:
+                self._reading.append(read)
+                read.transport.resume_reading()
         if self._reading:
             loop = asyncio.get_running_loop()
             loop.call_soon(loop.call_soon, self._end_turns)

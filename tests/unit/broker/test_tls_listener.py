@@ -167,7 +167,7 @@ def test_a_connection_that_is_reset_during_its_handshake_leaves_nothing(tmp_path
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
         await until(lambda: listener.outcomes["failed"] == 3)
-        assert not listener._handshakes and not listener._strangers.reads.count
+        await until(lambda: not listener._handshakes and not listener._strangers.reads.count)
 
     served(tmp_path, script, run=uvloop.run)
 
