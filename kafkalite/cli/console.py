@@ -139,10 +139,6 @@ async def _serve(
     from kafkalite.console.app import Console, Ports
     from kafkalite.console.serving import serve
 
-    # Each look at the cluster makes ten objects for a topic and frees those of the look before: searched for cycles at every seven
-    # hundredth, ten thousand topics would cost a third more, and requests would wait 40 ms for a search of all of them.
-    gc.freeze()
-    gc.set_threshold(20_000, 10, 20)
     consuming: dict[str, Any] = admin_options(bootstrap_server, timeout, "Consumer") | {
         "group_id": None,
         "fetch_max_wait_ms": _FETCH_WAIT_MS,
@@ -175,6 +171,10 @@ async def _serve(
             flush()
             note("the console serves; interrupt to end")
 
+        # Each look at the cluster makes ten objects for a topic and frees those of the look before: searched for cycles at every seven
+        # hundredth, ten thousand topics would cost a third more, and requests would wait 40 ms for a search of all of them.
+        gc.freeze()
+        gc.set_threshold(20_000, 10, 20)
         await serve(shown.app, listening, ready)
 
 
