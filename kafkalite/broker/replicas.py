@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.replicas")
 state_change = logging.getLogger("kafkalite.state_change")
 
-_CREATION_UNITS = PORTION_UNITS
-"""Making or deleting the log of a partition, which is a directory with some files, may take milliseconds: a portion of its own."""
+_CREATION_UNITS = PORTION_UNITS // 2
+"""To make the log of a partition is to make a directory and two files."""
+_DELETION_UNITS = PORTION_UNITS
 _EPOCH_UNITS = PORTION_UNITS // 4
 """To lead in a new epoch is to write a file."""
 _ROLE_UNITS = 2
@@ -89,6 +90,7 @@ class Replicas:
         self.has_roles = False
         """Whether a LeaderAndIsr was ever applied: before, no high watermark may be written to disk."""
         self.on_roles = on_roles
+        self._makes_files = False
         self._actions = ActionQueue()
         self._lock = asyncio.Lock()
         self._portions = Portions()
@@ -166,7 +168,15 @@ class Replicas:
                     except KafkaError as problem:
                         outcome[topic_partition] = problem.code
             self.has_roles = True
+            if not self._makes_files:
+                self._make_files()
             return outcome
+
+    def _make_files(self) -> None:
+        """Those of new logs, of one log in each turn of the loop."""
+        self._makes_files = self.logs.make_files()
+        if self._makes_files:
+            asyncio.get_running_loop().call_soon(self._make_files)
 
     def _tell_role(self, partition: Partition) -> None:
         """In the turn in which it was taken: its directory may fail in the next."""
@@ -298,7 +308,7 @@ class Replicas:
             deleted: list[Partition] = []
             pace = self._portions.pace()
             for topic_partition, wanted in request.partitions.items():
-                await pace.unit(_CREATION_UNITS if wanted.delete else 1)
+                await pace.unit(_DELETION_UNITS if wanted.delete else 1)
                 try:
                     partition = self._stop(topic_partition, wanted.leader_epoch, wanted.delete)
                     outcome[topic_partition] = ErrorCode.NONE

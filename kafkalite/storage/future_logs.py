@@ -83,6 +83,7 @@ class FutureLogs:
                 rng=store.rng,
                 now_ms=store.clock.now_ms(),
             )
+            future.make_files()
         except OSError as problem:
             raise directory.failure(problem) from problem
         if current.log_start_offset:

@@ -93,6 +93,7 @@ class LogStore:
         self._doomed: list[tuple[int, LogDirectory, str]] = []
         self._deleted_from: dict[str, LogDirectory] = {}
         """Directories with recovery points of logs that were deleted."""
+        self._without_files: dict[TopicPartition, PartitionLog] = {}
 
     # Facts
 
@@ -190,6 +191,8 @@ class LogStore:
                 self._release()
                 raise WrongDirectory(f"{log.topic_partition} lies both in {other.directory} and in {log.directory}")
             self._logs[log.topic_partition] = log
+            if not log.has_files:
+                self._without_files[log.topic_partition] = log
 
     def _release(self) -> None:
         for directory in self.directories:
@@ -276,9 +279,22 @@ class LogStore:
             except OSError as problem:
                 directory.failure(problem)
                 continue
-            self._logs[topic_partition] = log
+            self._logs[topic_partition] = self._without_files[topic_partition] = log
             return log
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no directory takes a log for {topic_partition}")
+
+    def make_files(self) -> bool:
+        """Make the other files of the new log that has waited longest for them; False when none does.
+
+        To make a file takes a tenth of a millisecond and more, and a log has five. First records need two, which it is made with.
+        """
+        while self._without_files:
+            topic_partition = next(iter(self._without_files))
+            log = self._without_files.pop(topic_partition)
+            if self._logs.get(topic_partition) is log:
+                self._attempt(log, log.make_files)
+                return True
+        return False
 
     def _directories_for(self, topic_partition: TopicPartition) -> list[LogDirectory]:
         """Those that work, the one that was asked for and those with the fewest logs first."""
@@ -437,6 +453,7 @@ class LogStore:
     async def close(self) -> None:
         """Flush and close every log, write the checkpoints, and mark each directory that worked as left in good order."""
         logs = (*self.all_logs(), *self.future.logs.values())
+        self._without_files.clear()
         self._closings = [
             DirectoryClosing(directory, [log for log in logs if log.log_directory is directory])
             for directory in self.online_directories

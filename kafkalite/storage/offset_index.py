@@ -105,7 +105,7 @@ class OffsetIndex:
 
     def entries(self) -> list[OffsetEntry]:
         """All entries, for checks and dumps."""
-        data = self.files.read(self.path, 0, self.count * ENTRY_SIZE)
+        data = self.files.read(self.path, 0, self.count * ENTRY_SIZE) if self.count else b""
         return [OffsetEntry(self.base_offset + relative, position) for relative, position in _ENTRY.iter_unpack(data)]
 
     def _first_above(self, offset: int) -> int:

@@ -225,7 +225,7 @@ class PartitionLog:
         end = self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = end
         if self.epochs.follow(headers) or self._epoch_file.is_behind:
-            self._epoch_file.save(self.epochs)
+            self._save_epochs()
         if end - self._flush_state.recovery_point >= self.config.flush_messages:
             self.flush()
 
@@ -305,6 +305,28 @@ class PartitionLog:
     def assign_epoch(self, epoch: int) -> None:
         """A leader takes office: its epoch begins at the log end, even if nothing is ever written in it."""
         if self.epochs.assign(epoch, self.log_end_offset):
+            self._save_epochs()
+
+    def _save_epochs(self) -> None:
+        """Now, or with the other files of a new log; until then batches tell their epochs themselves."""
+        if self.has_files:
+            self._epoch_file.save(self.epochs)
+        else:
+            self._epoch_file.is_behind = True
+
+    @property
+    def has_files(self) -> bool:
+        """Are there all of them, not just those that first records need?"""
+        return self._segments.active.has_files
+
+    @uses_disk
+    def make_files(self) -> None:
+        """Make the files of a new log that its first records do not need, where they are missing."""
+        self._complete_files()
+
+    def _complete_files(self) -> None:
+        self._segments.active.make_files()
+        if self._epoch_file.is_behind:
             self._epoch_file.save(self.epochs)
 
     @uses_disk
@@ -451,8 +473,7 @@ class PartitionLog:
 
     def flush_work(self) -> FlushWork | None:
         """What must be synced so that everything appended so far is safe; None when it is. Tell `flushed` once it ran."""
-        if self._epoch_file.is_behind:
-            self._epoch_file.save(self.epochs)
+        self._complete_files()
         if self._flush_state.is_flushed(self.log_end_offset):
             return None
         return self._flush_state.work(self._segments, self.log_end_offset)

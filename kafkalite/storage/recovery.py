@@ -86,11 +86,11 @@ def create_log(
     rng: Random,
     now_ms: int,
 ) -> PartitionLog:
-    """A new, empty log in the directory `path`. Raises OSError."""
+    """A new, empty log in the directory `path`, with the files that a first record needs; the others by `make_files`. Raises OSError."""
     log_directory.disk.make_directory(path)
     if topic_id != NO_TOPIC_ID:
         write_topic_id(log_directory.disk, os.path.join(path, PARTITION_METADATA), topic_id)
-    segment = Segment.create(log_directory.files, path, 0, now_ms)
+    segment = Segment.create(log_directory.files, path, 0, now_ms, is_complete=False)
     log = PartitionLog(
         topic_partition,
         log_directory,
@@ -170,9 +170,10 @@ class _Loader:
         disk, options = self.log_directory.disk, self.options
         entries = _settle_files(self.files, self.path)
         snapshots = ProducerSnapshots(disk, self.path, entries)
+        self._read_epochs()  # first: who opens segments may find epochs in their batches
         self._open_segments(entries)
         recovery_point = options.recovery_point
-        if self._read_epochs() and not options.clean:
+        if not options.clean and self._is_without_epochs():
             recovery_point = 0  # the batches must tell the epochs, all of them
         if not options.clean:
             self._recover_from(recovery_point)
@@ -234,6 +235,8 @@ class _Loader:
         for base in bases:
             sizes = [entry.size if (entry := entries.get(offset_name(base, s))) else 0 for s in SEGMENT_SUFFIXES]
             log_entry = entries[offset_name(base, LOG)]
+            missing = any(offset_name(base, suffix) not in entries for suffix in (OFFSET_INDEX, TIME_INDEX))
+            is_begun = missing and self.options.clean and base == bases[-1] and not log_entry.size  # see `create_log`
             segment = Segment(
                 self.files,
                 self.path,
@@ -241,9 +244,11 @@ class _Loader:
                 FileSizes(*sizes),
                 created_ms=self.options.now_ms,
                 modified_ms=log_entry.modified_ms,
+                is_complete=not is_begun,
             )
             self.segments.append(segment)
-            missing = any(offset_name(base, suffix) not in entries for suffix in (OFFSET_INDEX, TIME_INDEX))
+            if is_begun:
+                continue
             if missing or not (segment.offset_index.is_sane(sizes[1]) and segment.time_index.is_sane(sizes[2])):
                 if self.options.clean or base < self.options.recovery_point:
                     logger.warning("Rebuilding the indexes of %s", segment.path)
@@ -299,8 +304,12 @@ class _Loader:
 
     # Epochs and producers
 
-    def _read_epochs(self) -> bool:
-        """Read leader-epoch-checkpoint; True when it says nothing although there are batches, beside messages of older formats."""
+    def _is_without_epochs(self) -> bool:
+        """Did leader-epoch-checkpoint say nothing although there are batches, beside messages of older formats?"""
+        return not self.epochs_on_disk and any(segment.first_magic == MAGIC for segment in self.segments)
+
+    def _read_epochs(self) -> None:
+        """Read leader-epoch-checkpoint."""
         try:
             entries = checkpoints.read_epochs(self.log_directory.disk, os.path.join(self.path, LEADER_EPOCH_CHECKPOINT))
         except checkpoints.MalformedCheckpoint as problem:
@@ -309,7 +318,6 @@ class _Loader:
             logger.warning("Rebuilding a leader-epoch-checkpoint from the batches: %s", problem)
             entries, self.epochs_changed = [], True
         self.epochs, self.epochs_on_disk = LeaderEpochs(entries), entries
-        return not entries and any(segment.first_magic == MAGIC for segment in self.segments)
 
     def _restore_producers(self, snapshots: ProducerSnapshots, log_end_offset: int) -> ProducerState:
         options = self.options

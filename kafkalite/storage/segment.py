@@ -79,6 +79,7 @@ class Segment:
         "base_offset",
         "created_ms",
         "directory",
+        "has_files",
         "modified_ms",
         "offset_index",
         "path",
@@ -100,11 +101,14 @@ class Segment:
         modified_ms: int,
         roll_jitter_ms: int = 0,
         suffix: str = "",
+        is_complete: bool = True,
     ) -> None:
         def path(kind: str) -> str:
             return os.path.join(directory, offset_name(base_offset, kind + suffix))
 
         self._files = files
+        self.has_files = is_complete
+        """Are there indexes? Batches that come before are not in them."""
         self._suffix = suffix
         self.directory = directory
         self.base_offset = base_offset
@@ -141,8 +145,10 @@ class Segment:
         now_ms: int,
         roll_jitter_ms: int = 0,
         suffix: str = "",
+        *,
+        is_complete: bool = True,
     ) -> Segment:
-        """A new, empty segment with its files, whose names end in `suffix`.
+        """A new, empty segment with its files, whose names end in `suffix`, or with `.log` only.
 
         Raises OSError; then there may be some of the files, all empty.
         """
@@ -156,10 +162,19 @@ class Segment:
             modified_ms=now_ms,
             roll_jitter_ms=roll_jitter_ms,
             suffix=suffix,
+            is_complete=False,
         )
-        for path in (segment.path, segment.offset_index.path, segment.time_index.path):
-            files.create(path)
+        files.create(segment.path)
+        if is_complete:
+            segment.make_files()
         return segment
+
+    def make_files(self) -> None:
+        """Make the indexes, if there is only `.log`. Raises OSError."""
+        if not self.has_files:
+            self._files.create(self.offset_index.path)
+            self._files.create(self.time_index.path)
+            self.has_files = True
 
     def use(self, files: OpenFiles) -> None:
         """Open files through `files` from now on."""
@@ -192,6 +207,8 @@ class Segment:
     @property
     def first_magic(self) -> int | None:
         """The format of the first batch; None when there is none."""
+        if not self.size:
+            return None
         first = header_at(self.read(0, HEADER_SIZE))
         return None if first is None else first.magic
 
@@ -222,7 +239,7 @@ class Segment:
             for header in headers:
                 if header.max_timestamp > largest[0]:
                     largest = (header.max_timestamp, header.last_offset)
-                if since > index_interval_bytes:
+                if since > index_interval_bytes and self.has_files:
                     self.offset_index.append(header.last_offset, start + header.position)
                     self.time_index.append_if_later(*largest)
                     since = 0
@@ -245,8 +262,9 @@ class Segment:
     def _restore(self, extent: _Extent) -> None:
         """Cut off what a failed write left behind. Raises OSError."""
         self._files.get(self.path).truncate(extent.size)
-        self.offset_index.cut(extent.offset_entries)
-        self.time_index.cut(extent.time_entries)
+        if self.has_files:
+            self.offset_index.cut(extent.offset_entries)
+            self.time_index.cut(extent.time_entries)
         self.transaction_index.truncate_to_size(extent.transaction_bytes)
         self._torn = None
 
@@ -257,6 +275,7 @@ class Segment:
     def seal(self) -> None:
         """Add the time index's last entry, which tells the segment's largest timestamp."""
         if self.size:
+            self.make_files()
             self.time_index.append_if_later(*self._largest_known())
 
     # Reading
@@ -404,7 +423,7 @@ class Segment:
 
     def paths(self) -> list[str]:
         """All files that exist."""
-        paths = [self.path, self.offset_index.path, self.time_index.path]
+        paths = [self.path, self.offset_index.path, self.time_index.path] if self.has_files else [self.path]
         return [*paths, self.transaction_index.path] if self.transaction_index.size else paths
 
     def mark_deleted(self) -> list[str]:

@@ -96,7 +96,7 @@ class TimeIndex:
 
     def entries(self) -> list[TimeEntry]:
         """All entries, for checks and dumps."""
-        data = self.files.read(self.path, 0, self.count * ENTRY_SIZE)
+        data = self.files.read(self.path, 0, self.count * ENTRY_SIZE) if self.count else b""
         return [TimeEntry(timestamp, self.base_offset + relative) for timestamp, relative in _ENTRY.iter_unpack(data)]
 
     def _read(self, number: int) -> TimeEntry:

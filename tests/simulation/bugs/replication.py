@@ -69,9 +69,8 @@ REPLICATION: Final = (
         (
             Edit(
                 _LOG,
-                "        if self.epochs.assign(epoch, self.log_end_offset):\n"
-                "            self._epoch_file.save(self.epochs)",
-                "        self._epoch_file.save(self.epochs)",
+                "        if self.epochs.assign(epoch, self.log_end_offset):\n            self._save_epochs()",
+                "        self._save_epochs()",
             ),
         ),
     ),

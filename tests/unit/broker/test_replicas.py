@@ -40,11 +40,17 @@ class FakeLogs:
         self.deleted: list[TopicPartition] = []
         self.checkpointed: list[TopicPartition] = []
         self.high_watermarks: dict[TopicPartition, int] = {}
+        self.without_files = 0
+
+    def make_files(self) -> bool:
+        self.without_files -= 1
+        return self.without_files >= 0
 
     def get(self, topic_partition: TopicPartition) -> FakeLog | None:
         return self.logs.get(topic_partition)
 
     def create(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> FakeLog:
+        self.without_files = max(0, self.without_files) + 1
         self.logs[topic_partition] = FakeLog(config, topic_id)
         return self.logs[topic_partition]
 

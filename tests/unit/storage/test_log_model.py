@@ -23,7 +23,8 @@ class LogLife(RuleBasedStateMachine):
     @initialize(interval=st.sampled_from([0, 100, 4096]), segment_bytes=st.sampled_from([300, 1000, 1 << 20]))
     def begin(self, interval, segment_bytes):
         self.folder = Path(tempfile.mkdtemp())
-        self.log = new_log(self.folder, TopicConfig(index_interval_bytes=interval, segment_bytes=segment_bytes))
+        config = TopicConfig(index_interval_bytes=interval, segment_bytes=segment_bytes)
+        self.log = new_log(self.folder, config, with_files=False)
         self.batches: list[bytes] = []
         self.epoch = 0
         self.sequence = {1: 0, 2: 0}
@@ -82,6 +83,10 @@ class LogLife(RuleBasedStateMachine):
     @rule()
     def roll(self):
         self.log.roll(NOW_MS)
+
+    @rule()
+    def make_files(self):
+        self.log.make_files()
 
     @rule()
     def flush(self):

@@ -303,6 +303,60 @@ def test_a_thousand_empty_logs_were_synced_at_a_stop(tmp_path):
     assert store.lost_nothing and store.get(A0).topic_id == TOPIC_ID
 
 
+FIRST_FILES = ["00000000000000000000.log", "partition.metadata"]
+ALL_FILES = [
+    *(f"00000000000000000000.{kind}" for kind in ("index", "log", "timeindex")),
+    *("leader-epoch-checkpoint", "partition.metadata"),
+]
+
+
+def names_in(path):
+    return sorted(each.name for each in path.glob("*"))
+
+
+def test_all_files_of_a_thousand_logs_were_made_before_any_of_them_was_led(tmp_path):
+    store = opened(tmp_path)
+    logs = [store.create(each, TOPIC_ID) for each in (A0, A1, B0)]
+    for log in logs:
+        log.assign_epoch(3)
+        assert log.read(0, 100, upper_bound=0, min_one_batch=True).records == b""
+    append(logs[2], batch(2), epoch=3)
+    assert names_in(tmp_path / "a-0") == names_in(tmp_path / "b-0") == FIRST_FILES
+    store.delete(A1)
+    assert store.make_files() and names_in(tmp_path / "a-0") == ALL_FILES
+    assert store.make_files() and names_in(tmp_path / "b-0") == ALL_FILES
+    assert not store.make_files()
+    assert logs[2].latest_epoch == 3 and (tmp_path / "b-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n3 0\n"
+
+
+@pytest.mark.parametrize("records", [0, 1, 40])
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_broker_that_stopped_before_it_made_all_files_makes_them_then(tmp_path, caplog, records, clean):
+    """Epochs are told by batches then, also where the indexes are made while the log is opened."""
+    store = opened(tmp_path)
+    log = store.create(A0, TOPIC_ID)
+    log.assign_epoch(3)
+    for _ in range(records):
+        append(log, batch(2, value=bytes(300)), epoch=3)
+    assert names_in(tmp_path / "a-0") == FIRST_FILES
+    if clean:
+        close(store)
+    else:
+        die(store)
+    store = opened(tmp_path)
+    log = store.get(A0)
+    assert (log.log_end_offset, log.latest_epoch) == (2 * records, 3 if records else None)
+    assert log.topic_id == TOPIC_ID and "Rebuilding" not in caplog.text
+    log.assign_epoch(4)
+    append(log, batch(1), epoch=4)
+    while store.make_files():
+        pass
+    assert set(ALL_FILES) <= set(names_in(tmp_path / "a-0"))
+    close(store)
+    found = opened(tmp_path).get(A0)
+    assert (found.log_end_offset, found.latest_epoch) == (2 * records + 1, 4)
+
+
 def test_a_log_that_was_cut_to_nothing_is_synced(tmp_path):
     disk = SyncingDisk()
     store = opened(tmp_path, disk=disk)
@@ -439,6 +493,7 @@ def test_a_start_wrote_the_epochs_of_each_log_without_records_twice(tmp_path):
     store = opened(tmp_path)
     log = store.create(A0, TOPIC_ID)
     log.assign_epoch(3)
+    assert store.make_files()
     close(store)
     checkpoint = tmp_path / "a-0" / "leader-epoch-checkpoint"
     content, written = checkpoint.read_text(), checkpoint.stat().st_ino
