@@ -1,4 +1,4 @@
-"""Full collections wait for long requests, for a minute at most, and take a hundredth of the time."""
+"""Full collections wait for long requests, for a minute at most, and take half a hundredth of the time."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def test_nothing_is_looked_at_while_long_requests_are_in_progress_for_a_minute_a
     virtual_time.run(scenario())
 
 
-def test_they_take_a_hundredth_of_the_time() -> None:
+def test_they_take_less_of_the_time_than_decides_a_p99() -> None:
     async def scenario() -> None:
-        assert 9 <= await collections_in(Collector(takes_s=1.0), 1000) <= 11
+        assert 4 <= await collections_in(Collector(takes_s=1.0), 1000) <= 6
 
     virtual_time.run(scenario())
 
