@@ -166,7 +166,7 @@ def test_many_connections_are_not_asked_for_each_response_beyond_the_bound() -> 
 def test_a_connection_that_is_closed_for_it_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async def act() -> None:
         peer = Peer()
-        peer.server.unread = peer.connection.unread = UnreadResponses(LIVE, peer.server.connections)
+        peer.connection._writer._unread = UnreadResponses(LIVE, peer.server.connections)
         peer.transport.read_bytes = 0
         peer.dispatcher.large = [b"." * (BOUND * 3)]
         peer.send(frame(OTHER, b"large"))
