@@ -6,7 +6,8 @@ The znode is made by create and setData in one multi, so that its version is 1 a
 2. The znode is of this process's earlier session, which the server has not given up yet: it is deleted.
 3. It is of another session. Mostly that is this broker's predecessor, killed within its session timeout: Apache Kafka
    gives up and exits; here the broker waits until the znode vanishes, and gives up only after `stale_wait_s`, because
-   then the owner is alive: two brokers have the same id.
+   then the owner is alive: two brokers have the same id. Time without a connection does not
+   count: when an ensemble has its quorum again, all sessions begin their timeouts from the start.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from zk.store import (
     NodeExistsError,
     NoNodeError,
     RolledBackError,
+    SessionState,
     Stat,
     Store,
     StoreError,
@@ -48,6 +50,9 @@ class BrokerRegistrar:
         self._stale_wait_s = stale_wait_s
         self._path = paths.broker(broker_id)
         self._earlier_sessions: set[int] = set()
+        self._connected_s = 0.0
+        """On the loop's clock."""
+        store.add_session_listener(self._on_state)
         self.broker_epoch = -1
 
     async def register(self, registration: BrokerRegistration) -> int:
@@ -58,7 +63,7 @@ class BrokerRegistrar:
         await self._refuse_shared_endpoints(registration)
         data = registration.encode()
         loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + self._stale_wait_s
+        began_s = loop.time()
         announced = False
         while True:
             stat = await self._create(data)
@@ -72,13 +77,17 @@ class BrokerRegistrar:
             if not announced:
                 self._announce_wait(owner)
                 announced = True
-            remaining_s = give_up_at - loop.time()
+            remaining_s = max(began_s, self._connected_s) + self._stale_wait_s - loop.time()
             if remaining_s <= 0:
                 raise DuplicateBrokerError(
                     f"broker id {self._broker_id} is taken: {self._path} is still held by session 0x{owner:x} "
                     f"after {self._stale_wait_s:g} s"
                 )
             await self._wait_for_change(min(remaining_s, _RECHECK_S))
+
+    def _on_state(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self._connected_s = asyncio.get_running_loop().time()
 
     async def update(self, registration: BrokerRegistration) -> None:
         """Replace listeners or features; the epoch stays, the controller sees the change of data.

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from kafkalite.testing.simulation import virtual_time
 from zk import paths
 from zk.broker_registrar import BrokerRegistrar, DuplicateBrokerError
 from zk.memory_store import MemoryStore, MemoryZooKeeper
@@ -78,6 +79,25 @@ def test_waits_for_a_killed_predecessor():
         assert server.tree.read(paths.broker(1))[1].ephemeral_owner == new.session_id
 
     asyncio.run(scenario())
+
+
+def test_time_without_a_quorum_does_not_count():
+    """Sessions begin their timeouts from the start behind it, so the predecessor's outlives any wait that goes on."""
+
+    async def scenario():
+        server = MemoryZooKeeper()
+        old, new = await connected(server, session_timeout_s=6), await connected(server, session_timeout_s=60)
+        await BrokerRegistrar(old, 1, stale_wait_s=0).register(registration())
+        old.suspend()
+        registering = asyncio.ensure_future(BrokerRegistrar(new, 1, stale_wait_s=8).register(registration()))
+        await asyncio.sleep(3)
+        server.lose_quorum()
+        await asyncio.sleep(10)
+        server.regain_quorum()
+        await registering
+        assert server.tree.read(paths.broker(1))[1].ephemeral_owner == new.session_id
+
+    virtual_time.run(scenario())
 
 
 def test_refuses_an_id_that_stays_taken():
