@@ -27,6 +27,7 @@ _POLL_MS: Final = 500
 _AUDIT_S: Final = 1.0
 _AGAIN_S: Final = 1.0
 REBALANCE_MS: Final = 60_000
+REQUEST_TIMEOUT_MS: Final = 5_000
 """So long a JoinGroup waits that went to a broker without power, in Java's client too: less than everything may take."""
 
 
@@ -154,7 +155,7 @@ class GroupReaders:
         """Is everything committed that was read?"""
         life, offsets = self._life, {each: found.offset for each, found in consumer.consumed_offsets().items()}
         self._commits += 1
-        number, generation = self._commits, assignments.generation
+        number, generation, began_ns = self._commits, assignments.generation, life.now_ns
         for partition, offset in offsets.items():
             life.note(CommitInvoked(life.now_ns, self.group, assignments.owner, number, *partition, offset))
         try:
@@ -167,6 +168,11 @@ class GroupReaders:
             if offsets:
                 known = generation if generation == assignments.generation else UNKNOWN_GENERATION
                 life.note(CommitAcknowledged(life.now_ns, self.group, assignments.owner, number, known))
+            if life.now_ns - began_ns >= REQUEST_TIMEOUT_MS * 1_000_000:
+                # An attempt was given up with its connection; what is on its way still arrives, maybe behind later commits.
+                self._commits += 1
+                for partition, offset in offsets.items():
+                    life.note(CommitInvoked(began_ns, self.group, assignments.owner, self._commits, *partition, offset))
             return True
 
     async def audit(self) -> None:

@@ -36,7 +36,7 @@ from kafkalite.testing.simulation.witness import Witness
 from tests.simulation.administration import Administration
 from tests.simulation.agreement import disagreements
 from tests.simulation.clients import connected
-from tests.simulation.group import GroupReaders
+from tests.simulation.group import REQUEST_TIMEOUT_MS, GroupReaders
 from tests.simulation.plan import CLIENT_FAULTS, Plan
 
 FLIGHTS, FREIGHT, LATEST, LOOSE = "flights", "freight", "latest", "loose"
@@ -99,7 +99,7 @@ class Life:
         return {
             "bootstrap_servers": self.cluster.bootstrap_servers,
             "client_id": name,
-            "request_timeout_ms": 5_000,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
             "chance": self.simulation.chance(f"{name}/chance").random,
         }
 

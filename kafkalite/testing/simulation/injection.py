@@ -173,8 +173,9 @@ class Injection:
     def _nobody_forgot(self) -> None:
         """NotNow while a broker that lost power is still registered.
 
-        Its replicas count as in sync meanwhile. When the sessions of all others end, it is the last of each ISR, and its followers
-        cut off what it forgot: here as in Apache Kafka, which knows what a replica may have lost only with KRaft (KIP-966).
+        Its replicas count as in sync meanwhile. When the sessions of all others end, or they hand over to it as they stop, it is the
+        last of each ISR, and its followers cut off what it forgot: here as in Apache Kafka, which knows what a replica may have
+        lost only with KRaft (KIP-966).
         """
         if any(self.cluster.broker_epoch(broker) == epoch is not None for broker, epoch in self._forgot.items()):
             raise NotNow("a broker that forgot is not known to be dead")
@@ -287,6 +288,7 @@ class Injection:
 
     async def stop(self, fault: Fault) -> None:
         broker = self._broker(fault)
+        self._nobody_forgot()
         try:
             await self.cluster.stop(broker.broker_id)
         except ProcessKilled:

@@ -124,9 +124,19 @@ CLUSTER: list[Event] = [
 ]
 RIGHT = GROUP + TRANSACTIONS + CLUSTER
 
+LATE: list[Event] = [
+    CommitInvoked(71, "g", "m2", 9, "t", 0, 6),
+    *commit(72, 14, 10, "m2", 2),
+    fetched(80, 14),
+    fetched(90, 6),
+    *commit(91, 7, 11, "m2", 2),
+]
+"""A commit of open fate takes effect behind a later one, and members read on from there."""
+
 BROKEN: dict[str, tuple[str, Callable[[], list[Event]]]] = {
     "acknowledged commit is forgotten": ("C11", lambda: [*GROUP, fetched(80, NO_OFFSET)]),
     "an older commit is told": ("C11", lambda: [*GROUP[:8], fetched(45, 5)]),
+    "an offset goes back further than to a commit of open fate": ("C11", lambda: [*GROUP, *LATE, fetched(99, 5)]),
     "nobody committed that": ("C11", lambda: [*GROUP, fetched(80, 13)]),
     "told before it was committed": ("C11", lambda: [fetched(0, 5), *commit(10, 5, 1)]),
     "what was refused is told": (
@@ -195,6 +205,10 @@ def test_commits_at_the_same_time_may_take_any_order() -> None:
 def test_a_commit_of_unknown_fate_may_come_late() -> None:
     late: list[Event] = [CommitInvoked(5, "g", "m1", 1, "t", 0, 8), *commit(10, 5, 1, "m2")]
     assert judge([*late, fetched(20, 5), fetched(30, 8)]).violations == []
+
+
+def test_members_go_back_to_a_commit_of_unknown_fate_that_comes_late() -> None:
+    assert judge([*GROUP, *LATE]).violations == []
 
 
 def test_a_member_whose_generation_is_not_known_is_not_held_to_it() -> None:

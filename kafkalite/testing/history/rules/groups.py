@@ -1,7 +1,7 @@
 """C11 and C12: what groups committed, what they read of it, and who had which partition.
 
-The members of these histories only read forward, from what was committed; so offsets never go back. A commit of a transaction counts from
-the moment when its end was asked for.
+The members of these histories only read forward, from what was committed; so offsets never go back, except to those of a commit whose fate
+is open: it may take effect at any time. A commit of a transaction counts from the moment when its end was asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import Final
 
@@ -28,9 +29,10 @@ def offsets_are_those_committed(facts: Facts) -> Iterator[tuple[object, str | No
         commits = group.commits + transactional.get(subject, [])
         for finding in _told_what_was_committed(group.fetches, commits):
             yield subject, finding
-        for finding in _told_in_order(group.fetches):
+        open_commits = _OpenCommits(commits)
+        for finding in _told_in_order(group.fetches, open_commits):
             yield subject, finding
-        for finding in _committed_in_order(commits):
+        for finding in _committed_in_order(commits, open_commits):
             yield subject, finding
         for finding in _committed_was_read(facts, subject, commits):
             yield subject, finding
@@ -88,25 +90,41 @@ def _is_replaced(commit: Commit, last: Commit) -> bool:
     )
 
 
-def _told_in_order(fetches: list[OffsetFetched]) -> Findings:
+class _OpenCommits:
+    """Those that were neither acknowledged nor refused."""
+
+    def __init__(self, commits: list[Commit]) -> None:
+        invoked = sorted((each.invoked_ns, each.offset) for each in commits if each.outcome is Outcome.UNKNOWN)
+        self._invoked_ns = [invoked_ns for invoked_ns, _ in invoked]
+        self._lowest = list(accumulate((offset for _, offset in invoked), min))
+
+    def floor(self, offset: int, at_ns: int) -> int:
+        """To where a group that has committed `offset` may find itself set back by them."""
+        earlier = bisect_right(self._invoked_ns, at_ns)
+        return min(offset, self._lowest[earlier - 1]) if earlier else offset
+
+
+def _told_in_order(fetches: list[OffsetFetched], open_commits: _OpenCommits) -> Findings:
     told: list[tuple[int, int]] = []
     for each in sorted(fetches, key=attrgetter("at_ns")):
         earlier = bisect_right(told, each.asked_ns, key=itemgetter(0))
         before = told[earlier - 1][1] if earlier else NO_OFFSET
         yield (
-            None if each.offset >= before else f"{each.observer} was told of {each.offset} after {before} had been told"
+            None
+            if each.offset >= open_commits.floor(before, each.at_ns)
+            else f"{each.observer} was told of {each.offset} after {before} had been told"
         )
         told.append((each.at_ns, max(each.offset, told[-1][1] if told else NO_OFFSET)))
 
 
-def _committed_in_order(commits: list[Commit]) -> Findings:
+def _committed_in_order(commits: list[Commit], open_commits: _OpenCommits) -> Findings:
     floor, holder = _NEVER, ""
     for _, is_end, commit in _moments(commits):
         if is_end:
             floor, holder = max((commit.offset, commit.member), (floor, holder))
         else:
             text = f"{commit.member} committed {commit.offset} after {holder} had committed {floor}"
-            yield None if commit.offset >= floor else text
+            yield None if commit.offset >= open_commits.floor(floor, commit.invoked_ns) else text
 
 
 def _committed_was_read(facts: Facts, subject: GroupPartition, commits: list[Commit]) -> Findings:
