@@ -27,7 +27,6 @@ _POLL_MS: Final = 500
 _AUDIT_S: Final = 1.0
 _AGAIN_S: Final = 1.0
 REBALANCE_MS: Final = 60_000
-REQUEST_TIMEOUT_MS: Final = 5_000
 """So long a JoinGroup waits that went to a broker without power, in Java's client too: less than everything may take."""
 
 
@@ -60,7 +59,7 @@ class _Assignments(RebalanceListener):
 class GroupReaders:
     """`committed`: the offsets that the group, or who looked at it, was told are committed.
 
-    `read_offsets`: all that any member has read.
+    `read_offsets`: all that any member has read. `open_commits`: offsets of commits that may take effect at any time.
     """
 
     group: Final = "readers"
@@ -68,6 +67,7 @@ class GroupReaders:
     def __init__(self, life: Life, topics: list[str]) -> None:
         self.committed: dict[TopicPartition, int] = {}
         self.read_offsets: dict[TopicPartition, set[int]] = {}
+        self.open_commits: dict[TopicPartition, set[int]] = {}
         self._life = life
         self._topics = topics
         self._stopping = False
@@ -146,34 +146,43 @@ class GroupReaders:
                             life.note_read(assignments.position, record)
                             self.read_offsets.setdefault(partition, set()).add(record.offset)
                     if found or has_failed:
-                        has_failed = not await self._commit(consumer, assignments)
+                        has_failed = not await self._commit(consumer, assignments, seat)
                     await asyncio.sleep(0.3)
 
         await life.within_process(process, consume())
 
-    async def _commit(self, consumer: Consumer, assignments: _Assignments) -> bool:
+    async def _commit(self, consumer: Consumer, assignments: _Assignments, seat: str) -> bool:
         """Is everything committed that was read?"""
         life, offsets = self._life, {each: found.offset for each, found in consumer.consumed_offsets().items()}
         self._commits += 1
-        number, generation, began_ns = self._commits, assignments.generation, life.now_ns
+        number, generation = self._commits, assignments.generation
+        connects, connects_before = life.simulation.network.connects, life.simulation.network.connects[seat]
         for partition, offset in offsets.items():
             life.note(CommitInvoked(life.now_ns, self.group, assignments.owner, number, *partition, offset))
         try:
             await consumer.commit()
         except Exception as problem:
             self._life.simulation.trace.add(self.group, f"a commit failed: {problem!r}")
+            self._leave_open(offsets)
             return False
         else:
             self.committed |= offsets
             if offsets:
                 known = generation if generation == assignments.generation else UNKNOWN_GENERATION
                 life.note(CommitAcknowledged(life.now_ns, self.group, assignments.owner, number, known))
-            if life.now_ns - began_ns >= REQUEST_TIMEOUT_MS * 1_000_000:
+            if connects[seat] > connects_before:
                 # An attempt was given up with its connection; what is on its way still arrives, maybe behind later commits.
                 self._commits += 1
                 for partition, offset in offsets.items():
-                    life.note(CommitInvoked(began_ns, self.group, assignments.owner, self._commits, *partition, offset))
+                    life.note(
+                        CommitInvoked(life.now_ns, self.group, assignments.owner, self._commits, *partition, offset)
+                    )
+                self._leave_open(offsets)
             return True
+
+    def _leave_open(self, offsets: dict[TopicPartition, int]) -> None:
+        for partition, offset in offsets.items():
+            self.open_commits.setdefault(partition, set()).add(offset)
 
     async def audit(self) -> None:
         """Ask every now and then what the group has committed, until `stop`."""

@@ -15,7 +15,7 @@ import errno
 import os
 import random
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -314,6 +314,8 @@ class Network:
         self._extra_delays_s: dict[tuple[str, str], float] = {}
         self._rates_bytes_per_s: dict[tuple[str, str], float] = {}
         self._next_port = _FIRST_EPHEMERAL_PORT
+        self.connects: Counter[str] = Counter()
+        """How often a machine was to be connected to another one."""
 
     # faults
 
@@ -386,6 +388,7 @@ class Network:
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """The client's end of a new connection. ConnectionRefusedError; waits as long as a link is cut."""
         here = process.machine
+        self.connects[here] += 1
         while self.is_cut(here, host) or self.is_cut(host, here):
             await asyncio.sleep(_CONNECT_AGAIN_S)
         await asyncio.sleep(self._delay_s(here, host))
