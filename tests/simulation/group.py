@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.client import Admin, Consumer, NoBrokersAvailableError, RebalanceListener, TopicPartition
+from kafkalite.client import Admin, ClientError, Consumer, NoBrokersAvailableError, RebalanceListener, TopicPartition
+from kafkalite.errors import ErrorCode
 from kafkalite.testing.history.events import (
     NO_OFFSET,
     UNKNOWN_GENERATION,
@@ -91,8 +92,14 @@ class GroupReaders:
             except ProcessKilled:
                 self._life.simulation.trace.add(name, "is killed")
                 await asyncio.sleep(self._away_s.get(seat, 0.0))
-            except NoBrokersAvailableError as problem:
-                self._life.simulation.trace.add(name, f"has no cluster: {problem!r}")
+            except ClientError as problem:
+                # A coordinator that was replaced may have known a static member under another id: Java's consumer ends too.
+                is_fenced = problem.code == ErrorCode.FENCED_INSTANCE_ID and self._life.plan.workload.get(
+                    "static_members"
+                )
+                if not is_fenced and not isinstance(problem, NoBrokersAvailableError):
+                    raise
+                self._life.simulation.trace.add(name, f"begins again: {problem!r}")
                 self._processes[seat].kill()
                 await asyncio.sleep(_AGAIN_S)
 

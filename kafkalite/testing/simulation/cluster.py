@@ -265,6 +265,15 @@ class SimulatedCluster:
             self._late = zxid, self._find_out_of_sync()
         return self._late[1]
 
+    def partitions(self) -> list[TopicPartition]:
+        """All that ZooKeeper knows."""
+        return [
+            TopicPartition(topic, number)
+            for topic in self.topics()
+            if (assignment := self.assignment(topic)) is not None
+            for number in assignment.partitions
+        ]
+
     def _find_out_of_sync(self) -> list[TopicPartition]:
         late = []
         for topic in self.topics():

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from kafkalite import failpoints
 from kafkalite.errors import KafkaError
+from kafkalite.testing.simulation.absences import Absences, NotNow
 from kafkalite.testing.simulation.cluster import SimulatedBroker, SimulatedCluster
 from kafkalite.testing.simulation.faults import MISBEHAVIOURS, POINTS, Fault
 from kafkalite.testing.simulation.processes import ProcessKilled
@@ -34,23 +35,17 @@ _POINT_S: Final = 5.0
 Act: TypeAlias = Callable[["Injection", Fault], Awaitable[None]]
 
 
-class NotNow(Exception):
-    """The fault makes no sense, or takes more than was promised, as things are."""
-
-
 class Injection:
     """See the module. Runs on the director's loop."""
 
     def __init__(self, cluster: SimulatedCluster, *, survives_a_loss: bool) -> None:
         """`survives_a_loss`: acknowledged records are on two replicas at least (min.insync.replicas), so one may forget them."""
         self.cluster = cluster
-        self._survives_a_loss = survives_a_loss
+        self._absences = Absences(cluster, survives_a_loss=survives_a_loss)
         self.begun: list[Fault] = []
         self._armed: dict[str, list[Callable[[], None]]] = {}
         """What happens at each failpoint."""
         self._network = cluster.simulation.network
-        self._forgot: dict[int, int | None] = {}
-        """Brokers that lost power, with the epoch of the registration that outlived it."""
 
     async def inject(self, faults: Sequence[Fault]) -> None:
         """All of them; until the last one has ended."""
@@ -80,7 +75,8 @@ class Injection:
                 raise NotNow("twice the same machine")
             chosen = Fault(fault.at_s, fault.kind, targets, fault.length_s, fault.parameters)
             trace.add("fault", str(chosen).strip())
-            await _ACTS[fault.kind](self, chosen)
+            with self._absences.taking_away(chosen):
+                await _ACTS[fault.kind](self, chosen)
         except NotNow as reason:
             trace.add("fault", f"{fault.kind} is left out: {reason}")
         else:
@@ -159,26 +155,6 @@ class Injection:
         finally:
             for source, target in links:
                 self._network.heal(source, target)
-
-    def _may_forget(self) -> None:
-        """NotNow unless every replica is in sync, so that each of them has all that was acknowledged."""
-        if not self._survives_a_loss:
-            raise NotNow("one replica may be all there is")
-        if not all(each.serves for each in self.cluster.brokers.values()):
-            raise NotNow("a broker is down")
-        late = self.cluster.out_of_sync()
-        if late:
-            raise NotNow(f"{late[0]} has not all its replicas in sync")
-
-    def _nobody_forgot(self) -> None:
-        """NotNow while a broker that lost power is still registered.
-
-        Its replicas count as in sync meanwhile. When the sessions of all others end, or they hand over to it as they stop, it is the
-        last of each ISR, and its followers cut off what it forgot: here as in Apache Kafka, which knows what a replica may have
-        lost only with KRaft (KIP-966).
-        """
-        if any(self.cluster.broker_epoch(broker) == epoch is not None for broker, epoch in self._forgot.items()):
-            raise NotNow("a broker that forgot is not known to be dead")
 
     @contextmanager
     def _away_from_zookeeper(self, broker: SimulatedBroker) -> Iterator[None]:
@@ -280,7 +256,7 @@ class Injection:
             self._network.reset(broker.name, other)
 
     async def kill_all(self, fault: Fault) -> None:
-        self._nobody_forgot()
+        self._absences.nobody_forgot()
         for broker in self.cluster.running():
             self.cluster.kill(broker.broker_id)
         await asyncio.sleep(fault.length_s)
@@ -288,7 +264,6 @@ class Injection:
 
     async def stop(self, fault: Fault) -> None:
         broker = self._broker(fault)
-        self._nobody_forgot()
         try:
             await self.cluster.stop(broker.broker_id)
         except ProcessKilled:
@@ -311,8 +286,8 @@ class Injection:
 
     async def lose_power(self, fault: Fault) -> None:
         broker = self._broker(fault)
-        self._may_forget()
-        self._forgot[broker.broker_id] = self.cluster.broker_epoch(broker.broker_id)
+        self._absences.may_forget()
+        self._absences.forgets(broker.broker_id)
         self.cluster.lose_power(broker.broker_id)
         chance = self.cluster.simulation.chance(f"swap {fault}")
         for _ in range(int(fault.parameter("swaps"))):
@@ -365,13 +340,13 @@ class Injection:
             await asyncio.sleep(fault.length_s)
 
     async def expire_session(self, fault: Fault) -> None:
-        self._nobody_forgot()
+        self._absences.nobody_forgot()
         store = self._broker(fault).store
         assert store is not None
         store.expire_session()
 
     async def expire_all(self, fault: Fault) -> None:
-        self._nobody_forgot()
+        self._absences.nobody_forgot()
         for broker in self.cluster.running():
             if broker.store is not None:
                 broker.store.expire_session()
@@ -421,7 +396,7 @@ class Injection:
 
     async def bad_disk(self, fault: Fault) -> None:
         broker = self._broker(fault)
-        self._may_forget()
+        self._absences.may_forget()
         broker.may_stop = True
         complaints = self.cluster.simulation.may_complain
         complaints[broker.name] = None

@@ -1,0 +1,93 @@
+"""Which brokers faults have taken away, and what may be taken away besides without taking what was never promised.
+
+A broker without power forgets what was not on its medium. That is promised to be no loss as long as every record that was acknowledged is
+at another replica in sync, and one such replica goes on: here as in Apache Kafka, which knows what a replica may have lost only with
+KRaft (KIP-966).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kafkalite.testing.simulation.cluster import SimulatedCluster
+from kafkalite.testing.simulation.faults import Fault
+from kafkalite.types import BrokerId
+
+_MAY_FORGET: Final = frozenset({"lose-power", "bad-disk"})
+_TAKE_AWAY: Final = _MAY_FORGET | {
+    "kill",
+    "kill-at",
+    "kill-all",
+    "stop",
+    "pause",
+    "isolate",
+    "partition",
+    "cut-zookeeper",
+}
+
+
+class NotNow(Exception):
+    """The fault makes no sense, or takes more than was promised, as things are."""
+
+
+class Absences:
+    """See the module. `survives_a_loss`: acknowledged records are on two replicas at least (min.insync.replicas)."""
+
+    def __init__(self, cluster: SimulatedCluster, *, survives_a_loss: bool) -> None:
+        self._cluster = cluster
+        self._survives_a_loss = survives_a_loss
+        self._away: Counter[str] = Counter()
+        """Brokers that a fault has taken away, by their names."""
+        self._forgot: dict[BrokerId, int | None] = {}
+        """Brokers that lost power, with the epoch of the registration that outlived it."""
+
+    def may_forget(self) -> None:
+        """NotNow unless every replica is in sync, so that each of them has all that was acknowledged."""
+        if not self._survives_a_loss:
+            raise NotNow("one replica may be all there is")
+        if not all(each.serves for each in self._cluster.brokers.values()):
+            raise NotNow("a broker is down")
+        late = self._cluster.out_of_sync()
+        if late:
+            raise NotNow(f"{late[0]} has not all its replicas in sync")
+
+    def forgets(self, broker_id: BrokerId) -> None:
+        """It loses its power."""
+        self._forgot[broker_id] = self._cluster.broker_epoch(broker_id)
+
+    @property
+    def _forgetful(self) -> set[BrokerId]:
+        """Brokers that lost power and are still registered: their replicas count as in sync."""
+        epoch_of = self._cluster.broker_epoch
+        return {broker for broker, epoch in self._forgot.items() if epoch_of(broker) == epoch is not None}
+
+    def nobody_forgot(self) -> None:
+        """NotNow while there are such brokers. When the sessions of all others end, one is the last of each ISR, and they cut off what
+        it forgot."""
+        if self._forgetful:
+            raise NotNow("a broker that forgot is not known to be dead")
+
+    @contextmanager
+    def taking_away(self, fault: Fault) -> Iterator[None]:
+        """During the fault. NotNow when all that a partition has in sync would be away, or may have forgotten."""
+        brokers = {each.name: each.broker_id for each in self._cluster.brokers.values()}
+        names: list[str] = []
+        if fault.kind in _TAKE_AWAY:
+            names = list(brokers) if fault.kind == "kill-all" else [each for each in fault.targets if each in brokers]
+            forgot = self._forgetful
+            if forgot or fault.kind in _MAY_FORGET:
+                self._leave_somebody(forgot | {brokers[each] for each in (*names, *self._away.elements())})
+        self._away.update(names)
+        try:
+            yield
+        finally:
+            self._away.subtract(names)
+
+    def _leave_somebody(self, gone: set[BrokerId]) -> None:
+        for partition in self._cluster.partitions():
+            state = self._cluster.partition_state(partition)
+            if state is not None and gone.issuperset(state.isr):
+                raise NotNow(f"nobody would go on with {partition}")
