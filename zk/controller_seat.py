@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zk import paths
 from zk.store import (
@@ -41,10 +41,14 @@ class ControllerMovedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """The right to act as controller: `epoch` for requests, `epoch_zk_version` for writes."""
+    """The right to act as controller: `epoch` for requests, `epoch_zk_version` for writes.
+
+    `earlier_zxid` is that of the election before this one, 0 where it is not known.
+    """
 
     epoch: int
     epoch_zk_version: int
+    earlier_zxid: int = field(default=0, compare=False)
 
 
 async def read_controller(store: Store, watcher: Watcher | None = None) -> ControllerSeat | None:
@@ -65,16 +69,16 @@ async def elect(store: Store, broker_id: int, now_ms: int) -> Seat | None:
             return None
         logger.warning("giving up %s, which this session holds without knowing the epoch", paths.CONTROLLER)
         await _delete_own_seat(store, found[1])
-    epoch, version = await _read_or_create_epoch(store)
-    claimed = Seat(epoch + 1, version + 1)
+    epoch, stat = await _read_or_create_epoch(store)
+    claimed = Seat(epoch + 1, stat.version + 1)
     results = await store.multi(
         [
             Create(paths.CONTROLLER, ControllerSeat(broker_id, now_ms).encode(), ephemeral=True),
-            Write(paths.CONTROLLER_EPOCH, ControllerEpoch(claimed.epoch).encode(), version),
+            Write(paths.CONTROLLER_EPOCH, ControllerEpoch(claimed.epoch).encode(), stat.version),
         ]
     )
     if isinstance(results[1], Stat):
-        return Seat(claimed.epoch, results[1].version)
+        return Seat(claimed.epoch, results[1].version, stat.mzxid)
     failure = next(result for result in results if not isinstance(result, RolledBackError))
     if not isinstance(failure, NodeExistsError | BadVersionError):
         raise failure if isinstance(failure, StoreError) else StoreError(paths.CONTROLLER, f"unexpected {failure!r}")
@@ -162,8 +166,8 @@ async def _delete_own_seat(store: Store, stat: Stat) -> None:
         pass
 
 
-async def _read_or_create_epoch(store: Store) -> tuple[int, int]:
-    """Epoch and znode version; the znode starts at 0, so that the first controller has epoch 1."""
+async def _read_or_create_epoch(store: Store) -> tuple[int, Stat]:
+    """Epoch and the znode's stat; the znode starts at 0, so that the first controller has epoch 1."""
     try:
         data, stat = await store.read(paths.CONTROLLER_EPOCH)
     except NoNodeError:
@@ -172,7 +176,7 @@ async def _read_or_create_epoch(store: Store) -> tuple[int, int]:
         except NodeExistsError:
             pass
         data, stat = await store.read(paths.CONTROLLER_EPOCH)
-    return ControllerEpoch.decode(data).epoch, stat.version
+    return ControllerEpoch.decode(data).epoch, stat
 
 
 async def _claim_with_lost_reply(store: Store, claimed: Seat) -> Seat | None:
@@ -180,5 +184,5 @@ async def _claim_with_lost_reply(store: Store, claimed: Seat) -> Seat | None:
     found = await _read_seat(store)
     if found is None or found[1].ephemeral_owner != store.session_id:
         return None
-    epoch, version = await _read_or_create_epoch(store)
-    return Seat(epoch, version) if epoch == claimed.epoch else None
+    epoch, stat = await _read_or_create_epoch(store)
+    return Seat(epoch, stat.version) if epoch == claimed.epoch else None

@@ -246,7 +246,7 @@ class Controller(ControllerApi):
         self._last_epoch = seat.epoch
         logger.info("broker %d is the controller with epoch %d", self.broker_id, seat.epoch)
         try:
-            await tenure.perform(take_over(cluster, self._whole))
+            await tenure.perform(take_over(cluster, self._whole, seat.earlier_zxid))
         except ControllerMovedError:
             self._unseated()
         except TenureEnded:

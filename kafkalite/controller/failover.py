@@ -28,8 +28,11 @@ from zk.store import Delete
 logger = logging.getLogger(__name__)
 
 
-def take_over(cluster: ClusterState, whole: Collection[BrokerId] = ()) -> Steps[None]:
-    """From an empty `cluster` to a controller at work. Brokers that are `whole` began with all the records with which they had ended."""
+def take_over(cluster: ClusterState, whole: Collection[BrokerId] = (), earlier_zxid: int = 0) -> Steps[None]:
+    """From an empty `cluster` to a controller at work.
+
+    Brokers that are `whole` began with all the records with which they had ended; the controller before was elected at `earlier_zxid`.
+    """
     yield from manage_features(cluster)
     for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
         yield from _drop_notifications(path)  # all state is read below anyway
@@ -38,7 +41,7 @@ def take_over(cluster: ClusterState, whole: Collection[BrokerId] = ()) -> Steps[
     introduction = RequestBatch(cluster)
     introduction.update_metadata(())
     yield from publish(introduction.commands())
-    renewed = yield from returned_brokers.distrust(cluster, whole)
+    renewed = yield from returned_brokers.distrust(cluster, whole, earlier_zxid)
     yield from _start_replicas(cluster)
     yield from _start_partitions(cluster, renewed)
     yield from reassignment.znode_reassignments(cluster)

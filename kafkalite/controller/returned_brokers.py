@@ -3,7 +3,8 @@
 A broker's registration has a newer zxid than the state of a partition in whose ISR it is: since that state was written it began again, with
 its log as its machine kept it, perhaps without what was not on the medium yet. As long as another member of the ISR has gone on all the
 time, such a replica leaves the ISR and comes back by fetching, as if its departure had been seen (`broker_changes`). Where nobody
-else is left it stays; but if it leads, it leads in a new epoch, because one epoch must not hold two histories.
+else is left it stays; but if it leads, it leads in a new epoch, because one epoch must not hold two histories. When all have begun again,
+as the sessions of all had ended, those leave who did so since the controller before was elected: it looked at the others.
 
 A broker that knows of itself that it lost nothing, because it had stopped cleanly, is not distrusted when it governs: nobody else can tell.
 
@@ -26,7 +27,9 @@ from kafkalite.controller.steps import Steps, pause, pieces
 from kafkalite.types import BrokerId, TopicPartition
 
 
-def distrust(cluster: ClusterState, whole: Collection[BrokerId] = ()) -> Steps[set[TopicPartition]]:
+def distrust(
+    cluster: ClusterState, whole: Collection[BrokerId] = (), earlier_zxid: int = 0
+) -> Steps[set[TopicPartition]]:
     """Take such replicas out of their ISRs, before anything is sent to a broker; the partitions whose leader needs a new epoch."""
     newest = max((broker.epoch for broker in cluster.brokers.values()), default=0)
     leaving: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
@@ -42,6 +45,8 @@ def distrust(cluster: ClusterState, whole: Collection[BrokerId] = ()) -> Steps[s
             ]
             if leadership.leader in returned:
                 renewed.add(partition)
+            if len(returned) == len(members):
+                returned = [each.broker_id for each in members if each.epoch > earlier_zxid]
             if len(returned) < len(members):
                 for broker in returned:
                     leaving[broker].append(partition)

@@ -264,12 +264,12 @@ def test_a_request_is_sent_again_until_the_broker_answers_and_order_is_kept() ->
 def test_a_failed_failover_frees_the_seat_and_is_tried_again_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = 0
 
-    def fail_at_first(cluster: Any, whole: Any) -> Any:
+    def fail_at_first(*given: Any) -> Any:
         nonlocal attempts
         attempts += 1
         if attempts == 1:
             raise ValueError("something in ZooKeeper cannot be understood")
-        return take_over(cluster, whole)
+        return take_over(*given)
 
     monkeypatch.setattr("kafkalite.controller.controller.take_over", fail_at_first)
 

@@ -15,6 +15,7 @@ from kafkalite.controller.steps import Pause
 from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import TopicPartition
 from tests.unit.controller.fake_cluster import FakeCluster
+from zk import paths
 
 SETTINGS = {"zookeeper.connect": "memory", "broker.id": "1"}
 
@@ -78,6 +79,25 @@ def test_only_for_itself_can_a_controller_say_that_nothing_is_lost() -> None:
         state.partition(TopicPartition("t", index)).leadership = Leadership(leader, 0, (leader,), 1, read_zxid=50)
     assert renewed(state, ()) == {TopicPartition("t", 0), TopicPartition("t", 1)}
     assert renewed(state, {1}) == {TopicPartition("t", 1)}
+
+
+def test_when_all_began_again_those_leave_who_did_so_since_the_election_before() -> None:
+    """The sessions of all end; the new controller loses power before it has looked at anything, and is back when its session ends."""
+    state = ClusterState(2, 5, ControllerSettings.from_config(2, BrokerConfig.from_properties(SETTINGS)))
+    state.brokers = {number: RegisteredBroker(number, zxid, ()) for number, zxid in ((1, 182), (2, 155), (3, 154))}
+    state.add_topic("t", bytes(16))
+    partition = TopicPartition("t", 0)
+    state.set_assignment(partition, ReplicaAssignment((1, 2, 3)))
+    state.partition(partition).leadership = Leadership(1, 0, (1, 2, 3), 1, read_zxid=130)
+    assert first_step(state, 0) is None
+    step = first_step(state, 160)
+    assert step is not None and paths.partition_state("t", 0) in str(step)
+    assert first_step(state, 190) is None and first_step(state, 150) is None
+
+
+def first_step(state: ClusterState, earlier_zxid: int) -> object:
+    """What is done about ISRs; None where nothing is."""
+    return next((each for each in distrust(state, (), earlier_zxid) if not isinstance(each, Pause)), None)
 
 
 def renewed(state: ClusterState, whole: Collection[int]) -> set[TopicPartition]:
