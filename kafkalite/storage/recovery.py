@@ -4,8 +4,10 @@
 2. A segment without a usable index gets new ones; an index without a segment is removed.
 3. After a crash every segment from the recovery point on is read: size, magic, CRC and growing offsets of each batch, or message of
    an older format (magic 0 and 1; wrappers are not opened, as Kafka does not open them). The first byte that does not belong
-   to a valid batch ends the log; segments behind it are removed. Indexes, leader epochs, aborted transactions and producers of
-   what was read are written again. What older brokers did not write (the time index, epochs, topic ids) is made by the same steps.
+   to a valid batch ends the log; segments behind it are removed. So does a segment that lost whole batches at its end, while the
+   medium has some of the next one: where nothing was compacted, offsets follow each other. Indexes, leader epochs, aborted
+   transactions and producers of what was read are written again. What older brokers did not write (the time index, epochs,
+   topic ids) is made by the same steps.
 4. After a clean stop only the batches behind the last index entry are looked at, to find the log end; a file that
    contradicts the clean stop is treated as after a crash.
 5. A log that ends before its log start offset begins again there.
@@ -165,6 +167,8 @@ class _Loader:
         self.epochs_on_disk: list[tuple[int, int]] = []
         self.epochs_changed = False
         self.rebuilt: set[int] = set()
+        self.has_gaps = config.compacts
+        """May offsets be missing between batches, since some were removed?"""
 
     def load(self, rng: Random) -> PartitionLog:
         disk, options = self.log_directory.disk, self.options
@@ -260,7 +264,10 @@ class _Loader:
         return segment.rebuild_indexes(self._valid_batches(segment), self.config.index_interval_bytes)
 
     def _valid_batches(self, segment: Segment) -> Iterator[BatchHeader]:
+        next_offset = None
         for header in valid_batches(self.files, segment, self.progress):
+            self.has_gaps |= next_offset is not None and header.base_offset > next_offset
+            next_offset = header.next_offset
             if self.epochs.assign(header.partition_leader_epoch, header.base_offset):
                 self.epochs_changed = True
             yield header
@@ -272,15 +279,20 @@ class _Loader:
             if not last and self.segments[number + 1].base_offset <= recovery_point:
                 continue
             cut = self._rebuild(segment) if segment.base_offset not in self.rebuilt else 0
-            if cut:
-                logger.warning(
-                    "%s: %d bytes behind the last valid batch of %s cut off", self.topic_partition, cut, segment
-                )
+            is_short = not last and not cut and self._lacks_its_end(segment, self.segments[number + 1])
+            if cut or is_short:
+                what = "batches that are missing" if is_short else f"{cut} bytes behind the last valid batch cut off"
+                logger.warning("%s: %s at the end of %s", self.topic_partition, what, segment)
                 for later in self.segments[number + 1 :]:
                     logger.warning("%s: removing %s, which lies behind", self.topic_partition, later)
                     later.remove()
                 del self.segments[number + 1 :]
                 return
+
+    def _lacks_its_end(self, segment: Segment, following: Segment) -> bool:
+        last = segment.last_header()
+        next_offset = segment.base_offset if last is None else last.next_offset
+        return next_offset < following.base_offset and not self.has_gaps
 
     def _find_end(self) -> int:
         """The log end offset. A file that does not end with a whole batch is checked as after a crash."""

@@ -84,6 +84,23 @@ def test_damage_in_an_early_segment_ends_the_log_there(tmp_path):
     check_files(log)
 
 
+@pytest.mark.parametrize(("policy", "is_sparse"), [("delete", False), ("delete", True), ("compact", False)])
+def test_a_segment_without_its_last_batches_ends_the_log_unless_batches_may_be_missing(tmp_path, policy, is_sparse):
+    """A power failure took the end of a full segment and left what the next one had already: a replica with a hole could lead."""
+    log = new_log(tmp_path, TopicConfig(segment_bytes=200, cleanup_policy=(policy,)))
+    for number in range(9):
+        sparse = number + 1 if is_sparse and number else number
+        log.append_as_follower(batch(base_offset=sparse), now_ms=NOW_MS)
+    second = log.segments[1]
+    first_batch, *others = second.headers()
+    assert others and len(log.segments) > 3
+    os.truncate(second.path, first_batch.end)
+    end = log.log_end_offset
+    log = reopened(log, clean=False, recovery_point=0)
+    assert log.log_end_offset == (first_batch.next_offset if (policy, is_sparse) == ("delete", False) else end)
+    check_files(log)
+
+
 def test_what_lies_below_the_recovery_point_is_not_read_again(tmp_path):
     log = new_log(tmp_path, TopicConfig(segment_bytes=200))
     for _ in range(9):
