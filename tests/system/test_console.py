@@ -150,7 +150,15 @@ def the_demo_ends_with_its_console(cluster: LocalCluster, folder: Path) -> None:
     # What is set for another cluster does not count.
     environment = {**os.environ, "KAFKALITE_SECURITY_PROTOCOL": "SSL"}
     command = [sys.executable, "-c", program]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+        # Whoever runs the tests in the background lets them ignore SIGINT, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         assert process.stdout is not None
         found = re.match(r"watch it at (http://127.0.0.1:(\d+)/)", process.stdout.readline())

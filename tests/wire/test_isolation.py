@@ -208,6 +208,7 @@ def test_what_is_left_after_compaction_is_told_apart_too(servers: str, admin: Ad
             value = b"%s %d" % (key, number)
             producer.produce(topic, value * 5, key=key, partition=0)
             (committed if commits else aborted).append(value * 5)
+        producer.flush(TIMEOUT_S)  # what is aborted before it was sent never is
         if commits:
             producer.commit_transaction(TIMEOUT_S)
         else:
