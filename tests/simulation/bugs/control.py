@@ -57,8 +57,8 @@ CONTROL: Final = (
         (
             Edit(
                 _SEAT,
-                "    claimed = Seat(epoch + 1, version + 1)\n",
-                "    claimed = Seat(max(epoch, 1), version + 1)\n",
+                "    claimed = Seat(epoch + 1, stat.version + 1)\n",
+                "    claimed = Seat(max(epoch, 1), stat.version + 1)\n",
             ),
         ),
     ),
