@@ -140,7 +140,7 @@ class Life:
         await self.until(administration.is_done, "topics, deletions and reassignments are as asked for")
         await self._within(administration.create([NewTopic(HEALED, 1, 3)]), "a topic is made")
         await self.until(lambda: not cluster.out_of_sync(), "all replicas are in sync")
-        partitions = [each for each in self._partitions() if each.topic in (FLIGHTS, FREIGHT, LOOSE)]
+        partitions = [each for each in self.cluster.partitions() if each.topic in (FLIGHTS, FREIGHT, LOOSE)]
         ends = await self._within(self._drain(partitions), "everything is read")
         grouped = {each: end for each, end in ends.items() if each.topic in (FLIGHTS, FREIGHT)}
         await self.until(
@@ -203,7 +203,7 @@ class Life:
         pace = self.simulation.chance(f"{name}/pace")
         workload = self.plan.workload
         records, pace_s = workload.get("records", 30), workload.get("pace_ms", 100) / 1000
-        targets = [each for each in self._partitions() if each.topic in topics]
+        targets = [each for each in self.cluster.partitions() if each.topic in topics]
 
         async def produce() -> None:
             self.note(ProducerStarted(self.now_ns, name, -1 if acks == "all" else 1, acks == "all", 0))
@@ -268,14 +268,6 @@ class Life:
 
     # the end
 
-    def _partitions(self) -> list[TopicPartition]:
-        return [
-            TopicPartition(topic, number)
-            for topic in self.cluster.topics()
-            if (assignment := self.cluster.assignment(topic)) is not None
-            for number in sorted(assignment.partitions)
-        ]
-
     async def _drain(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Read everything; the ends."""
         process, options = self.client("drain")
@@ -334,7 +326,7 @@ class Life:
         assert not lost, f"of keys that were acknowledged as {lost} the compacted topic has {found}"
 
     def _replicas_are_level(self) -> bool:
-        for partition in self._partitions():
+        for partition in self.cluster.partitions():
             assignment = self.cluster.assignment(partition.topic)
             assert assignment is not None
             ends = {self._end(each, partition) for each in assignment.partitions[partition.partition]}

@@ -271,7 +271,7 @@ class SimulatedCluster:
             TopicPartition(topic, number)
             for topic in self.topics()
             if (assignment := self.assignment(topic)) is not None
-            for number in assignment.partitions
+            for number in sorted(assignment.partitions)
         ]
 
     def _find_out_of_sync(self) -> list[TopicPartition]:
