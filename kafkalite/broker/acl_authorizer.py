@@ -82,7 +82,8 @@ class AclAuthorizer:
     # Following ZooKeeper
 
     async def start(self, session: Session, jobs: Jobs) -> None:
-        """Until everything is known and changes are followed. StoreError."""
+        """Until everything is known and changes are followed. StoreError, after which it may be called again."""
+        await self.stop()
         await self._znodes.create_parents()
         for each in self._notifications:
             watch = each.watch(session, jobs)
@@ -92,7 +93,8 @@ class AclAuthorizer:
         session.on_renewed(self.load)
 
     async def stop(self) -> None:
-        for watch in self._watches:
+        watches, self._watches = self._watches, []
+        for watch in watches:
             await watch.stop()
 
     async def load(self) -> None:

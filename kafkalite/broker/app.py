@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkalite.broker.authorizer import ALLOW_ALL
 from kafkalite.broker.broker_state import BrokerState
@@ -22,7 +22,7 @@ from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.leadership_proof import LOOKS
 from kafkalite.broker.listener_security import LOOK_EVERY_S, ListenerSecurity
 from kafkalite.broker.metadata_cache import MetadataCache
-from kafkalite.broker.quota_znodes import all_quotas
+from kafkalite.broker.quota_znodes import all_settings, quotas_in
 from kafkalite.broker.quotas import ClientQuotas
 from kafkalite.broker.registration import registration_of
 from kafkalite.broker.replicas import Replicas
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from kafkalite.broker.fault_control import FaultControl
     from kafkalite.broker.observation.pages import Observation
     from kafkalite.broker.served_api import ServedApi
+
+T = TypeVar("T")
 
 logger = logging.getLogger("kafkalite.broker")
 
@@ -111,7 +113,7 @@ class Broker:
         self.cleaner = LogCleaner(logs, live, clock, run_pass or in_executor(disk))
         dynamic_configs = DynamicConfigs(self.store, live)
         self._tokens = DelegationTokens(self.store, live, clock)
-        users = UserCredentials(dynamic_configs.read)
+        users = UserCredentials(self.store, dynamic_configs.read, clock)
         self.security = ListenerSecurity(live, users.find, clock.now_ms, self._tokens.credential)
         self._early = EarlyParts(
             live_config=live,
@@ -126,6 +128,7 @@ class Broker:
                 (config.quota_window_num, config.quota_window_size_seconds),
                 (config.controller_quota_window_num, config.controller_quota_window_size_seconds),
             ),
+            users=users,
             logs=logs,
             cleaner=self.cleaner,
             dynamic_configs=dynamic_configs,
@@ -149,15 +152,17 @@ class Broker:
         self.state = BrokerState.STARTING
         await self._start_observation()
         early, stages = self._early, self.stages
-        await create_top_level(self.store)
-        self.cluster_id = await read_or_create_cluster_id(self.store, topic_id_to_text(early.rng.randbytes(16)))
+        again = self._under_any_session
+        await again(lambda: create_top_level(self.store))
+        new_id = topic_id_to_text(early.rng.randbytes(16))
+        self.cluster_id = await again(lambda: read_or_create_cluster_id(self.store, new_id))
         early.logs.acquire()
-        self.broker_id = await self._resolve_broker_id()
+        self.broker_id = await again(self._resolve_broker_id)
         early.logs.check_identity(self.broker_id, self.cluster_id)
-        await early.dynamic_configs.load_broker(self.broker_id)
+        await again(lambda: early.dynamic_configs.load_broker(self.broker_id))
         stages.end("cluster and broker id")
         self.state = BrokerState.RECOVERY
-        await early.logs.open(await early.dynamic_configs.all_topics())
+        await early.logs.open(await again(early.dynamic_configs.all_topics))
         early.logs.claim(self.broker_id, self.cluster_id)
         stages.end("logs opened")
         self.metadata.expects_topics = bool(early.logs.all_logs())
@@ -167,11 +172,13 @@ class Broker:
         early.quotas.requests.on_change = lambda is_set: dispatcher.run_within(metering.around if is_set else None)
         server = Server(early.live_config, dispatcher, self.security, early.quotas.opened)
         serving = Serving(parts, dispatcher, server, parts.config_changes.watch(early.session, self.jobs))
-        for entity, quotas in (await all_quotas(self.store, early.dynamic_configs.read)).items():
-            early.quotas.take(entity, quotas)
+        found = await again(lambda: all_settings(self.store, early.dynamic_configs.read))
+        for entity, settings in found.items():
+            early.quotas.take(entity, quotas_in(entity, settings))
+            early.users.take(entity, settings)
         if parts.acls is not None:  # which everything that is served asks
-            await parts.acls.start(early.session, self.jobs)
-        await self._tokens.start(early.session, self.jobs)
+            await again(partial(parts.acls.start, early.session, self.jobs))
+        await again(lambda: self._tokens.start(early.session, self.jobs))
         await self.security.prepare()
         await server.bind()
         stages.end("parts made, settings read, listeners bound")
@@ -179,13 +186,13 @@ class Broker:
         early.session.on_renewed(
             register
         )  # before the controller's hook: it stands for election as a registered broker
-        await self._enter_cluster(register)
+        await again(register)
         # Not before: what the controller sent to this broker's earlier life is known by the older broker epoch.
         await server.serve()
         stages.end("registered, connections accepted")
         announce = partial(self._announce_listeners, serving)
         act_on_changes(early.live_config, self.jobs, server, self.cleaner, announce)
-        await serving.config_changes_watch.start()
+        await again(serving.config_changes_watch.start)
         parts.controller.start()
         self._start_jobs(parts)
         self.serving = serving
@@ -229,13 +236,14 @@ class Broker:
             raise
         logger.info("registered as broker %d, broker epoch %d", parts.broker_id, parts.replicas.broker_epoch)
 
-    async def _enter_cluster(self, register: Callable[[], Awaitable[None]]) -> None:
-        """Register; under the next session when one ends meanwhile, for the znode of an earlier life may have to be waited for."""
+    async def _under_any_session(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Do what may be done again; under the next session when one ends meanwhile, because the machine is busy, or the znode of an
+        earlier life has to be waited for."""
         while True:
             try:
-                return await register()
+                return await step()
             except SessionExpiredError:
-                logger.info("the ZooKeeper session ended before this broker was registered")
+                logger.info("the ZooKeeper session ended during the start of this broker")
                 await self._early.session.wait_connected()
 
     async def _announce_listeners(self, serving: Serving) -> None:

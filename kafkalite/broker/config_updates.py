@@ -1,17 +1,18 @@
-"""What a broker does when a configuration in ZooKeeper has changed: topics, its own settings, quotas."""
+"""What a broker does when a configuration in ZooKeeper has changed: topics, its own settings, quotas, users."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkalite.broker.quota_znodes import entity_of, quotas_of
+from kafkalite.broker.quota_znodes import entity_of, quotas_in, settings_of
 from zk import paths
 
 if TYPE_CHECKING:
     from kafkalite.broker.dynamic_configs import DynamicConfigs
     from kafkalite.broker.quotas import ClientQuotas
     from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.user_lookup import UserCredentials
     from kafkalite.types import BrokerId
 
 
@@ -24,10 +25,11 @@ class ConfigUpdates:
         configs: DynamicConfigs,
         replicas: Replicas,
         quotas: ClientQuotas,
+        users: UserCredentials,
         topic_changed: Callable[[str, dict[str, str]], None],
     ) -> None:
         self._broker_id, self._configs, self._replicas, self._quotas = broker_id, configs, replicas, quotas
-        self._topic_changed = topic_changed
+        self._users, self._topic_changed = users, topic_changed
 
     async def take(self, entity_type: str, entity_name: str) -> None:
         """Read what holds now for the entity that a notification names, and obey it."""
@@ -39,7 +41,9 @@ class ConfigUpdates:
             for topic in sorted({tp.topic for tp in self._replicas.partitions}):
                 await self._take_topic(topic)
         elif (entity := entity_of(entity_type, entity_name)) is not None:
-            self._quotas.take(entity, await quotas_of(self._configs.read, entity))
+            settings = await settings_of(self._configs.read, entity)
+            self._quotas.take(entity, quotas_in(entity, settings))
+            self._users.take(entity, settings)
 
     async def _take_topic(self, topic: str) -> None:
         self._replicas.take_topic_config(topic, await self._configs.topic(topic))

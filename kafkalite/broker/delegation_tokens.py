@@ -65,9 +65,10 @@ class DelegationTokens:
     # Following ZooKeeper
 
     async def start(self, session: Session, jobs: Jobs) -> None:
-        """Until all are known and changes are followed."""
+        """Until all are known and changes are followed. StoreError, after which it may be called again."""
         if not self.is_enabled:
             return
+        await self.stop()
         for path in (paths.DELEGATION_TOKENS, paths.DELEGATION_TOKEN_CHANGES):
             await ensure_path(self._store, path)
         self._watch = self._notifications.watch(session, jobs)

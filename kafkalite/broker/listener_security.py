@@ -59,8 +59,6 @@ LOOK_EVERY_S: Final = 5.0
 _HTTP: Final = Endpoint("http", "", 0, "SSL")
 """Stands for the pages of the broker among listeners."""
 STRANGERS_BYTES: Final = 16 * 1024
-_LOOKUPS_AT_ONCE: Final = 2
-"""Of credentials in ZooKeeper: a thousand logins in a second where it answers within 2 ms."""
 _SCRAM: Final = {each.config_key: each for each in ScramMechanism}
 _MODULES: Final = {
     "PLAIN": "PlainLoginModule",
@@ -115,7 +113,6 @@ class ListenerSecurity:
         self._sasl_of: dict[str, tuple[Mapping[str, str], ListenerSasl]] = {}
         """How each listener authenticates, and the settings that this was made of."""
         self._secret = secrets.token_bytes(32)
-        self._lookups = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
         self.outcomes: Counter[str] = Counter()
         """Authentications by SASL by how they ended."""
         self.strangers = Strangers(
@@ -310,10 +307,8 @@ class ListenerSecurity:
         )
 
     async def _find_user(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        """As `users`, for few at once, and when it is the turn of the one who asks: ZooKeeper's client has a thread, whose work
-        others wait for too."""
-        async with self._lookups:
-            found = await self._users(mechanism, user)
+        """As `users`, when it is the turn of the one who asks."""
+        found = await self._users(mechanism, user)
         await self.strangers.turn()
         return found
 

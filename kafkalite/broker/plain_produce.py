@@ -47,7 +47,9 @@ FRAME_BYTES: Final = 16 * 1024
 """A longer request gains nothing by being served with others."""
 _TURN_MAX: Final = 512
 """Requests that are appended together at most."""
-_FIRST_VERSION: Final = 5
+_FIRST_VERSION: Final = 3
+"""The first of batches."""
+_LOG_START_FROM: Final = 5
 """Since when an answer says where the log starts."""
 _FLEXIBLE_FROM: Final = 9
 _NO_TAGS: Final = b"\0\0\0"
@@ -116,6 +118,7 @@ class PlainShape:
         "_fields_end",
         "_is_flexible",
         "_last",
+        "_place_bytes",
         "acks",
         "allowed_in",
         "client_id",
@@ -143,7 +146,8 @@ class PlainShape:
         self.client_id = frame[14 : 14 + client_id_bytes].decode()
         self.allowed_in = ALLOW_ALL.generation
         """The generation of the authorizer that allowed such requests last."""
-        before, _, self._behind = self._answer(ErrorCode.NONE, None).partition(_ANY_PLACE)
+        self._place_bytes = _PLACE.size if version >= _LOG_START_FROM else _PLACE.size - 8
+        before, _, self._behind = self._answer(ErrorCode.NONE, None).partition(_ANY_PLACE[: self._place_bytes])
         self._before = before[:4], before[8:]
 
     def begin_in(self, frame: bytes) -> int:
@@ -179,12 +183,14 @@ class PlainShape:
     def answer(self, frame: bytes, offset: int, log_start_offset: int) -> bytes:
         """The answer's frame: the record has this offset."""
         length, fields = self._before
-        return length + frame[8:12] + fields + _PLACE.pack(offset, -1, log_start_offset) + self._behind
+        place = _PLACE.pack(offset, -1, log_start_offset)[: self._place_bytes]
+        return length + frame[8:12] + fields + place + self._behind
 
     def refusal(self, frame: bytes, code: ErrorCode, message: str | None = None, log_start_offset: int = -1) -> bytes:
         """The answer's frame where the record was not appended, or may not be committed."""
         answer = self._answer(code, message)
-        return answer[:4] + frame[8:12] + answer[8:].replace(_ANY_PLACE, _PLACE.pack(-1, -1, log_start_offset))
+        any_place, place = _ANY_PLACE[: self._place_bytes], _PLACE.pack(-1, -1, log_start_offset)[: self._place_bytes]
+        return answer[:4] + frame[8:12] + answer[8:].replace(any_place, place)
 
     def _answer(self, code: ErrorCode, message: str | None) -> bytes:
         m = messages.produce_response

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from kafkalite.broker.app import Broker
-from kafkalite.broker.full_collections import FullCollections
+from kafkalite.broker.garbage_collections import GarbageCollections
 from kafkalite.broker.log_output import WINDOW_S, BrokerLog
 from kafkalite.broker.stages import Stages, since_process_began
 from kafkalite.clock import SystemClock
@@ -109,7 +109,7 @@ async def _serve(
         # What exists now lives as long as the broker: keep it out of the garbage collector's rounds.
         gc.collect()
         gc.freeze()
-        collections = FullCollections(lambda: broker.serving is not None and broker.serving.dispatcher.is_busy)
+        collections = GarbageCollections(lambda: broker.serving is not None and broker.serving.dispatcher.is_busy)
         collections.start()
         _release_unused(loop, disk)
         stages.end("garbage collector settled")

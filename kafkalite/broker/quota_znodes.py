@@ -43,8 +43,8 @@ def entity_of(entity_type: str, entity_name: str) -> QuotaEntity | None:
     return None
 
 
-async def all_quotas(store: Store, read: Read) -> dict[QuotaEntity, dict[str, float]]:
-    """Every entity that has quotas."""
+async def all_settings(store: Store, read: Read) -> dict[QuotaEntity, Mapping[str, str]]:
+    """Of every entity that has a znode: its quotas, and of users their SCRAM credentials."""
     clients, users, ips = await asyncio.gather(
         *(_children(store, path) for path in (paths.CONFIG_CLIENTS, paths.CONFIG_USERS, paths.CONFIG_IPS))
     )
@@ -56,21 +56,32 @@ async def all_quotas(store: Store, read: Read) -> dict[QuotaEntity, dict[str, fl
     for user, of_user in zip(users, of_users, strict=True):
         entities += [QuotaEntity(_name(user), _name(client)) for client in of_user]
     entities += [QuotaEntity(ip=_name(ip)) for ip in ips]
-    found = await asyncio.gather(*(quotas_of(read, entity) for entity in entities))
-    return {entity: quotas for entity, quotas in zip(entities, found, strict=True) if quotas}
+    found = await asyncio.gather(*(settings_of(read, entity) for entity in entities))
+    return dict(zip(entities, found, strict=True))
 
 
-async def quotas_of(read: Read, entity: QuotaEntity) -> dict[str, float]:
-    """The quotas of one entity; what cannot be a number is logged and left out."""
+async def settings_of(read: Read, entity: QuotaEntity) -> Mapping[str, str]:
+    """All that is set for one entity, empty when nothing is."""
+    return await read(paths.config(entity_path(entity)))
+
+
+async def all_quotas(store: Store, read: Read) -> dict[QuotaEntity, dict[str, float]]:
+    """Every entity that has quotas."""
+    found = {entity: quotas_in(entity, settings) for entity, settings in (await all_settings(store, read)).items()}
+    return {entity: quotas for entity, quotas in found.items() if quotas}
+
+
+def quotas_in(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, float]:
+    """The quotas among an entity's settings; what cannot be a number is logged and left out."""
     quotas = {}
-    path = paths.config(entity_path(entity))
-    for key, text in (await read(path)).items():
+    for key, text in settings.items():
         if key in quota_keys(entity):
             try:
                 value = float(text)
             except ValueError:
                 value = math.nan
             if math.isnan(value):
+                path = paths.config(entity_path(entity))
                 logger.error("%s: %s is %r, which is no number; going on without it", path, key, text)
             else:
                 quotas[key] = value

@@ -133,8 +133,8 @@ class ResponseWriter:
             transport.write(buffers[0])
         else:
             transport.writelines(buffers)
-        self.written_bytes += size
-        if self.written_bytes > self._next_count_bytes:
+        self.written_bytes = written_bytes = self.written_bytes + size
+        if written_bytes > self._next_count_bytes:
             self._count_written()
 
     def _count_written(self) -> None:

@@ -1,9 +1,9 @@
 """Those who are not authenticated yet: how many there may be, and how much of the event loop they get.
 
 There is one of their steps, a token of SASL or a part of a TLS handshake, in each turn of the loop, and after some ms of them none for as
-long as they took: strangers have at most half of the loop's time, whatever kind of key makes their steps long. Addresses take turns, so a
-crowd from one does not keep the others waiting. Few strangers are read from (`stranger_reads`). So a flood of logins makes logins slow and
-nothing else.
+long as they took: strangers have at most half of the loop's time, whatever kind of key makes their steps long, and a quarter while more
+than fifty wait. Addresses take turns, so a crowd from one does not keep the others waiting. Few strangers are read from
+(`stranger_reads`). So a flood of logins makes logins slow and nothing else.
 
 Beyond kafkalite.max.unauthenticated.connections somebody gives way: the oldest of an address that has more than the newcomer's; among
 equals the oldest of all, if it has been there for a while, else the newcomer. So a crowd that comes back after a failure is let in one
@@ -23,6 +23,10 @@ PATIENCE_S: Final = 1.0
 """How long one who is not authenticated is not asked to make room for another of its kind."""
 _LONGEST_REST_S: Final = 0.02
 """A step that seems to have taken longer was interrupted by other processes."""
+_CROWD: Final = 50
+"""So many who wait for their turn are a crowd, of whom nobody expects to be quick."""
+_REST_IN_A_CROWD: Final = 3
+"""For how many times as long as a step took there is none then."""
 _LEAST_REST_S: Final = 0.001
 """Event loops know no shorter time."""
 
@@ -46,6 +50,7 @@ class Strangers:
         self._per_host: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         """By address; the first is the next."""
+        self._waiting_count = 0
         self._is_under_way = False
         self._began_s = self._ended_s = self._next_s = 0.0
         """When the last step began and ended, and when the next one may begin."""
@@ -58,6 +63,7 @@ class Strangers:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiting.setdefault(host, deque()).append(future)
+        self._waiting_count += 1
         if not self._is_under_way:
             self._is_under_way = True
             loop.call_soon(self._have_a_turn)
@@ -80,8 +86,10 @@ class Strangers:
         queue = self._waiting.pop(host)
         while queue and queue[0].done():
             queue.popleft()
+            self._waiting_count -= 1
         if queue:
             queue.popleft().set_result(None)
+            self._waiting_count -= 1
         if queue:
             self._waiting[host] = queue
 
@@ -91,7 +99,8 @@ class Strangers:
 
     def _end_step(self) -> None:
         self._ended_s = self._now_s()
-        self._owed_s += min(self._ended_s - self._began_s, _LONGEST_REST_S)
+        rest = _REST_IN_A_CROWD if self._waiting_count > _CROWD else 1
+        self._owed_s += min(self._ended_s - self._began_s, _LONGEST_REST_S) * rest
         if self._owed_s >= _LEAST_REST_S:
             self._next_s = self._ended_s + self._owed_s
         self._have_a_turn()

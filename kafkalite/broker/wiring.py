@@ -37,6 +37,7 @@ from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
 from kafkalite.broker.transaction_markers import MarkerWriter
 from kafkalite.broker.transaction_verification import TransactionVerifier
+from kafkalite.broker.user_lookup import UserCredentials
 from kafkalite.broker.zookeeper_offsets import ZooKeeperOffsets
 from kafkalite.clock import Clock
 from kafkalite.controller.channels import tcp_channels
@@ -76,6 +77,7 @@ class EarlyParts:
     protocol_version: ProtocolVersion
     metadata: MetadataCache
     quotas: ClientQuotas
+    users: UserCredentials
     logs: LogStore
     cleaner: LogCleaner
     dynamic_configs: DynamicConfigs
@@ -204,7 +206,9 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         fetchers,
         coordinators.take_roles,
     )
-    updates = ConfigUpdates(broker_id, early.dynamic_configs, replicas, early.quotas, controller.topic_config_changed)
+    updates = ConfigUpdates(
+        broker_id, early.dynamic_configs, replicas, early.quotas, early.users, controller.topic_config_changed
+    )
     if early.protocol_version.allocates_producer_ids:
         blocks = blocks_from_controller(
             broker_id, broker_epoch, channel, lambda: live.current.request_timeout_ms / 1000

@@ -94,8 +94,11 @@ class ClusterFacts:
         return [state.leader for state in self.states(topic).values()]
 
     def fully_replicated(self, topic: str) -> bool:
-        """Has every partition a leader, and all its replicas in sync?"""
-        assignment = TopicAssignment.decode(self.client.get(paths.topic(topic))[0])
+        """Has every partition a leader, and all its replicas in sync? Not yet, where the server that answers is behind its leader."""
+        try:
+            assignment = TopicAssignment.decode(self.client.get(paths.topic(topic))[0])
+        except NoNodeError:
+            return False
         states = self.states(topic)
         return len(states) == len(assignment.partitions) and all(
             state.leader in state.isr and len(state.isr) == len(assignment.partitions[partition])

@@ -8,6 +8,7 @@ The high watermark is kept here for reading's sake, replication decides it. Ever
 
 What the log owns has modules of its own, which decide nothing for each other: `segment_list` and `producer_state` what is in it,
 `rolling` when a segment is full, `log_read` and `log_search` reading, `epoch_file`, `flush_work` and `doomed_files` what is on the disk.
+Whatever changes an offset stands here, with the order of its steps, which is what recovery relies on; so this file is longer than others.
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ class Batch:
         "parts",
         "producer_epoch",
         "producer_id",
+        "sent_to",
         "size_bytes",
         "state",
         "timestamps",
@@ -90,6 +91,8 @@ class Batch:
         self.state = BatchState.OPEN
         self.attempts = 0
         self.may_be_written = False
+        self.sent_to = -1
+        """The broker of the last attempt."""
         self.encoded: Buffer | None = None
         self.producer_id = -1
         self.producer_epoch = -1

@@ -4,6 +4,10 @@ Order within a partition is kept: idempotently, up to five requests travel at on
 (KIP-98, KIP-679); otherwise one batch of a partition at a time. A batch that fails in a way that may pass is sent again with the same
 sequence, so that the broker recognises it, until `delivery_timeout_ms` after its creation.
 
+Where a partition has another leader, an idempotent producer does not wait for what the former one still has to answer: it may be cut off,
+and a broker knows a producer's last five batches only, so whatever had overtaken these would make them out of order. They go to the new
+leader, before all later ones. (Java's producer waits for request.timeout.ms, while later batches go on.)
+
 A batch that the broker finds too large is sent again in halves; only a record that is too large alone fails.
 
 What is done when a sequence number is refused (OUT_OF_ORDER_SEQUENCE_NUMBER): with an earlier batch still undelivered, wait for it;
@@ -38,7 +42,7 @@ from kafkalite.client.record_codec import with_producer_state
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition
+from kafkalite.types import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.client.producer.transactions import TransactionManager
@@ -91,6 +95,7 @@ class Sender:
 
             self.transactions = TransactionManager(cluster, options, sequences, flush, self._transaction_changed)
             self._transaction_changed()
+        self._known_view = cluster.view
         cluster.add_listener(self.wake)
 
     def wake(self) -> None:
@@ -115,6 +120,7 @@ class Sender:
             if self.transactions is not None:
                 self._give_up_what_is_aborted(self.transactions)
             try:
+                self._recall_from_former_leaders()
                 self._send_ready(now_ms)
             except Exception as problem:
                 self._broken(problem)
@@ -143,6 +149,18 @@ class Sender:
         sent = self._send_round(self._accumulator.ready(now_ms))
         while behind := self._accumulator.complete(sent, now_ms):
             sent = self._send_round(behind)
+
+    def _recall_from_former_leaders(self) -> None:
+        """Take back what is in flight to those that lead no more: their answers do not count."""
+        view, known = self._cluster.view, self._known_view
+        if view is known or self._sequences is None:
+            return
+        self._known_view = view
+        for batch in list(self._accumulator.batches()):
+            leader = view.leader_of(batch.topic_partition)
+            if batch.state is BatchState.IN_FLIGHT and leader not in (batch.sent_to, NO_BROKER):
+                text = f"broker {leader} leads now, and {batch.sent_to} had not answered"
+                self._again(batch, error_of(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(batch.topic_partition), text))
 
     def _send_round(self, ready: list[TopicPartition]) -> list[TopicPartition]:
         """Send the first batch of each where a connection takes it; whose batch was sent."""
@@ -251,7 +269,11 @@ class Sender:
             return
         future = connection.send(message, version)
         self._in_flight[leader] += 1
-        task = asyncio.get_running_loop().create_task(self._answered(leader, connection, future, batches))
+        sent: list[tuple[Batch, int]] = []
+        for batch in batches:
+            batch.sent_to = leader
+            sent.append((batch, batch.attempts))
+        task = asyncio.get_running_loop().create_task(self._answered(leader, connection, future, sent))
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
@@ -275,8 +297,9 @@ class Sender:
         leader: int,
         connection: Connection,
         future: asyncio.Future[messages.produce_response.ProduceResponse],
-        batches: list[Batch],
+        sent: list[tuple[Batch, int]],
     ) -> None:
+        """`sent` has the batches, and which attempt of each this is."""
         timeout_s = self._options.request_timeout_ms / 1000
         try:
             async with asyncio.timeout(timeout_s):
@@ -284,12 +307,12 @@ class Sender:
         except TimeoutError:
             connection.close()
             problem = ClientTimeoutError(f"broker {leader} did not answer Produce within {timeout_s:g} s")
-            self._all_again(batches, problem)
+            self._all_again(_still_awaited(sent), problem)
         except ConnectionError as problem:
-            self._all_again(batches, problem)
+            self._all_again(_still_awaited(sent), problem)
         else:
             try:
-                self._take_response(response, batches)
+                self._take_response(response, _still_awaited(sent))
             except Exception as problem:
                 self._broken(problem)
         finally:
@@ -321,8 +344,6 @@ class Sender:
             nodes = [BrokerNode(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
             self._cluster.view = self._cluster.view.with_brokers(nodes)
         for batch in batches:
-            if batch.state is not BatchState.IN_FLIGHT:
-                continue
             answer = answers.get(batch.topic_partition)
             if answer is None:
                 self._give_up(batch, error_of(-1, f"producing to {batch.topic_partition}", "the answer lacks it"))
@@ -466,3 +487,8 @@ class Sender:
         finally:
             self._identity_task = None
             self.wake()
+
+
+def _still_awaited(sent: list[tuple[Batch, int]]) -> list[Batch]:
+    """Those that were not taken back meanwhile."""
+    return [batch for batch, attempt in sent if batch.attempts == attempt and batch.state is BatchState.IN_FLIGHT]

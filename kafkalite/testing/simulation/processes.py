@@ -362,6 +362,7 @@ class Simulation:
             try:
                 outcome = self._run(scenario, limit_s)
             finally:
+                self.trace.is_over = True
                 for process in self._processes:
                     process.take_apart()
         if self.problems:

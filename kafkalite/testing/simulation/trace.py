@@ -32,18 +32,24 @@ class Trace:
     def __init__(self, time: VirtualTime) -> None:
         self.lines: list[TraceLine] = []
         self.shows_all = False
+        self.is_over = False
+        """Set when the run has ended: in which order what is left of it is taken apart says nothing about it."""
         self._time = time
         self._hash = hashlib.blake2b(digest_size=16)
         self._unhashed: list[str] = []
 
     def add(self, source: str, text: str) -> None:
         """A line, which counts for the digest too."""
+        if self.is_over:
+            return
         line = TraceLine(self._time.now_s, source, text)
         self.lines.append(line)
         self._unhashed.append(f"{line.at_s!r} {source} {text}\n")
 
     def count(self, what: str) -> None:
         """Something that only the digest shows, or the lines of a trace that `shows_all`."""
+        if self.is_over:
+            return
         self._unhashed.append(f"{self._time.now_s!r} {what}\n")
         if len(self._unhashed) >= _HASHED_TOGETHER:
             self._hash_all()

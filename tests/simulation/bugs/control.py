@@ -90,10 +90,10 @@ CONTROL: Final = (
         (
             Edit(
                 "kafkalite.broker.app",
-                "        await self._enter_cluster(register)\n"
+                "        await again(register)\n"
                 "        # Not before: what the controller sent to this broker's earlier life is known by the older broker epoch.\n"
                 "        await server.serve()\n",
-                "        await server.serve()\n        await self._enter_cluster(register)\n",
+                "        await server.serve()\n        await again(register)\n",
             ),
         ),
     ),

@@ -146,8 +146,8 @@ GROUPS: Final = (
         (
             Edit(
                 _SENDER,
-                "            self._all_again(batches, problem)\n        except ConnectionError as problem:\n",
-                "            for batch in batches:\n"
+                "            self._all_again(_still_awaited(sent), problem)\n        except ConnectionError as problem:\n",
+                "            for batch in _still_awaited(sent):\n"
                 "                self._delivered(batch, -1, -1)\n"
                 "        except ConnectionError as problem:\n",
             ),

@@ -278,7 +278,7 @@ def test_a_clean_stop_without_another_in_sync_replica_ends(scenario: Scenario) -
         scenario.cluster.broker(other).start()
     for other in others:
         scenario.wait_registered_again(other, epochs[other], 60)
-    assert scenario.facts.leaders(topic) == [-1]
+    wait_until(lambda: scenario.facts.leaders(topic) == [-1], "a controller that finds nobody in sync", 60)
     bring_back(scenario, {leader: epochs[leader]})
     scenario.verdict(workload)
 

@@ -148,6 +148,39 @@ def test_a_batch_follows_its_leader() -> None:
     assert [broker for broker, request in cluster.requests if request.API.key == ApiKey.PRODUCE] == [1, 2]
 
 
+@pytest.mark.parametrize("late", [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_what_a_former_leader_does_not_answer_goes_to_the_new_one_before_all_else(late: ErrorCode) -> None:
+    """Else more than five batches overtake it, and its sequence number is refused: nobody knows then whether it was written."""
+    cluster = FakeCluster({"t": 2})
+
+    async def scenario() -> None:
+        answers: list[tuple[asyncio.Future[Any], Any]] = []
+
+        def append_and_wait(_: int, request: Any) -> Any:
+            cluster.append(T0, request.topic_data[0].partition_data[0].records)
+            answer = asyncio.get_running_loop().create_future()
+            answers.append((answer, failing(late)[0](0, request)))
+            return answer
+
+        cluster.script[ApiKey.PRODUCE].extend([append_and_wait, *failing(ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+        async with producer(cluster, request_timeout_ms=10_000) as target:
+            first = await target.send("t", b"0", partition=0)
+            await virtual_time.settle()
+            cluster.move_leader(T0, 2)
+            await target.send_and_wait("t", b"x", partition=1)  # by whose refusal it learns of the leader
+            async with asyncio.timeout(5):
+                for number in range(1, 10):
+                    if number == 5:
+                        assert first.done()
+                        ((answer, reply),) = answers
+                        answer.set_result(reply)
+                    await target.send_and_wait("t", b"%d" % number, partition=0)
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"%d" % number for number in range(10)]
+    assert [broker for broker, request in cluster.requests if request.API.key == ApiKey.PRODUCE].count(1) == 1
+
+
 def test_a_lost_answer_does_not_make_a_duplicate() -> None:
     cluster = FakeCluster({"t": 1})
 

@@ -1,12 +1,17 @@
-"""Full collections wait for long requests, for a minute at most, and take half a hundredth of the time."""
+"""Collections of garbage wait for long requests, for a minute at most, and take half a hundredth of the time."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 
-from kafkalite.broker.full_collections import FullCollections
+import pytest
+
+from kafkalite.broker.garbage_collections import GarbageCollections
 from kafkalite.testing.simulation import virtual_time
+
+ALL_DUE = (0, 0, 11)
+NOTHING_DUE = (699, 0, 10)
 
 
 class Collector:
@@ -14,28 +19,30 @@ class Collector:
 
     def __init__(self, takes_s: float = 0.0) -> None:
         self.at_s: list[float] = []
-        self.is_busy, self.is_due, self.takes_s = False, True, takes_s
+        self.generations: list[int] = []
+        self.is_busy, self.takes_s = False, takes_s
+        self.counts = ALL_DUE
         self._spent_s = 0.0
         loop = asyncio.get_running_loop()
-        limit = gc.get_threshold()[2]
-        self.full = FullCollections(
+        self.timer = GarbageCollections(
             lambda: self.is_busy,
             lambda: loop.time() + self._spent_s,
             self._collect,
-            lambda: (0, 0, limit + self.is_due),
+            lambda: self.counts,
         )
         self._loop = loop
 
-    def _collect(self) -> None:
+    def _collect(self, generation: int) -> None:
+        self.generations.append(generation)
         self.at_s.append(self._loop.time())
         self._spent_s += self.takes_s
 
 
 async def collections_in(collector: Collector, seconds: float) -> int:
     before = len(collector.at_s)
-    collector.full.start()
+    collector.timer.start()
     await asyncio.sleep(seconds)
-    collector.full.stop()
+    collector.timer.stop()
     return len(collector.at_s) - before
 
 
@@ -47,8 +54,20 @@ def test_nothing_is_looked_at_while_long_requests_are_in_progress_for_a_minute_a
         assert await collections_in(collector, 3) == 1
         collector.is_busy = False
         assert await collections_in(collector, 3.5) == 3
-        collector.is_due = False
+        assert set(collector.generations) == {2}
+        collector.counts = NOTHING_DUE
         assert await collections_in(collector, 100) == 0
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("counts", [(700, 0, 10), (0, 1, 10)])
+def test_young_objects_that_may_hold_much_are_looked_at_after_a_second(counts: tuple[int, int, int]) -> None:
+    async def scenario() -> None:
+        collector = Collector()
+        collector.counts = counts
+        assert await collections_in(collector, 1.5) == 1
+        assert collector.generations == [1]
 
     virtual_time.run(scenario())
 
@@ -64,9 +83,10 @@ def test_python_collects_by_itself_again_afterwards() -> None:
     async def scenario() -> None:
         before = gc.get_threshold()
         collector = Collector()
-        collector.full.start()
-        assert gc.get_threshold()[:2] == before[:2] and gc.get_threshold()[2] > 1_000_000
-        collector.full.stop()
+        collector.timer.start()
+        young, _, full = gc.get_threshold()
+        assert young > before[0] and full > 1_000_000
+        collector.timer.stop()
         assert gc.get_threshold() == before
 
     virtual_time.run(scenario())

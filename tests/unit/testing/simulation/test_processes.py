@@ -1,0 +1,34 @@
+"""What a simulated process leaves behind when the run is over."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kafkalite.testing.simulation.processes import Simulation
+
+TASKS = 20
+
+
+def test_in_which_order_what_is_left_is_taken_apart_does_not_count() -> None:
+    """It is that of a set of tasks: lives that failed had other digests when they were lived again."""
+    simulation = Simulation(1)
+    process = simulation.process("server")
+    ended: list[int] = []
+
+    async def waits(number: int) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.append(number)
+            simulation.trace.count(f"sends {number}")
+            simulation.trace.add("server", f"ends {number}")
+
+    async def scenario() -> str:
+        for number in range(TASKS):
+            process.run(waits(number))
+        await asyncio.sleep(1)
+        return simulation.trace.digest
+
+    digest = simulation.run(scenario())
+    assert sorted(ended) == list(range(TASKS))
+    assert simulation.trace.digest == digest and not simulation.trace.lines
