@@ -37,11 +37,13 @@ logger = logging.getLogger("kafkalite.broker.replicas")
 state_change = logging.getLogger("kafkalite.state_change")
 
 _CREATION_UNITS = PORTION_UNITS // 2
-"""To make the log of a partition is to make a directory and two files."""
+"""To make the log of a partition is to make a directory and a file."""
 _DELETION_UNITS = PORTION_UNITS
 _EPOCH_UNITS = PORTION_UNITS // 4
 """To lead in a new epoch is to write a file."""
 _ROLE_UNITS = 2
+_ROLES_FIRST_S = 0.01
+"""The other files of new logs are put off by so much while roles are taken: producers wait for these."""
 
 
 class Followers(Protocol):
@@ -168,15 +170,20 @@ class Replicas:
                     except KafkaError as problem:
                         outcome[topic_partition] = problem.code
             self.has_roles = True
-            if not self._makes_files:
-                self._make_files()
-            return outcome
+        if not self._makes_files:
+            self._make_files()
+        return outcome
 
     def _make_files(self) -> None:
-        """Those of new logs, of one log in each turn of the loop."""
+        """Those of new logs, of one log in each turn of the loop, and none as long as there are roles to take."""
+        loop = asyncio.get_running_loop()
+        if self._lock.locked():
+            self._makes_files = True
+            loop.call_later(_ROLES_FIRST_S, self._make_files)
+            return
         self._makes_files = self.logs.make_files()
         if self._makes_files:
-            asyncio.get_running_loop().call_soon(self._make_files)
+            loop.call_soon(self._make_files)
 
     def _tell_role(self, partition: Partition) -> None:
         """In the turn in which it was taken: its directory may fail in the next."""

@@ -286,7 +286,7 @@ class LogStore:
     def make_files(self) -> bool:
         """Make the other files of the new log that has waited longest for them; False when none does.
 
-        To make a file takes a tenth of a millisecond and more, and a log has five. First records need two, which it is made with.
+        To make a file takes a tenth of a millisecond and more, and a log has five; it is made with that of its records.
         """
         while self._without_files:
             topic_partition = next(iter(self._without_files))

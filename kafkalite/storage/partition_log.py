@@ -74,12 +74,15 @@ class PartitionLog:
         log_end_offset: int,
         recovery_point: int,
         epochs_on_disk: Sequence[tuple[int, int]] = (),
+        topic_id_on_disk: bytes | None = None,
     ) -> None:
+        """`topic_id_on_disk`: what its `partition.metadata` has, where that is not `topic_id` yet."""
         self.topic_partition = topic_partition
         self.log_directory = log_directory
         self.directory = directory
         self.config = config
         self.topic_id = topic_id
+        self._topic_id_is_behind = topic_id_on_disk is not None and topic_id_on_disk != topic_id
         self.epochs = epochs
         self.producers = producers
         self.log_start_offset = log_start_offset
@@ -204,6 +207,8 @@ class PartitionLog:
         when their batches are written: entries beyond the log end would tell followers of records that there are not.
         """
         self._now_ms = now_ms
+        if self._topic_id_is_behind:
+            self._save_topic_id()  # or its records would be taken for those of a later topic of this name
         segment = self._segments.active
         if not takes(segment, headers, len(records), self.config, now_ms):
             first = headers[0]  # where a wrapper's first record lies is not known before it is opened
@@ -326,6 +331,8 @@ class PartitionLog:
         self._complete_files()
 
     def _complete_files(self) -> None:
+        if self._topic_id_is_behind:
+            self._save_topic_id()
         self._segments.active.make_files()
         if self._epoch_file.is_behind:
             self._epoch_file.save(self.epochs)
@@ -337,9 +344,15 @@ class PartitionLog:
             return
         if self.topic_id != NO_TOPIC_ID:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.topic_partition} belongs to another topic id")
-        write_topic_id(self.log_directory.disk, self._file(PARTITION_METADATA), topic_id)
-        self._flush_state.note(self._file(PARTITION_METADATA))
         self.topic_id = topic_id
+        self._topic_id_is_behind = True
+        if self.has_files:
+            self._save_topic_id()
+
+    def _save_topic_id(self) -> None:
+        write_topic_id(self.log_directory.disk, self._file(PARTITION_METADATA), self.topic_id)
+        self._flush_state.note(self._file(PARTITION_METADATA))
+        self._topic_id_is_behind = False
 
     @uses_disk
     def delete_records(self, offset: int) -> int:
@@ -478,10 +491,6 @@ class PartitionLog:
         if self._flush_state.is_flushed(self.log_end_offset):
             return None
         return self._flush_state.work(self._segments, self.log_end_offset)
-
-    def sync_with_records(self, name: str) -> None:
-        """The file of this name in the log's directory was written: the next flush brings it to the medium too."""
-        self._flush_state.note(self._file(name))
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Were records left unflushed for longer than flush.ms?"""

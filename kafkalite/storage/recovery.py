@@ -45,7 +45,7 @@ from kafkalite.storage.log_files import (
 )
 from kafkalite.storage.open_files import OpenFiles
 from kafkalite.storage.partition_log import PartitionLog
-from kafkalite.storage.partition_metadata import read_topic_id, write_topic_id
+from kafkalite.storage.partition_metadata import read_topic_id
 from kafkalite.storage.producer_files import ProducerSnapshots, restore_producers
 from kafkalite.storage.producer_state import ProducerState
 from kafkalite.storage.segment import RELATIVE_OFFSET_LIMIT, FileSizes, Segment
@@ -88,18 +88,17 @@ def create_log(
     rng: Random,
     now_ms: int,
 ) -> PartitionLog:
-    """A new, empty log in the directory `path`, with the files that a first record needs; the others by `make_files`. Raises OSError."""
+    """A new, empty log in the directory `path`, with the file of its records; the others by `make_files`. Raises OSError."""
     log_directory.disk.make_directory(path)
-    if topic_id != NO_TOPIC_ID:
-        write_topic_id(log_directory.disk, os.path.join(path, PARTITION_METADATA), topic_id)
     segment = Segment.create(log_directory.files, path, 0, now_ms, is_complete=False)
-    log = PartitionLog(
+    return PartitionLog(
         topic_partition,
         log_directory,
         path,
         config=config,
         rng=rng,
         topic_id=topic_id,
+        topic_id_on_disk=NO_TOPIC_ID,
         segments=[segment],
         now_ms=now_ms,
         epochs=LeaderEpochs(),
@@ -109,9 +108,6 @@ def create_log(
         log_end_offset=0,
         recovery_point=0,
     )
-    if topic_id != NO_TOPIC_ID:
-        log.sync_with_records(PARTITION_METADATA)
-    return log
 
 
 def load_log(
