@@ -7,6 +7,7 @@ session of Spark) is charged to each for what it does meanwhile. It is read from
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -52,6 +53,11 @@ def processor_s(root: int) -> float:
         total += seconds.get(pid, 0.0)
         open_ends += children.get(pid, [])
     return total
+
+
+def worked_s(pid: int) -> float:
+    """Seconds of one process alone, ended threads included, by its clock (clock_getcpuclockid): to the nanosecond."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 class _ProcessorTime:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shlex
 import statistics
 import subprocess
@@ -22,14 +21,12 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from kafkalite import __version__
-from kafkalite.compilation import description
 from kafkalite.local.broker_process import BROKER_COMMAND
 from kafkalite.local.cluster import LocalCluster
 from tests.bench import (  # noqa: F401 -- they register their cells
@@ -42,6 +39,7 @@ from tests.bench import (  # noqa: F401 -- they register their cells
     transactions,
 )
 from tests.bench.cells import CELLS, Cell, Target, wait_for_controller
+from tests.bench.machine import machine, ours
 from tests.bench.page import PICTURE, losses, page, picture
 from tests.peers import apache_kafka
 
@@ -123,26 +121,11 @@ def change(cell: Cell, before: float, now: float) -> str:
     return f"[{'green' if better else 'red'}]{percent:+.0f} % {'better' if better else 'worse'}"
 
 
-def machine() -> dict[str, Any]:
-    """What figures of two runs must have in common to be compared."""
-    about = Path("/proc/cpuinfo")
-    models = [
-        line.partition(":")[2].strip() for line in about.read_text().splitlines() if line.startswith("model name")
-    ]
-    return {
-        "processors": os.cpu_count(),
-        "processor": models[0] if models else platform.machine(),
-        "memory, GB": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
-        "python": platform.python_version(),
-        "system": platform.platform(),
-    }
-
-
 def sides() -> dict[str, str]:
     """The versions that are compared, and how they run."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
     return {
-        "kafkalite": f"{__version__}, {description()}, uvloop",
+        "kafkalite": ours(),
         "Apache Kafka": f"{apache_kafka.VERSION} with ZooKeeper, {java}, {' '.join(apache_kafka.SCRIPT_FLAGS)}",
     }
 

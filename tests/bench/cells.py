@@ -67,13 +67,13 @@ def cell(
 
 def wait_for_controller(servers: str) -> None:
     """Until metadata names a controller: a client that asks an Apache Kafka broker before waits long to ask again."""
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     wait_until(lambda: admin.list_topics(timeout=_TIMEOUT_S).controller_id >= 0, "a controller", _TIMEOUT_S)
 
 
 def new_topic(target: Target, partitions: int = 1) -> str:
     topic = f"bench-{next(_topics)}"
-    admin = AdminClient({"bootstrap.servers": target.servers})
+    admin = AdminClient({"bootstrap.servers": target.servers, "log_level": 0})
     admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=30)[topic].result(30)
     return topic
 
@@ -204,8 +204,7 @@ def round_trips_ms(target: Target) -> list[float]:
         end = time.perf_counter() + target.seconds
         while time.perf_counter() < end or len(trips) < 100:
             began = time.perf_counter()
-            peer.sendall(request)
-            reply = _receive(peer, struct.unpack(">i", _receive(peer, 4))[0])
+            reply = exchange(peer, request)
             trips.append((time.perf_counter() - began) * 1000)
             (error,) = struct.unpack_from(">h", reply, 4 + 4 + 2 + len(topic) + 4 + 4)
             if error:
@@ -236,7 +235,7 @@ def resident_memory(target: Target) -> float:
     return next(iter(target.cluster.brokers.values())).resident_bytes() / MB
 
 
-def captured_produce(topic: str, value: bytes) -> bytes:
+def captured_produce(topic: str, value: bytes, *, partition: int = 0, acks: int = 1) -> bytes:
     """A Produce request of version 3 with one batch of one record, as it goes over the wire."""
     import crc32c  # part of the product's own dependencies; only this cell needs it
 
@@ -253,9 +252,15 @@ def captured_produce(topic: str, value: bytes) -> bytes:
     checked = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + varint(len(record)) + record
     batch = struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, crc32c.crc32c(checked)) + checked
     name = topic.encode()
-    body = struct.pack(">hhih", 0, 3, 1, -1) + struct.pack(">hhii", -1, 1, 30_000, 1)
-    body += struct.pack(">h", len(name)) + name + struct.pack(">iii", 1, 0, len(batch)) + batch
+    body = struct.pack(">hhih", 0, 3, 1, -1) + struct.pack(">hhii", -1, acks, 30_000, 1)
+    body += struct.pack(">h", len(name)) + name + struct.pack(">iii", 1, partition, len(batch)) + batch
     return struct.pack(">i", len(body)) + body
+
+
+def exchange(peer: socket.socket, request: bytes) -> bytes:
+    """Send a request and wait; the answer without its length."""
+    peer.sendall(request)
+    return _receive(peer, struct.unpack(">i", _receive(peer, 4))[0])
 
 
 def _receive(peer: socket.socket, count: int) -> bytes:

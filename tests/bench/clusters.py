@@ -6,13 +6,11 @@ size share a cluster: the first that is asked for measures all, and each value i
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -24,6 +22,7 @@ from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.testing.history.events import SendAcknowledged
 from kafkalite.testing.workloads.workload import Workload, longest_gap
 from tests.bench.cells import Target, cell
+from tests.processor_time import worked_s
 from zk import paths
 
 PROPERTIES: Final = {
@@ -148,8 +147,7 @@ _latest: dict[tuple[tuple[str, ...], int, str], float] = {}
 
 def cpu_s(broker: BrokerProcess) -> float:
     """Processor time that a broker has used."""
-    fields = Path(f"/proc/{broker.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return worked_s(broker.pid)
 
 
 def idle_cpu_percent(cluster: LocalCluster, seconds: float) -> float:

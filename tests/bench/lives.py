@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import selectors
 import socket
-import struct
 import time
+from collections.abc import Sequence
 from typing import Final
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kafkalite.local.broker_process import wait_until
-from tests.bench.cells import Target, captured_produce, cell, fill, new_topic, wait_for_controller
+from kafkalite.local.broker_process import BrokerProcess, wait_until
+from tests.bench.cells import Target, captured_produce, cell, exchange, fill, new_topic, wait_for_controller
 from tests.bench.clusters import cpu_s
 from tests.bench.storage import broker_of_its_own
 
@@ -82,29 +82,34 @@ def hammer(target: Target, connections: int) -> tuple[float, float]:
     topic = new_topic(target)
     fill(target, topic, 100, seconds=0)
     request = captured_produce(topic, bytes(100))
-    host, port = target.servers.split(":")
+    return keep_asking([(target.cluster.broker(1), request)] * connections, target.seconds)
+
+
+def keep_asking(asked: Sequence[tuple[BrokerProcess, bytes]], seconds: float) -> tuple[float, float]:
+    """(requests a second, µs of all these brokers' processor time for each), a connection for each row, with its broker and request.
+
+    All answers must be of one size.
+    """
     selector = selectors.DefaultSelector()
     answer_bytes = 0
-    for _ in range(connections):
-        peer = socket.create_connection((host, int(port)), TIMEOUT_S)
+    for broker, request in asked:
+        peer = socket.create_connection((broker.host, broker.port), TIMEOUT_S)
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        selector.register(peer, selectors.EVENT_READ)
-        peer.sendall(request)
-        answer_bytes = struct.unpack(">i", peer.recv(4))[0] + 4
-        peer.recv(answer_bytes - 4)
-    peers = [each.fileobj for each in selector.get_map().values()]
-    for each in peers:
-        each.sendall(request)  # type: ignore[union-attr]
-    answers = _answers(selector, request, answer_bytes, target.seconds / 4)  # warms up
-    before_s, began = cpu_s(target.cluster.broker(1)), time.perf_counter()
-    answers = _answers(selector, request, answer_bytes, target.seconds)
-    took_s, spent_s = time.perf_counter() - began, cpu_s(target.cluster.broker(1)) - before_s
-    for each in peers:
-        each.close()  # type: ignore[union-attr]
+        selector.register(peer, selectors.EVENT_READ, request)
+        answer_bytes = 4 + len(exchange(peer, request))
+    for key in selector.get_map().values():
+        key.fileobj.sendall(key.data)  # type: ignore[union-attr]
+    brokers = {broker.id: broker for broker, _ in asked}.values()
+    answers = _answers(selector, answer_bytes, seconds / 4)  # warms up
+    before_s, began = sum(map(cpu_s, brokers)), time.perf_counter()
+    answers = _answers(selector, answer_bytes, seconds)
+    took_s, spent_s = time.perf_counter() - began, sum(map(cpu_s, brokers)) - before_s
+    for key in selector.get_map().values():
+        key.fileobj.close()  # type: ignore[union-attr]
     return answers / took_s, spent_s / answers * 1e6
 
 
-def _answers(selector: selectors.BaseSelector, request: bytes, answer_bytes: int, seconds: float) -> int:
+def _answers(selector: selectors.BaseSelector, answer_bytes: int, seconds: float) -> int:
     """How many came in that time; whoever was answered sends again."""
     count, end = 0, time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -112,7 +117,7 @@ def _answers(selector: selectors.BaseSelector, request: bytes, answer_bytes: int
             peer = key.fileobj
             if len(peer.recv(65_536)) != answer_bytes:  # type: ignore[union-attr]
                 raise ConnectionError("an answer came in pieces, or none")
-            peer.sendall(request)  # type: ignore[union-attr]
+            peer.sendall(key.data)  # type: ignore[union-attr]
             count += 1
     return count
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
@@ -18,7 +18,7 @@ LOSS: Final = 0.10
 _SCALE: Final = 8.0
 """The picture reaches from an eighth to eight times Apache Kafka's figure; what is beyond is cut, and told in the table."""
 _WIDTH, _LABELS, _ROW = 900, 380, 22
-_AHEAD, _BEHIND = "#2e7d32", "#c62828"
+GOOD, BAD = "#2e7d32", "#c62828"
 
 Values = Mapping[str, Sequence[float]]
 """A side's figures by cell, one for each round."""
@@ -58,7 +58,7 @@ def page(result: Mapping[str, Any]) -> str:
         "",
         "| | |",
         "|---|---|",
-        *(f"| {name} | {_cell(value)} |" for name, value in _circumstances(result)),
+        *(f"| {name} | {in_cell(value)} |" for name, value in _circumstances(result)),
         "",
         f"![Times better than Apache Kafka, by cell]({PICTURE})",
         "",
@@ -70,7 +70,7 @@ def page(result: Mapping[str, Any]) -> str:
     ]
     for name, times in rows:
         told = f"{times:.2f}" if times >= 1 else f"**{times:.2f}**"
-        lines.append(f"| {_cell(name)} | {units[name]} | {_spread(theirs[name])} | {_spread(ours[name])} | {told} |")
+        lines.append(f"| {in_cell(name)} | {units[name]} | {_spread(theirs[name])} | {_spread(ours[name])} | {told} |")
     return "\n".join(lines) + "\n"
 
 
@@ -80,15 +80,11 @@ def picture(result: Mapping[str, Any]) -> str:
     rows = [(name, _times(name, ours, theirs, result["higher_is_better"])) for name in ours]
     middle, half = _LABELS + (_WIDTH - _LABELS) / 2, (_WIDTH - _LABELS) / 2 - 50
     height = _ROW * (len(rows) + 2)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
-        f'<text x="{middle}" y="15" text-anchor="middle">times better than Apache Kafka</text>',
-    ]
+    parts = [f'<text x="{middle}" y="15" text-anchor="middle">times better than Apache Kafka</text>']
     for number, (name, times) in enumerate(rows, 1):
         top = number * _ROW + 4
         length = half * _place(times)
-        begin, color = (middle, _AHEAD) if length >= 0 else (middle + length, _BEHIND)
+        begin, color = (middle, GOOD) if length >= 0 else (middle + length, BAD)
         beside, anchor = (middle + length + 4, "start") if length >= 0 else (middle + length - 4, "end")
         parts += [
             f'<text x="{_LABELS - 8}" y="{top + 12}" text-anchor="end">{escape(name)}</text>',
@@ -96,7 +92,30 @@ def picture(result: Mapping[str, Any]) -> str:
             f'<text x="{beside:.1f}" y="{top + 12}" text-anchor="{anchor}">{times:.2f}</text>',
         ]
     parts.append(f'<line x1="{middle}" y1="{_ROW}" x2="{middle}" y2="{height - 8}" stroke="black"/>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return drawn(_WIDTH, height, parts)
+
+
+def drawn(width: int, height: int, parts: Iterable[str]) -> str:
+    """A picture on white."""
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+    )
+    return "\n".join([*head, *parts, "</svg>"]) + "\n"
+
+
+def where(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The machine, and how busy it was."""
+    load = " to ".join(f"{each:.1f}" for each in result["load"])
+    return [
+        *((name, str(value)) for name, value in result["machine"].items()),
+        ("load of the machine, with what was measured", load),
+    ]
+
+
+def in_cell(text: str) -> str:
+    """Of a table in Markdown."""
+    return text.replace("|", "\\|")
 
 
 def _times(name: str, ours: Values, theirs: Values, higher: Mapping[str, bool]) -> float:
@@ -111,19 +130,12 @@ def _place(times: float) -> float:
 
 
 def _circumstances(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    machine = result["machine"]
-    load = " to ".join(f"{each:.1f}" for each in result["load"])
     return [
         ("when", f"{result['at']}, {result['rounds']} rounds, throughput cells of {result['seconds']:g} s"),
-        *((name, str(value)) for name, value in machine.items()),
-        ("load of the machine, with what was measured", load),
+        *where(result),
         *result["sides"].items(),
         ("settings of both", ", ".join(f"`{key}={value}`" for key, value in result["properties"].items())),
     ]
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -38,6 +38,7 @@ from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.records import assemble_batch, encode_record
 from kafkalite.security.sasl_client import SaslCredentials
 from tests.peers import apache_kafka
+from tests.processor_time import worked_s
 from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
 
 PROTOCOLS: Final = {"PLAINTEXT": "PLAINTEXT", "TLS": "SSL", "SASL": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
@@ -49,11 +50,6 @@ LOGINS: Final = 200
 PASSES: Final = 4
 _TIMEOUT_S: Final = 120
 _MB: Final = len(VALUE) * RECORDS / 1e6
-
-
-def worked_s(pid: int) -> float:
-    """Processor time of a process, ended threads included, by its clock (clock_getcpuclockid)."""
-    return time.clock_gettime((~pid << 3) | 2)
 
 
 class Bench:

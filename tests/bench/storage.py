@@ -51,9 +51,10 @@ def write(
     keys: int = 0,
     value: bytes = _VALUE,
     first_timestamp: int = 0,
+    batch_bytes: int = 1_000_000,
 ) -> int:
     """Fill a topic; record n has timestamp `first_timestamp` + n when that is given. Returns the records of a partition."""
-    settings = {"bootstrap.servers": target.servers, "linger.ms": 5, "batch.size": 1_000_000}
+    settings = {"bootstrap.servers": target.servers, "linger.ms": 5, "batch.size": batch_bytes}
     producer = confluent_kafka.Producer(settings | {"queue.buffering.max.messages": 100_000})
     count = int(total_bytes / len(value) / partitions)
     for number in range(count):

@@ -1,0 +1,31 @@
+"""Where figures were measured, and of what: beside each of them on a page."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from kafkalite import __version__
+from kafkalite.compilation import description
+
+
+def machine() -> dict[str, Any]:
+    """What figures of two runs must have in common to be compared."""
+    about = Path("/proc/cpuinfo")
+    models = [
+        line.partition(":")[2].strip() for line in about.read_text().splitlines() if line.startswith("model name")
+    ]
+    return {
+        "processors": os.cpu_count(),
+        "processor": models[0] if models else platform.machine(),
+        "memory, GB": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
+
+
+def ours() -> str:
+    """The version of this source, and how it runs."""
+    return f"{__version__}, {description()}, uvloop"
