@@ -17,7 +17,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from kafkalite.broker.plain_produce import FRAME_BYTES, PlainShape, PlainTurn
+from kafkalite.broker.plain_produce import FRAME_BYTES, PlainShape, PlainShapes, PlainTurn
 from kafkalite.broker.request_handler import Acceptor, Answer, AuthenticationFailed, Gate, RequestHandler, Slot
 from kafkalite.broker.response_writer import ResponseWriter, is_portioned
 from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND
@@ -37,8 +37,6 @@ _PIPELINED_MAX = 128
 WAITING_OVERHEAD_BYTES = 256
 """What a request that waits takes beside its bytes."""
 _FETCH = b"\x00\x01"
-_SHAPES_MAX = 64
-"""So often a connection is looked at whether its requests repeat each other."""
 
 
 def _is_produce(frame: memoryview) -> bool:
@@ -96,8 +94,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._reading = True
         self._muted: asyncio.TimerHandle | None = None
         self.closed = False
-        self._plain: tuple[PlainShape, PlainTurn] | None = None
-        self._shapes_left, self._session_end_s = _SHAPES_MAX, inf
+        self._turn: PlainTurn | None = None
+        """Who serves the requests that have one of the shapes, once there are some."""
+        self._shapes: PlainShapes | None = None
+        self._session_end_s = inf
         self.plain_waits = False
         """Are requests of this connection to be served at the end of the turn? Then nothing else may begin before they are."""
 
@@ -146,9 +146,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_used_s = self._loop.time()
-        if self._plain is not None:
+        turn = self._turn
+        if turn is not None:
             alone = self._frames.alone(nbytes) if nbytes <= FRAME_BYTES else None
-            if alone is not None and self._give_to_turn(alone, *self._plain):
+            if alone is not None and self._give_to_turn(alone, turn):
                 return
         frames = self._frames.received(nbytes)
         if frames is FILLING:
@@ -164,10 +165,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         for frame, owned in frames:
             if self.closed:
                 return
-            if self._plain is not None:
-                shape, turn = self._plain
+            turn = self._turn
+            if turn is not None:
                 is_short = len(frames) > 1 and len(frame) <= FRAME_BYTES
-                if is_short and self._give_to_turn(len(frame).to_bytes(4, "big") + frame, shape, turn):
+                if is_short and self._give_to_turn(len(frame).to_bytes(4, "big") + frame, turn):
                     continue
                 if self.plain_waits:
                     turn.end()
@@ -235,19 +236,22 @@ class ServerConnection(asyncio.BufferedProtocol):
     @property
     def wants_shape(self) -> bool:
         """Is it worth the time to say what the requests of this connection look like?"""
-        return self._shapes_left > 0 and self._gate is None
+        return self._gate is None and (self._shapes is None or self._shapes.has_room)
 
     def repeats(self, shape: PlainShape, turn: PlainTurn) -> None:
-        """Requests of this shape are served by `turn` from now on."""
-        self._shapes_left -= 1
-        self._plain = shape, turn
+        """Requests of this shape too are served by `turn` from now on."""
+        if self._shapes is None:
+            self._shapes = PlainShapes()
+        self._shapes.add(shape)
+        self._turn = turn
 
-    def _give_to_turn(self, request: bytes, shape: PlainShape, turn: PlainTurn) -> bool:
-        """Have what begins with a length served with others, if it is a request of that shape and may begin."""
+    def _give_to_turn(self, request: bytes, turn: PlainTurn) -> bool:
+        """Have what begins with a length served with others, if it is a request of a known shape and may begin."""
         may_begin = (not self._slots and self._writer.is_writable and self._muted is None) or self._may_start_produce
         may_begin = may_begin and not self._waiting and self.last_used_s <= self._session_end_s
-        if not may_begin or not (begin := shape.begin_in(request)):
+        if not may_begin or self._shapes is None or (found := self._shapes.find(request)) is None:
             return False
+        shape, begin = found
         turn.take(self, shape, request, begin)
         return True
 

@@ -5,10 +5,12 @@ whenever there are 700 more of them than were freed meanwhile, and while a thous
 a second: the young ones are then 30,000, most of them alive. So it looks when there are `_YOUNG` more. Where these are few, but hold
 much, a timer has them looked at, each second at most.
 
-At all objects Python looks whenever enough were made, and takes 0.1 s for half a million, in which the loop stands still: a request that
-names very much makes as many, and none of them is garbage. So these collections are left to the timer too, and wait for as long as long
-requests are in progress, at most a minute. All that the timer does takes half a hundredth of the time at most, however much there is to
-look at, so it is nobody's p99.
+At older objects Python looks whenever enough were made, and takes 0.1 s for half a million, in which the loop stands still: a request that
+names very much makes as many, and a thousand connections are still there at the second look; none of them is garbage. So these collections
+are left to the timer, all generations at once and seldom, and wait for as long as long requests are in progress, at most a minute.
+
+After a collection, whoever began it, the timer begins none until it was a five-hundredth of the time. A collection of 10 ms lets one of
+those wait who ask each 10 ms, so it is nobody's p99.
 """
 
 from __future__ import annotations
@@ -17,20 +19,20 @@ import asyncio
 import gc
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 _YOUNG: Final = 25_000
 """A collection of so many takes 3 ms."""
-_OLDER_AFTER: Final = 2
-"""Collections of young objects, until those that stayed are looked at once more."""
 _FEW: Final = 700
 """Not worth a look of the timer."""
-_FULL_AFTER: Final = 10
-"""Collections of objects that stayed, until all are looked at."""
+_FULL_AFTER: Final = 30
+"""Collections of young objects, until all are looked at."""
 _LOOK_S: Final = 1.0
 _WAIT_S: Final = 60.0
-_SHARE: Final = 0.005
+_SHARE: Final = 0.002
 _NEVER: Final = 1 << 30
+
+Callback: TypeAlias = Callable[[Literal["start", "stop"], dict[str, int]], object]
 
 
 class GarbageCollections:
@@ -42,19 +44,23 @@ class GarbageCollections:
         now_s: Callable[[], float] = perf_counter,
         collect: Callable[[int], object] = gc.collect,
         counts: Callable[[], tuple[int, int, int]] = gc.get_count,
+        callbacks: list[Callback] = gc.callbacks,
     ) -> None:
         self._is_busy, self._now_s, self._collect, self._counts = is_busy, now_s, collect, counts
+        self._callbacks = callbacks
         self._thresholds = gc.get_threshold()
-        self._not_before_s = 0.0
+        self._began_s = self._not_before_s = 0.0
         self._due_since_s: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        gc.set_threshold(_YOUNG, _OLDER_AFTER, _NEVER)
+        gc.set_threshold(_YOUNG, _NEVER, _NEVER)
+        self._callbacks.append(self._collecting)
         self._look_later()
 
     def stop(self) -> None:
         gc.set_threshold(*self._thresholds)
+        self._callbacks.remove(self._collecting)
         if self._timer is not None:
             self._timer.cancel()
 
@@ -63,14 +69,20 @@ class GarbageCollections:
 
     def _look(self) -> None:
         self._look_later()
-        now_s, (young, older, oldest) = self._now_s(), self._counts()
-        if (young < _FEW and older == 0 and oldest <= _FULL_AFTER) or now_s < self._not_before_s:
+        now_s, (young, collections, _) = self._now_s(), self._counts()
+        if (young < _FEW and collections <= _FULL_AFTER) or now_s < self._not_before_s:
             return
         if self._due_since_s is None:
             self._due_since_s = now_s
         if self._is_busy() and now_s - self._due_since_s < _WAIT_S:
             return
-        self._collect(2 if oldest > _FULL_AFTER else 1)
+        self._collect(2 if collections > _FULL_AFTER else 0)
         self._due_since_s = None
-        took_s = self._now_s() - now_s
-        self._not_before_s = now_s + took_s / _SHARE
+
+    def _collecting(self, phase: Literal["start", "stop"], _: dict[str, int]) -> None:
+        """Python calls this before and after each collection."""
+        now_s = self._now_s()
+        if phase == "start":
+            self._began_s = now_s
+        else:
+            self._not_before_s = now_s + (now_s - self._began_s) / _SHARE

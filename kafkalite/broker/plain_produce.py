@@ -1,9 +1,9 @@
 """Produce requests of one small batch each, which a connection sends again and again: not decoded one by one, and appended together.
 
 A producer that sends single records repeats itself: all bytes before the records are those of its request before, but for the correlation
-id and the lengths. `shape_of` notes them once a request was served as any other; `PlainShape.begin_in` knows the next one by
-them. Those of all connections that arrive in one turn of the loop are served together at its end (`PlainTurn`): each partition looks
-once whether it may be appended to, their batches are one write, and followers and waiting fetches are notified once.
+id and the lengths. `shape_of` notes them once a request was served as any other; `PlainShapes.find` knows the next one by them, whichever
+partition it is for. Those of all connections that arrive in one turn of the loop are served together at its end (`PlainTurn`): each
+partition looks once whether it may be appended to, their batches are one write, and followers and waiting fetches are notified once.
 
 Whatever is not plain (several partitions, transactions, compression, a batch that might be refused, who may not write or has a quota) is
 served as if there were no such thing, in the order of its connection: nothing is refused here. So what is appended here is what
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 
 FRAME_BYTES: Final = 16 * 1024
 """A longer request gains nothing by being served with others."""
+_FIELDS_BYTES: Final = 512
+"""What precedes the records of a request is kept up to here: a client's id may be long."""
+_SHAPES_MAX: Final = 64
+"""So many are kept of a connection, and so often it is looked at whether its requests repeat each other."""
 _TURN_MAX: Final = 512
 """Requests that are appended together at most."""
 _FIRST_VERSION: Final = 3
@@ -78,7 +82,7 @@ class Sender(Protocol):
         """Is it worth the time to say what its requests look like?"""
 
     def repeats(self, shape: PlainShape, turn: PlainTurn) -> None:
-        """Requests of this shape are to be given to the turn."""
+        """Requests of this shape too are to be given to the turn."""
 
     def answered(self, answer: bytes) -> None:
         """To the oldest request that is not answered yet."""
@@ -114,14 +118,14 @@ class PlainShape:
         "_batch_bytes",
         "_before",
         "_behind",
-        "_fields",
-        "_fields_end",
         "_is_flexible",
         "_last",
         "_place_bytes",
         "acks",
         "allowed_in",
         "client_id",
+        "fields",
+        "fields_end",
         "layout",
         "tail_bytes",
         "timeout_ms",
@@ -133,7 +137,7 @@ class PlainShape:
         self, version: int, acks: int, timeout_ms: int, topic_partition: TopicPartition, frame: bytes, fields_end: int
     ) -> None:
         self.version, self.acks, self.timeout_ms, self.topic_partition = version, acks, timeout_ms, topic_partition
-        self._api, self._fields, self._fields_end = frame[4:8], frame[12:fields_end], fields_end
+        self._api, self.fields, self.fields_end = frame[4:8], frame[12:fields_end], fields_end
         self._is_flexible = version >= _FLEXIBLE_FROM
         self._last: tuple[int, bytes, bytes, int] = 0, b"", b"", 0
         """Of the last request: its length, its bytes up to the correlation id, those from there to the records, where these began."""
@@ -155,11 +159,11 @@ class PlainShape:
         size, first, before, begin = self._last
         if len(frame) == size and frame.startswith(first) and frame.startswith(before, 12):
             return begin if not self._is_flexible or frame.endswith(_NO_TAGS) else 0
-        if not (frame.startswith(self._api, 4) and frame.startswith(self._fields, 12)):
+        if not (frame.startswith(self._api, 4) and frame.startswith(self.fields, 12)):
             return 0
         if int.from_bytes(frame[:4], "big") != len(frame) - 4:
             return 0
-        position = self._fields_end
+        position = self.fields_end
         if not self._is_flexible:
             begin = position + 4
             fits = int.from_bytes(frame[position:begin], "big") == len(frame) - begin
@@ -208,6 +212,44 @@ class PlainShape:
         return b"".join(response_frame(_API, self.version, 0, body))
 
 
+class PlainShapes:
+    """Those of one connection: one for each partition that it produces to, as far as there is room."""
+
+    __slots__ = ("_by_fields", "_fields_ends", "_last", "_left")
+
+    def __init__(self, most: int = _SHAPES_MAX) -> None:
+        self._last: PlainShape | None = None
+        self._by_fields: dict[bytes, PlainShape] = {}
+        self._fields_ends: list[int] = []
+        """Where the fields of one of them end; topics' names have a few lengths."""
+        self._left = most
+
+    @property
+    def has_room(self) -> bool:
+        """Is it worth the time to say what one more request looks like?"""
+        return self._left > 0
+
+    def add(self, shape: PlainShape) -> None:
+        self._left -= 1
+        self._last = self._by_fields[shape.fields] = shape
+        if shape.fields_end not in self._fields_ends:
+            self._fields_ends.append(shape.fields_end)
+
+    def find(self, frame: bytes) -> tuple[PlainShape, int] | None:
+        """The shape of a request, and where its records begin."""
+        shape = self._last
+        if shape is None:
+            return None
+        if begin := shape.begin_in(frame):
+            return shape, begin
+        for end in self._fields_ends:
+            shape = self._by_fields.get(frame[12:end])
+            if shape is not None and (begin := shape.begin_in(frame)):
+                self._last = shape
+                return shape, begin
+        return None
+
+
 def shape_of(
     frame: memoryview, version: int, body_position: int, request: messages.produce_request.ProduceRequest
 ) -> PlainShape | None:
@@ -231,11 +273,12 @@ def shape_of(
         fields_bytes = 2 + 2 + 4 + 4 + 2 + name_bytes + 4 + 4
     else:
         fields_bytes = 1 + 2 + 4 + 1 + (1 if name_bytes < 127 else 2) + name_bytes + 1 + 4
+    fields_end = 4 + body_position + fields_bytes
+    if fields_end > _FIELDS_BYTES:
+        return None
     whole = len(frame).to_bytes(4, "big") + frame
     topic_partition = TopicPartition(topics[0].name, asked.index)
-    shape = PlainShape(
-        version, request.acks, request.timeout_ms, topic_partition, whole, 4 + body_position + fields_bytes
-    )
+    shape = PlainShape(version, request.acks, request.timeout_ms, topic_partition, whole, fields_end)
     begin = shape.begin_in(whole)
     # Where fields have another length than the shortest, or tags, the records do not lie where they are expected.
     return shape if begin and whole[begin : len(whole) - shape.tail_bytes] == asked.records else None

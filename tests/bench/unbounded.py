@@ -36,9 +36,10 @@ def _grow(self: FrameReader, so_far: memoryview) -> None:
 
 def _buffer_updated(self: ServerConnection, nbytes: int) -> None:
     self.last_used_s = self._loop.time()
-    if self._plain is not None:
+    turn = self._turn
+    if turn is not None:
         alone = self._frames.alone(nbytes) if nbytes <= FRAME_BYTES else None
-        if alone is not None and self._give_to_turn(alone, *self._plain):
+        if alone is not None and self._give_to_turn(alone, turn):
             return
     frames = self._frames.received(nbytes)
     if frames is FILLING:
@@ -47,10 +48,10 @@ def _buffer_updated(self: ServerConnection, nbytes: int) -> None:
     for frame, owned in frames:
         if self.closed:
             return
-        if self._plain is not None:
-            shape, turn = self._plain
+        turn = self._turn
+        if turn is not None:
             is_short = len(frames) > 1 and len(frame) <= FRAME_BYTES
-            if is_short and self._give_to_turn(len(frame).to_bytes(4, "big") + frame, shape, turn):
+            if is_short and self._give_to_turn(len(frame).to_bytes(4, "big") + frame, turn):
                 continue
             if self.plain_waits:
                 turn.end()

@@ -46,7 +46,7 @@ class ClientBeside(threading.Thread):
         self._ended = threading.Event()
         self.longest = _NOTHING
         self.longest_held = _NOTHING
-        self.held_s: list[float] = []
+        self.waits: list[Wait] = []
         self.answers = 0
 
     def run(self) -> None:
@@ -61,12 +61,12 @@ class ClientBeside(threading.Thread):
     def _note(self, wait: Wait) -> None:
         self.longest = max(self.longest, wait)
         self.longest_held = max(self.longest_held, wait, key=lambda each: each.held_s)
-        self.held_s.append(wait.held_s)
+        self.waits.append(wait)
         self.answers += 1
 
     def forget(self) -> None:
         self.longest = self.longest_held = _NOTHING
-        self.held_s = []
+        self.waits = []
 
     def wait_answers(self, count: int) -> None:
         until = self.answers + count

@@ -15,7 +15,7 @@ from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.partition import Partition
-from kafkalite.broker.plain_produce import PlainTurn, shape_of
+from kafkalite.broker.plain_produce import PlainShape, PlainShapes, PlainTurn, shape_of
 from kafkalite.broker.quotas import QuotaEntity
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode
@@ -91,6 +91,10 @@ class Peer:
         self.transport = FakeTransport()
         self.connection = ServerConnection(FakeServer(), broker.dispatcher, "PLAINTEXT", 1 << 20)  # type: ignore[arg-type]
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+
+    def serve_alone(self) -> None:
+        """No request is recognised from now on."""
+        self.connection._shapes = PlainShapes(most=0)
 
     def send(self, *frames: bytes) -> None:
         data = b"".join(frames)
@@ -176,7 +180,7 @@ def test_answers_are_those_of_requests_that_are_served_alone(tmp_path: Path) -> 
     async def answers(broker: Broker, version: int, acks: int, client_id: str | None, repeats: bool) -> list[bytes]:
         peer = Peer(broker)
         if not repeats:
-            peer.connection._shapes_left = 0
+            peer.serve_alone()
         found = []
         for number, value in enumerate((b"", b"a" * 60, b"b" * 200, b"c" * 9000)):
             peer.send(produce(value, version=version, acks=acks, client_id=client_id, correlation_id=number))
@@ -346,6 +350,61 @@ def test_a_request_that_waits_for_replicas_shows_what_the_next_ones_look_like(tm
     run(tmp_path, act)
 
 
+def test_requests_to_several_partitions_in_turn_are_all_recognised(tmp_path: Path) -> None:
+    async def act(broker: Broker) -> None:
+        peer = await broker.peer(produce(), produce(index=1))
+        for number in range(6):
+            peer.send(produce(index=number % 2, correlation_id=number))
+            await virtual_time.settle()
+        assert not broker.served
+        peer.send(*(produce(index=number % 2, correlation_id=number) for number in range(6)))
+        await virtual_time.settle()
+        assert not broker.served
+        offsets = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
+        assert peer.told() == [(number % 6, 0, offset) for number, offset in enumerate(offsets)]
+
+    run(tmp_path, act)
+
+
+def test_shapes_are_found_by_all_that_precedes_the_records() -> None:
+    def shape(topic: str, index: int, version: int) -> tuple[bytes, PlainShape]:
+        frame = produce(topic=topic, index=index, version=version)
+        header = read_request_header(frame[4:], request_header_version(API, version))
+        request = codec.decode_request(ApiKey.PRODUCE, version, frame[4:], header.body_position)
+        found = shape_of(memoryview(frame)[4:], version, header.body_position, request)
+        assert found is not None
+        return frame, found
+
+    shapes = PlainShapes()
+    assert shapes.find(produce()) is None
+    for version in (7, 9):
+        known = [shape(topic, index, version) for topic in ("t", "u", "long") for index in range(3)]
+        for _, each in known:
+            shapes.add(each)
+        for frame, each in known:
+            found = shapes.find(frame)
+            assert found is not None and found[0] is each
+            assert frame[found[1] :].startswith(bytes(8))  # the batch's base offset
+        assert shapes.find(produce(index=3, version=version)) is None
+        assert shapes.find(produce(client_id="other", version=version)) is None
+
+
+def test_so_many_shapes_are_kept_of_a_connection_and_no_more(tmp_path: Path) -> None:
+    shapes = PlainShapes(most=2)
+    frame = produce()
+    header = read_request_header(frame[4:], 1)
+    request = codec.decode_request(ApiKey.PRODUCE, 7, frame[4:], header.body_position)
+    for left in (True, True, False):
+        assert shapes.has_room is left
+        found = shape_of(memoryview(frame)[4:], 7, header.body_position, request)
+        assert found is not None
+        shapes.add(found)
+    long = produce(client_id="c" * 600)
+    header = read_request_header(long[4:], 1)
+    request = codec.decode_request(ApiKey.PRODUCE, 7, long[4:], header.body_position)
+    assert shape_of(memoryview(long)[4:], 7, header.body_position, request) is None
+
+
 def test_an_answer_that_is_there_waits_for_those_before_it(tmp_path: Path) -> None:
     async def act(broker: Broker) -> None:
         peer = await broker.peer(produce(acks=-1))
@@ -370,7 +429,7 @@ def test_what_is_not_committed_is_told_as_to_requests_that_are_served_alone(tmp_
         found: list[Any] = []
         peer = await broker.peer(produce(acks=-1))
         if not repeats:
-            peer.connection._plain, peer.connection._shapes_left = None, 0
+            peer.serve_alone()
         partition = replicated(broker)
         fetched(partition, 1)
         peer.send(produce(acks=-1))
