@@ -236,6 +236,9 @@ class FullFetch(_Fetch):
             replicas.watch(item.topic_partition, requester)
 
         def release() -> None:
+            requester.on_ready = (
+                None  # it holds the delayed fetch, which holds this one: the garbage collector would have to find them
+            )
             reader.awaited_partitions -= len(self.items)
             for item in self.items:
                 replicas.unwatch(item.topic_partition, requester)
