@@ -275,6 +275,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
         def answer(frame: bytes) -> None:
             if not self.closed:
+                if len(self._slots) > 1:  # what is committed together is answered together
+                    self._writer.cork_for_turn(self._loop)
                 self._finish(slot, [frame])
                 self._serve_waiting()
                 self._limit_reading()
@@ -471,6 +473,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.closed = True
         if self._transport is not None and self._readable is not None:
             self._readable.resume_reading()  # TLS waits for what its client says of the end
+            self._writer.uncork()
             if answer:
                 self._writer.write_now(answer, sum(map(len, answer)))
             self._transport.close()

@@ -105,6 +105,10 @@ class LeaderFetcher:
         self._session = FetchSessionHandler()
         self._changed: dict[TopicPartition, None] = {}
         """To be named by the next fetch: followed, and their log is not what the leader knows of."""
+        self._without_id = 0
+        """Of those that are followed, how many topics have no id."""
+        self._may_ask_epochs = False
+        """Is there one that must ask? To look at all for each fetch would take the longer, the more there are."""
         self._failures = 0
         self._wake = asyncio.Event()
         self._renew: asyncio.TimerHandle | None = None
@@ -125,6 +129,9 @@ class LeaderFetcher:
             log.truncate_to(min(log.high_watermark, log.log_end_offset))
         else:
             following.must_ask_epoch = self._context.versions.fetch < _DIVERGING_EPOCH_FROM
+            self._may_ask_epochs |= following.must_ask_epoch
+        before = self._followed.get(partition.topic_partition)
+        self._without_id += (topic_id == NO_TOPIC_ID) - (before is not None and before.topic_id == NO_TOPIC_ID)
         self._followed[partition.topic_partition] = following
         self._changed[partition.topic_partition] = None
         if len(self._names) > 2 * len(self._followed) + _NAMES_KEPT:
@@ -136,6 +143,7 @@ class LeaderFetcher:
     def remove(self, topic_partition: TopicPartition) -> None:
         following = self._followed.pop(topic_partition, None)
         if following is not None:
+            self._without_id -= following.topic_id == NO_TOPIC_ID
             self._changed.pop(topic_partition, None)
             self._session.forget(topic_partition)
 
@@ -271,7 +279,7 @@ class LeaderFetcher:
 
     def _version(self) -> int:
         wanted = self._context.versions.fetch
-        if wanted >= _TOPIC_ID_FROM and any(f.topic_id == NO_TOPIC_ID for f in self._followed.values()):
+        if wanted >= _TOPIC_ID_FROM and self._without_id:
             return _TOPIC_ID_FROM - 1
         return wanted
 
@@ -461,7 +469,11 @@ class LeaderFetcher:
 
     async def _ask_epochs(self, connection: Connection) -> None:
         """Before the first fetch from a leader older than Fetch 12: where do our epochs end there?"""
-        asking = [f for f in self._followed.values() if f.must_ask_epoch and f.next_try_ms <= self._context.now_ms()]
+        if not self._may_ask_epochs:
+            return
+        unasked = [f for f in self._followed.values() if f.must_ask_epoch]
+        self._may_ask_epochs = bool(unasked)
+        asking = [f for f in unasked if f.next_try_ms <= self._context.now_ms()]
         if not asking:
             return
         m = messages.offset_for_leader_epoch_request

@@ -91,6 +91,12 @@ class ResponseWriter:
         """Keep what is written until `uncork`."""
         self.is_corked = True
 
+    def cork_for_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep what is written until the loop's next turn."""
+        if not self.is_corked:
+            self.is_corked = True
+            loop.call_soon(self.uncork)
+
     def uncork(self) -> None:
         self.is_corked = False
         if self._corked:
