@@ -1,4 +1,5 @@
-"""How long single records take at half of the rate that is possible: `python -m tests.bench.half_load [--minutes 10] [--rate N]`.
+"""How long single records take at half of the rate that is possible: `python -m tests.bench.half_load [--minutes 10] [--rate N]`, also of
+brokers that run already, such as Apache Kafka's: `--servers host:port,...`.
 
 Three brokers, ZooKeeper, a producer and a member of a group share this machine. Each record is a request of its own (no linger, one record
 in a batch) with acks=all, to six partitions of factor 3 of which two replicas must be in sync.
@@ -19,7 +20,7 @@ import tempfile
 import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,7 +49,6 @@ _TIMEOUT_S: Final = 120.0
 _LOOK_S: Final = 0.5
 _PROPERTIES: Final = {
     "default.replication.factor": "3",
-    "min.insync.replicas": "2",
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "3600000",
 }
@@ -113,18 +113,19 @@ def read(path: Path) -> Measured:
 
 
 class Bench:
-    """A cluster, and the programs that load it."""
+    """Brokers, those of a cluster or others, and the programs that load them."""
 
-    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
-        self._cluster, self._folder = cluster, folder
-        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    def __init__(self, servers: str, cluster: LocalCluster | None, folder: Path) -> None:
+        self._servers, self._cluster, self._folder = servers, cluster, folder
+        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
 
     def new_topic(self, name: str) -> None:
-        self._admin.create_topics([NewTopic(name, PARTITIONS, 3)])[name].result(_TIMEOUT_S)
+        config = {"min.insync.replicas": "2"}
+        self._admin.create_topics([NewTopic(name, PARTITIONS, 3, config=config)])[name].result(_TIMEOUT_S)
         wait_until(lambda: led(self._admin, name, PARTITIONS), "leaders", _TIMEOUT_S)
 
     def program(self, what: str, topic: str, *arguments: object) -> subprocess.Popen[str]:
-        given = (what, self._cluster.bootstrap_servers, topic, *map(str, arguments))
+        given = (what, self._servers, topic, *map(str, arguments))
         return subprocess.Popen([sys.executable, "-m", "tests.bench.paced", *given], stdout=subprocess.PIPE, text=True)
 
     @contextmanager
@@ -179,7 +180,9 @@ class Bench:
         return *found, shares
 
     def _used(self) -> dict[str, float]:
-        """Processor time by side, in seconds."""
+        """Processor time by side, in seconds; of brokers that run already nothing is known."""
+        if self._cluster is None:
+            return {}
         members = self._cluster.ensemble.members if self._cluster.ensemble else []
         return {
             "three brokers": sum(map(cpu_s, self._cluster.brokers.values())),
@@ -200,15 +203,14 @@ def ended(program: subprocess.Popen[str]) -> float:
 @click.option("--rate", type=float, help="Records a second.  [default: half of the maximum]")
 @click.option("--p99", "p99_ms", default=BARS_MS["p99"], show_default=True, help="Milliseconds; the bar of 99 %.")
 @click.option("--p999", "p999_ms", default=BARS_MS["p99.9"], show_default=True, help="That of 99.9 %.")
-def main(minutes: float, rate: float | None, p99_ms: float, p999_ms: float) -> None:
+@click.option("--servers", help="Brokers that run already.  [default: three of our own]")
+def main(minutes: float, rate: float | None, p99_ms: float, p999_ms: float, servers: str | None) -> None:
     """Single records at half of the maximum rate: how long they take. The status is 1 when a bar is missed."""
     console = Console(width=max(Console().width, 110))
-    console.print(f"kafkalite {ours()}")
-    with (
-        tempfile.TemporaryDirectory(prefix="kafkalite-half-") as folder,
-        LocalCluster(brokers=3, properties=_PROPERTIES) as cluster,
-    ):
-        bench = Bench(cluster, Path(folder))
+    console.print(f"brokers of {servers}" if servers else f"kafkalite {ours()}")
+    with tempfile.TemporaryDirectory(prefix="kafkalite-half-") as folder, ExitStack() as own:
+        cluster = None if servers else own.enter_context(LocalCluster(brokers=3, properties=_PROPERTIES))
+        bench = Bench(servers or (cluster.bootstrap_servers if cluster else ""), cluster, Path(folder))
         if rate is None:
             rate = bench.maximum(console) / 2
         console.print(f"{rate:,.0f} records a second for {minutes:g} minutes")
