@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kafkalite.broker.action_queue import Done
 from kafkalite.broker.partition import AckWait, Partition
+from kafkalite.broker.replication_pace import ReplicationPace
 from kafkalite.errors import ErrorCode
 from kafkalite.lifecycle import report
 
@@ -24,8 +25,8 @@ class _Waiting(NamedTuple):
 class CommitWaits:
     """See the module. First `add` all, then `start`."""
 
-    def __init__(self, timeout_ms: int) -> None:
-        self._timeout_ms = timeout_ms
+    def __init__(self, timeout_ms: int, pace: ReplicationPace) -> None:
+        self._timeout_ms, self._pace = timeout_ms, pace
         self._pending: dict[int, _Waiting] = {}
         self._added = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -35,6 +36,7 @@ class CommitWaits:
         self._added += 1
         number = self._added
         self._pending[number] = _Waiting(partition, None, done)
+        self._pace.waiting += 1
         wait = partition.when_committed(required_offset, partial(self._done, number))
         if wait is not None:
             self._pending[number] = _Waiting(partition, wait, done)
@@ -49,12 +51,14 @@ class CommitWaits:
         found = self._pending.pop(number, None)
         if found is None:  # it timed out
             return
+        self._pace.waiting -= 1
         if self._timer is not None and not self._pending:
             self._timer.cancel()
         found.done(code)
 
     def _expire(self) -> None:
         expired, self._pending = self._pending, {}
+        self._pace.waiting -= len(expired)
         for each in expired.values():
             try:
                 if each.wait is not None:

@@ -434,7 +434,7 @@ class PlainTurn:
             else:
                 together = waits.get(shape.timeout_ms)
                 if together is None:
-                    together = waits[shape.timeout_ms] = CommitWaits(shape.timeout_ms)
+                    together = waits[shape.timeout_ms] = CommitWaits(shape.timeout_ms, self._parts.replicas.pace)
                 tell = sender.answer_later()
                 done = partial(self._committed, shape, frame, answer, tell, began_s)
                 together.add(answer.partition, answer.offset + 1, done)

@@ -71,6 +71,9 @@ class _FailingFile:
             raise OSError(errno.EIO, "broken", self.path)
         return self.read_at_of_file(position, size)
 
+    def read_in_memory(self, position, size):
+        return self.read_at(position, size)
+
     def write_at(self, position, buffers):
         data = b"".join(bytes(buffer) for buffer in buffers)
         try:
