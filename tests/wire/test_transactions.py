@@ -282,8 +282,9 @@ def test_a_copier_of_ours_leaves_each_record_once_and_its_zombie_commits_nothing
         rows = sum(batch.num_rows for batch in consumer.read_range(place, 0, end))
         assert rows == 30
         consumer.assign([place])
-        while consumer.getmany(timeout_ms=200):
-            pass
+        deadline = time.monotonic() + TIMEOUT_S
+        while consumer.position(place) < end and time.monotonic() < deadline:
+            consumer.getmany(timeout_ms=200)
         assert consumer.position(place) == end and consumer.lag(place) == 0
 
 
