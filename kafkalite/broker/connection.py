@@ -140,6 +140,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._memory.change(-self._held_bytes)
         self._held_bytes = 0
         self._transport = None
+        if self._shapes is not None:
+            self._shapes.close()
         self._writer.close()
         self._frames.release()
         self.server.gone(self)
@@ -240,8 +242,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def repeats(self, shape: PlainShape, turn: PlainTurn) -> None:
         """Requests of this shape too are served by `turn` from now on."""
+        if self.closed:
+            return
         if self._shapes is None:
-            self._shapes = PlainShapes()
+            self._shapes = PlainShapes(self.server.shape_room)
         self._shapes.add(shape)
         self._turn = turn
 

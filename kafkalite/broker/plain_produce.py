@@ -47,8 +47,12 @@ FRAME_BYTES: Final = 16 * 1024
 """A longer request gains nothing by being served with others."""
 _FIELDS_BYTES: Final = 512
 """What precedes the records of a request is kept up to here: a client's id may be long."""
-_SHAPES_MAX: Final = 64
-"""So many are kept of a connection, and so often it is looked at whether its requests repeat each other."""
+_OWN_SHAPES_MAX: Final = 64
+"""So many are kept of a connection in any case, and so often it is looked at whether its requests repeat each other."""
+_SHARED_SHAPES_MAX: Final = 8192
+"""So many more are kept of all connections: for those that produce to many partitions. A shape takes 1 to 2 kB."""
+_BORROWED_SHAPES_MAX: Final = 2048
+"""Of those, one connection's."""
 _TURN_MAX: Final = 512
 """Requests that are appended together at most."""
 _FIRST_VERSION: Final = 3
@@ -212,12 +216,22 @@ class PlainShape:
         return b"".join(response_frame(_API, self.version, 0, body))
 
 
+class ShapeRoom:
+    """How many shapes there may be beyond those that every connection may have. `left` is the owner's to set."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int = _SHARED_SHAPES_MAX) -> None:
+        self.left = left
+
+
 class PlainShapes:
-    """Those of one connection: one for each partition that it produces to, as far as there is room."""
+    """Those of one connection: one for each partition that it produces to, as far as there is room, of its own or `shared`."""
 
-    __slots__ = ("_by_fields", "_fields_ends", "_last", "_left")
+    __slots__ = ("_borrowed", "_by_fields", "_fields_ends", "_last", "_left", "_shared")
 
-    def __init__(self, most: int = _SHAPES_MAX) -> None:
+    def __init__(self, shared: ShapeRoom, most: int = _OWN_SHAPES_MAX) -> None:
+        self._shared, self._borrowed = shared, 0
         self._last: PlainShape | None = None
         self._by_fields: dict[bytes, PlainShape] = {}
         self._fields_ends: list[int] = []
@@ -227,13 +241,22 @@ class PlainShapes:
     @property
     def has_room(self) -> bool:
         """Is it worth the time to say what one more request looks like?"""
-        return self._left > 0
+        return self._left > 0 or (self._borrowed < _BORROWED_SHAPES_MAX and self._shared.left > 0)
 
     def add(self, shape: PlainShape) -> None:
-        self._left -= 1
+        if self._left > 0:
+            self._left -= 1
+        else:
+            self._shared.left -= 1
+            self._borrowed += 1
         self._last = self._by_fields[shape.fields] = shape
         if shape.fields_end not in self._fields_ends:
             self._fields_ends.append(shape.fields_end)
+
+    def close(self) -> None:
+        """The connection ended."""
+        self._shared.left += self._borrowed
+        self._borrowed = 0
 
     def find(self, frame: bytes) -> tuple[PlainShape, int] | None:
         """The shape of a request, and where its records begin."""

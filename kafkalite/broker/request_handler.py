@@ -9,6 +9,7 @@ from kafkalite.errors import ProtocolViolation
 from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
+    from kafkalite.broker.plain_produce import ShapeRoom
     from kafkalite.broker.request_memory import RequestMemory
     from kafkalite.broker.slow_senders import SlowSenders
     from kafkalite.broker.stranger_reads import Readable
@@ -71,6 +72,9 @@ class Acceptor(Protocol[ConnectionT_contra]):
 
     @property
     def slow_senders(self) -> SlowSenders: ...
+
+    @property
+    def shape_room(self) -> ShapeRoom: ...
 
     @property
     def unread(self) -> UnreadResponses: ...

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.connection_quotas import ConnectionQuotas
+from kafkalite.broker.plain_produce import ShapeRoom
 from kafkalite.broker.quotas import ConnectionRateQuota
 from kafkalite.broker.request_handler import RequestHandler
 from kafkalite.broker.request_memory import RequestMemory
@@ -62,6 +63,7 @@ class Server:
         self._quotas = ConnectionQuotas(config, opened)
         self.memory = RequestMemory(config)
         self.slow_senders = SlowSenders(config)
+        self.shape_room = ShapeRoom()
         self.connections: dict[ServerConnection, None] = {}
         self.unread = UnreadResponses(config, self.connections)
         self.accepted = 0

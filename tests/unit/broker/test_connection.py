@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.connection import ServerConnection
+from kafkalite.broker.plain_produce import ShapeRoom
 from kafkalite.broker.request_memory import RequestMemory
 from kafkalite.broker.slow_senders import SlowSenders
 from kafkalite.broker.unread_responses import UnreadResponses
@@ -114,6 +115,7 @@ class FakeServer:
         self.bounds: list[str] = []
         self.memory = RequestMemory(LIVE)
         self.slow_senders = SlowSenders(LIVE)
+        self.shape_room = ShapeRoom()
         self.connections: dict[Any, None] = {}
         self.unread = UnreadResponses(LIVE, self.connections)
 

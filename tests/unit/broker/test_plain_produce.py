@@ -15,7 +15,7 @@ from kafkalite.broker.connection import ServerConnection
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.partition import Partition
-from kafkalite.broker.plain_produce import PlainShape, PlainShapes, PlainTurn, shape_of
+from kafkalite.broker.plain_produce import PlainShape, PlainShapes, PlainTurn, ShapeRoom, shape_of
 from kafkalite.broker.quotas import QuotaEntity
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode
@@ -94,7 +94,7 @@ class Peer:
 
     def serve_alone(self) -> None:
         """No request is recognised from now on."""
-        self.connection._shapes = PlainShapes(most=0)
+        self.connection._shapes = PlainShapes(ShapeRoom(0), most=0)
 
     def send(self, *frames: bytes) -> None:
         data = b"".join(frames)
@@ -375,7 +375,7 @@ def test_shapes_are_found_by_all_that_precedes_the_records() -> None:
         assert found is not None
         return frame, found
 
-    shapes = PlainShapes()
+    shapes = PlainShapes(ShapeRoom())
     assert shapes.find(produce()) is None
     for version in (7, 9):
         known = [shape(topic, index, version) for topic in ("t", "u", "long") for index in range(3)]
@@ -390,15 +390,21 @@ def test_shapes_are_found_by_all_that_precedes_the_records() -> None:
 
 
 def test_so_many_shapes_are_kept_of_a_connection_and_no_more(tmp_path: Path) -> None:
-    shapes = PlainShapes(most=2)
+    shared = ShapeRoom(2)
+    shapes, others = PlainShapes(shared, most=1), PlainShapes(shared, most=0)
     frame = produce()
     header = read_request_header(frame[4:], 1)
     request = codec.decode_request(ApiKey.PRODUCE, 7, frame[4:], header.body_position)
-    for left in (True, True, False):
+    for left in (True, True, True, False):
         assert shapes.has_room is left
+        if not left:
+            assert not others.has_room
+            break
         found = shape_of(memoryview(frame)[4:], 7, header.body_position, request)
         assert found is not None
         shapes.add(found)
+    shapes.close()
+    assert shared.left == 2 and others.has_room, "what a connection had beyond its own goes back with it"
     long = produce(client_id="c" * 600)
     header = read_request_header(long[4:], 1)
     request = codec.decode_request(ApiKey.PRODUCE, 7, long[4:], header.body_position)
