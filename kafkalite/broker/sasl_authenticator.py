@@ -119,17 +119,18 @@ class SaslAuthenticator:
         return self._step
 
     async def _answered(self, frame: bytes, connection: ServerConnection) -> Answer:
+        await self._listener.strangers.turn(connection.peer_host)
+        if connection.closed:
+            return None
         try:
-            await self._listener.strangers.turn(connection.peer_host)
-            if connection.closed:
-                return None
             return await self._take(memoryview(frame), connection)
         except AuthenticationFailed as problem:
-            self._listener.outcomes["failed"] += 1
-            logger.info("failed %s of %s: %s", self._doing, connection.peer_host, problem)
-            await asyncio.sleep(self._listener.failure_delay_s)
-            await self._listener.strangers.turn(connection.peer_host)  # the waits of many may be over at once
-            raise
+            reason, answer = str(problem), problem.answer  # the exception would hold its frames through the waits
+        self._listener.outcomes["failed"] += 1
+        logger.info("failed %s of %s: %s", self._doing, connection.peer_host, reason)
+        await asyncio.sleep(self._listener.failure_delay_s)
+        await self._listener.strangers.turn(connection.peer_host)  # the waits of many may be over at once
+        raise AuthenticationFailed(reason, answer)
 
     async def _take(self, frame: memoryview, connection: ServerConnection) -> Answer:
         if self._state is State.BAD_MECHANISM:

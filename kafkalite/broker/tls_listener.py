@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
+from itertools import chain
 from typing import Any, Final, Self
 
 from kafkalite.broker.stranger_reads import StrangerRead
@@ -153,8 +154,9 @@ class TlsListener:
         self._context, self._make = context, make
         self._timeout_s, self._max_handshakes = timeout_s, max_handshakes
         self._accepting: list[asyncio.Task[None]] = []
-        self._handshakes: dict[asyncio.Task[None], str] = {}
-        """Those in progress, oldest first, with the address of each."""
+        self._handshakes: dict[str, dict[asyncio.Task[None], None]] = {}
+        """Those in progress by the address that they come from, each one's oldest first."""
+        self._count = 0
         self.outcomes = outcomes
         self._strangers = strangers
 
@@ -165,7 +167,7 @@ class TlsListener:
 
     def close(self) -> None:
         """Accept no more, and give up handshakes in progress; connections stay."""
-        for task in (*self._accepting, *self._handshakes):
+        for task in (*self._accepting, *chain.from_iterable(self._handshakes.values())):
             task.cancel()
         for each in self.sockets:
             each.close()
@@ -179,20 +181,33 @@ class TlsListener:
                 logger.warning("accepting a connection failed: %s", problem)
                 await asyncio.sleep(_PAUSE_S)
                 continue
-            if len(self._handshakes) >= self._max_handshakes():
+            is_full = self._count >= self._max_handshakes()
+            if is_full:
                 self._displace()
-            task = loop.create_task(self._handshake(accepted, address[0]))
-            self._handshakes[task] = address[0]
-            task.add_done_callback(partial(self._ended, accepted))
+            host = address[0]
+            task = loop.create_task(self._handshake(accepted, host))
+            self._handshakes.setdefault(host, {})[task] = None
+            self._count += 1
+            task.add_done_callback(partial(self._ended, accepted, host))
+            if is_full:  # who is displaced comes back at once: to accept is a step among those of handshakes then
+                await self._strangers.turn()
 
     def _displace(self) -> None:
-        busiest = Counter(self._handshakes.values()).most_common(1)[0][0]
-        oldest = next(task for task, host in self._handshakes.items() if host == busiest)
+        busiest = max(self._handshakes, key=lambda host: len(self._handshakes[host]))
+        oldest = next(iter(self._handshakes[busiest]))
         oldest.cancel()
-        del self._handshakes[oldest]
+        self._forget(oldest, busiest)
 
-    def _ended(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
-        self._handshakes.pop(task, None)
+    def _forget(self, task: asyncio.Task[None], host: str) -> None:
+        of_host = self._handshakes.get(host, {})
+        if task in of_host:
+            del of_host[task]
+            self._count -= 1
+            if not of_host:
+                del self._handshakes[host]
+
+    def _ended(self, accepted: socket.socket, host: str, task: asyncio.Task[None]) -> None:
+        self._forget(task, host)
         if task.cancelled():  # perhaps before it began
             self.outcomes["displaced"] += 1
             accepted.close()
