@@ -10,8 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkalite.broker.action_queue import Done
+from kafkalite.broker.append_pace import AppendPace
 from kafkalite.broker.partition import AckWait, Partition
-from kafkalite.broker.replication_pace import ReplicationPace
 from kafkalite.errors import ErrorCode
 from kafkalite.lifecycle import report
 
@@ -25,7 +25,7 @@ class _Waiting(NamedTuple):
 class CommitWaits:
     """See the module. First `add` all, then `start`."""
 
-    def __init__(self, timeout_ms: int, pace: ReplicationPace) -> None:
+    def __init__(self, timeout_ms: int, pace: AppendPace) -> None:
         self._timeout_ms, self._pace = timeout_ms, pace
         self._pending: dict[int, _Waiting] = {}
         self._added = 0

@@ -34,6 +34,8 @@ logger = logging.getLogger("kafkalite.broker.connection")
 
 _WAITING_BYTES_MAX = 4 * 1024 * 1024
 _PIPELINED_MAX = 128
+_PIPELINED_PLAIN_MAX = 1024
+"""Of Produce requests that are served with others, which keep little while they are in progress; half as many, and nothing more is read."""
 WAITING_OVERHEAD_BYTES = 256
 """What a request that waits takes beside its bytes."""
 _FETCH = b"\x00\x01"
@@ -97,6 +99,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._turn: PlainTurn | None = None
         """Who serves the requests that have one of the shapes, once there are some."""
         self._shapes: PlainShapes | None = None
+        self._is_held = False
+        """Is nothing to be read until what was given to the turn is served?"""
         self._session_end_s = inf
         self.plain_waits = False
         """Are requests of this connection to be served at the end of the turn? Then nothing else may begin before they are."""
@@ -200,15 +204,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._start(frame)
 
-    @property
-    def _may_start_produce(self) -> bool:
+    def _may_start(self, frame: memoryview) -> bool:
         if not self._writer.is_writable or self._muted is not None:
             return False
         # Produce behind Produce: see the module.
-        return not self._slots or (self._pipelining and len(self._slots) < _PIPELINED_MAX)
-
-    def _may_start(self, frame: memoryview) -> bool:
-        return self._may_start_produce and (not self._slots or _is_produce(frame))
+        return not self._slots or (self._pipelining and len(self._slots) < _PIPELINED_MAX and _is_produce(frame))
 
     def _start(self, frame: memoryview) -> None:
         slot = Slot()
@@ -251,13 +251,26 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _give_to_turn(self, request: bytes, turn: PlainTurn) -> bool:
         """Have what begins with a length served with others, if it is a request of a known shape and may begin."""
-        may_begin = (not self._slots and self._writer.is_writable and self._muted is None) or self._may_start_produce
-        may_begin = may_begin and not self._waiting and self.last_used_s <= self._session_end_s
-        if not may_begin or self._shapes is None or (found := self._shapes.find(request)) is None:
+        if (
+            not self._writer.is_writable
+            or self._muted is not None
+            or self._waiting
+            or (self._slots and not (self._pipelining and len(self._slots) < _PIPELINED_PLAIN_MAX))
+            or self.last_used_s > self._session_end_s
+            or self._shapes is None
+            or (found := self._shapes.find(request)) is None
+        ):
             return False
         shape, begin = found
         turn.take(self, shape, request, begin)
+        if self._slots and not self._is_held and turn.hold(self):
+            self.hold_reading(True)
         return True
+
+    def hold_reading(self, is_held: bool) -> None:
+        """What comes meanwhile stays in the socket, to be read in one go."""
+        self._is_held = is_held
+        self._limit_reading()
 
     def answered(self, answer: bytes) -> None:
         """To the oldest request that is not answered yet, of those that were given to a turn."""
@@ -276,6 +289,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self.closed:
             self._slots.append(slot)
             self._pipelining = True
+            if len(self._slots) == _PIPELINED_PLAIN_MAX // 2:
+                self._limit_reading()
 
         def answer(frame: bytes) -> None:
             if not self.closed:
@@ -364,6 +379,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             else:
                 memory.used_bytes += difference
         wanted = self._writer.is_writable and self._muted is None and not self._frames.stalled
+        wanted = wanted and not self._is_held and len(self._slots) < _PIPELINED_PLAIN_MAX // 2
         if self._waiting and wanted:
             wanted = (
                 self._gate is None

@@ -1,8 +1,8 @@
 """A fetch that waits for more (Kafka's DelayedFetch): when it looks again, and when it answers.
 
 It is answered once its partitions gained min.bytes, something other than data happened to one of them, or max.wait passed. A follower
-gets records at the `ReplicationPace`, and is answered soon after the high watermark moved, so that it learns what is committed.
-Whatever goes wrong meanwhile is its answer too: the future raises it, and dispatch shapes the reply, so no client waits for ever.
+is also told soon after the high watermark moved, so that it learns what is committed. Whatever goes wrong meanwhile is its answer too:
+the future raises it, and dispatch shapes the reply, so no client waits for ever.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ class DelayedFetch:
 
     `gather()` reads what is there now and gives (answers, bytes, urgent). The bytes gained meanwhile are estimated from the growth of
     the logs, so that waiting for many bytes does not read the same ones again and again. `release()` is called once, at the end.
-    `width()` is how many partitions a look would look at: very many are looked at when it is their turn. `delay_ms()` is how long records
-    are to wait that are there now.
+    `width()` is how many partitions a look would look at: very many are looked at when it is their turn.
     """
 
     def __init__(
@@ -44,12 +43,11 @@ class DelayedFetch:
         release: Callable[[], None],
         width: Callable[[], int],
         portions: Portions,
-        delay_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[messages.fetch_response.FetchResponse] = self._loop.create_future()
         self._limits, self._gather, self._reply, self._release = limits, gather, reply, release
-        self._width, self._portions, self._delay_ms = width, portions, delay_ms
+        self._width, self._portions = width, portions
         self._turn: asyncio.Future[None] | None = None
         self._is_due = False
         self._have_bytes = have_bytes
@@ -72,7 +70,7 @@ class DelayedFetch:
         if not appended:
             self.expire_soon()
         elif self._check is None and self._may_suffice(partition):
-            self.look_soon()
+            self._check = self._loop.call_soon(self._look)
 
     def _may_suffice(self, partition: Partition) -> bool:
         """Have the partitions grown by what is missing? One whose size was not noted may have."""
@@ -84,14 +82,6 @@ class DelayedFetch:
         self._gained += min_bytes if noted is None else max(0, size - noted)
         self._sizes[partition.topic_partition] = size
         return self._have_bytes + self._gained >= min_bytes
-
-    def look_soon(self) -> None:
-        """There may be enough."""
-        delay_ms = self._delay_ms()
-        if delay_ms:
-            self._check = self._loop.call_later(delay_ms / 1000, self._look)
-        else:
-            self._check = self._loop.call_soon(self._look)
 
     def expire_soon(self) -> None:
         """There is news that may wait a little for records to travel with."""

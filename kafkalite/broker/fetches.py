@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 2000
 """Partitions that one fetch looks at in one go."""
 _INSTEAD_OF_WAITING_S: Final = 0.1
-_NEAR_RECORDS: Final = 1000
-"""Who is further behind gets them at once: they are not all in memory, perhaps, and to wait saves nothing."""
 
 
 class Parts(Protocol):
@@ -127,19 +125,9 @@ class _Fetch(ABC):
         enough = total >= self.limits.min_bytes or urgent or self.unknown or self.limits.max_wait_ms == 0
         if enough or not self.may_wait():
             return self.reply(answers)
-        return self._delay(answers, total).future
-
-    def _delay(self, answers: Answers, total: int) -> DelayedFetch:
         release: list[Callable[[], None]] = []
         delayed = DelayedFetch(
-            self.limits,
-            total,
-            self.gather,
-            self.reply,
-            lambda: release[0](),
-            self.width,
-            self.context.portions,
-            self.delay_ms,
+            self.limits, total, self.gather, self.reply, lambda: release[0](), self.width, self.context.portions
         )
         release.append(self.watch(delayed.notify))
         partitions = self.parts.replicas.partitions
@@ -147,11 +135,7 @@ class _Fetch(ABC):
         if self.has_news(answers):
             delayed.expire_soon()
         delayed.future.add_done_callback(lambda _: delayed.close())
-        return delayed
-
-    def delay_ms(self) -> float:
-        """How long records wait that are there now."""
-        return 0.0
+        return delayed.future
 
     def may_wait(self) -> bool:
         return True
@@ -297,34 +281,6 @@ class IncrementalFetch(_Fetch):
         self.session = session
         self.session_id = session.session_id
         self.leaves_out = False
-
-    def start(self) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
-        if self.limits.max_wait_ms <= 0 or self.limits.min_bytes > 1 or self.unknown or not self.delay_ms():
-            return super().start()
-        answers, urgent = self.parts.partition_reader.look(*self.wanted_within_limits())
-        if urgent or not self.may_wait():
-            return super().start()
-        behind = max(map(self._records_behind, answers), default=0)
-        if behind > _NEAR_RECORDS:
-            return super().start()
-        delayed = self._delay(answers, 0)
-        if behind:
-            delayed.look_soon()
-        return delayed.future
-
-    def _records_behind(self, topic_partition: TopicPartition) -> int:
-        """Of a follower that asks for this partition."""
-        end_offset = self.parts.replicas.require(topic_partition).log.log_end_offset
-        return end_offset - self.session.items[topic_partition].fetch_offset
-
-    def delay_ms(self) -> float:
-        """Followers get records at the broker's pace."""
-        return self.parts.replicas.pace.delay_ms(self.parts.clock.monotonic_ms()) if self.limits.is_follower else 0.0
-
-    def reply(self, answers: Answers) -> messages.fetch_response.FetchResponse:
-        if self.limits.is_follower and any(data.records for data in answers.values()):
-            self.parts.replicas.pace.answered(self.parts.clock.monotonic_ms())
-        return super().reply(answers)
 
     def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
         """Where many are ready some of them, which go to the back: what a response leaves out the client asks for in the next fetch."""

@@ -238,16 +238,6 @@ class PartitionReader:
             item.is_drained = False
             return self.read(item, limits, 0, False, requester)
 
-    def look(self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester) -> tuple[Answers, bool]:
-        """As `read_all` without the records: takes note of what followers have."""
-        answers, _, urgent = self._read_all(items, limits, requester, self._read_no_records, 0)
-        return answers, urgent
-
-    def _read_no_records(
-        self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, requester: FetchRequester
-    ) -> PartitionData:
-        return self.read(item, limits, 0, False, requester)
-
     def read_all(
         self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester, so_far: int = 0
     ) -> tuple[Answers, int, bool]:

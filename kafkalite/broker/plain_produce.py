@@ -4,6 +4,8 @@ A producer that sends single records repeats itself: all bytes before the record
 id and the lengths. `shape_of` notes them once a request was served as any other; `PlainShapes.find` knows the next one by them, whichever
 partition it is for. Those of all connections that arrive in one turn of the loop are served together at its end (`PlainTurn`): each
 partition looks once whether it may be appended to, their batches are one write, and followers and waiting fetches are notified once.
+While several requests with acks=all wait for replicas, more of them are served when the `AppendPace` says, and connections that send one
+after the other are not read from until then.
 
 Whatever is not plain (several partitions, transactions, compression, a batch that might be refused, who may not write or has a quota) is
 served as if there were no such thing, in the order of its connection: nothing is refused here. So what is appended here is what
@@ -55,6 +57,8 @@ _BORROWED_SHAPES_MAX: Final = 2048
 """Of those, one connection's."""
 _TURN_MAX: Final = 512
 """Requests that are appended together at most."""
+_HEAD_BYTES: Final = 12
+"""Of a request, up to its correlation id: what is needed to answer it."""
 _FIRST_VERSION: Final = 3
 """The first of batches."""
 _LOG_START_FROM: Final = 5
@@ -93,6 +97,9 @@ class Sender(Protocol):
 
     def answer_later(self) -> Callable[[bytes], None]:
         """What gives its answer to the oldest request that has none."""
+
+    def hold_reading(self, is_held: bool) -> None:
+        """Read nothing until this is called again."""
 
     def take_as_any(self, request: bytes) -> None:
         """Serve this one as any other, behind those before it."""
@@ -402,22 +409,50 @@ class PlainTurn:
         self._authorizer = authorizer
         self._taken: list[_Taken] = []
         self._is_scheduled = False
+        self._paced: asyncio.TimerHandle | None = None
+        self._held: list[Sender] = []
+        """Who is not read from."""
         self._began_s = 0.0
         self.is_off = False
         """Is each request to be served as any other?"""
 
     def take(self, sender: Sender, shape: PlainShape, frame: bytes, begin: int) -> None:
-        """Serve a request at the end of the turn; whatever its connection begins before that must call `end` first."""
+        """Serve a request at the end of the turn, or later; whatever its connection begins before that must call `end` first."""
         taken = self._taken
         if not taken:
             self._began_s = self._now_s()
-            if not self._is_scheduled:
+        if not self._is_scheduled:
+            delay_ms = self._delay_ms() if shape.acks == -1 else 0.0
+            if not delay_ms:
                 self._is_scheduled = True
                 self._schedule(self._scheduled)
+            elif self._paced is None:
+                self._paced = asyncio.get_running_loop().call_later(delay_ms / 1000, self._end_pause)
         sender.plain_waits = True
         taken.append((sender, shape, frame, begin))
         if len(taken) >= _TURN_MAX:
             self.end()
+
+    def hold(self, sender: Sender) -> bool:
+        """Is what this one sends meanwhile to be read when what it has sent is served? Then its reading is resumed here."""
+        if self._paced is None:
+            return False
+        self._held.append(sender)
+        return True
+
+    def _delay_ms(self) -> float:
+        return self._parts.replicas.pace.delay_ms(self._parts.clock.monotonic_ms())
+
+    def _end_pause(self) -> None:
+        """Read what came meanwhile, and serve it too: a loop reads behind what was called for before."""
+        self._paced, self._is_scheduled = None, True
+        self._resume_held()
+        self._schedule(lambda: self._schedule(self._scheduled))
+
+    def _resume_held(self) -> None:
+        held, self._held = self._held, []
+        for sender in held:
+            sender.hold_reading(False)
 
     def learn(
         self,
@@ -438,6 +473,10 @@ class PlainTurn:
     def end(self) -> None:
         """Serve what was taken."""
         taken, self._taken = self._taken, []
+        if self._paced is not None:
+            self._paced.cancel()
+            self._paced = None
+            self._resume_held()
         if not taken:
             return
         answers: list[bytes | _Uncommitted | None] = [None] * len(taken)
@@ -459,12 +498,14 @@ class PlainTurn:
                 if together is None:
                     together = waits[shape.timeout_ms] = CommitWaits(shape.timeout_ms, self._parts.replicas.pace)
                 tell = sender.answer_later()
-                done = partial(self._committed, shape, frame, answer, tell, began_s)
+                done = partial(self._committed, shape, frame[:_HEAD_BYTES], answer, tell, began_s)
                 together.add(answer.partition, answer.offset + 1, done)
         if answered:
             self._latency.observe(duration_s, answered)
         for together in waits.values():
             together.start()
+        if waits:
+            self._parts.replicas.pace.appended(now_ms)
 
     def _committed(
         self,

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.broker.action_queue import ActionQueue
+from kafkalite.broker.append_pace import AppendPace
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.partition import IsrChange, Partition, Watcher
-from kafkalite.broker.replication_pace import ReplicationPace
 from kafkalite.clock import Clock
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import (
@@ -94,7 +94,7 @@ class Replicas:
         """Whether a LeaderAndIsr was ever applied: before, no high watermark may be written to disk."""
         self.on_roles = on_roles
         self._makes_files = False
-        self.pace = ReplicationPace()
+        self.pace = AppendPace()
         self._actions = ActionQueue()
         self._lock = asyncio.Lock()
         self._portions = Portions()

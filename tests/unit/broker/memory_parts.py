@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
+from kafkalite.broker.append_pace import AppendPace
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer
 from kafkalite.broker.dispatch import Dispatcher
 from kafkalite.broker.dynamic_configs import DynamicConfigs
@@ -21,7 +22,6 @@ from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.quotas import ClientQuotas
 from kafkalite.broker.rates import ReplicationRate
-from kafkalite.broker.replication_pace import ReplicationPace
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import spoken_of
 from kafkalite.broker.traffic import Traffic
@@ -87,7 +87,7 @@ class MemoryReplicas:
         self.clock, self._metadata = parts.clock, parts.metadata
         self.partitions = {each.topic_partition: each for each in partitions}
         self.watched: set[TopicPartition] = set()
-        self.pace = ReplicationPace()
+        self.pace = AppendPace()
 
     def require(self, topic_partition: TopicPartition) -> Partition:
         if topic_partition not in self.partitions:

@@ -647,8 +647,9 @@ def test_a_turn_is_scheduled_once() -> None:
     parts: Any = SimpleNamespace(clock=None)
     turn = PlainTurn(parts, Histogram(), now_s=lambda: 0.0, schedule=scheduled.append)
     sender: Any = SimpleNamespace()
-    turn.take(sender, None, b"", 0)  # type: ignore[arg-type]
-    turn.take(sender, None, b"", 0)  # type: ignore[arg-type]
+    shape: Any = SimpleNamespace(acks=1)
+    turn.take(sender, shape, b"", 0)
+    turn.take(sender, shape, b"", 0)
     assert len(scheduled) == 1
 
 
