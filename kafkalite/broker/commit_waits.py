@@ -1,6 +1,7 @@
-"""What waits together for replicas: requests of one turn that have the same timeout, each until its own records are committed.
+"""What waits together for replicas: requests of one turn that have the same timeout, those of each partition until all their records are
+committed.
 
-As a `DelayedProduce` for each of them, but with one timer and without futures, for requests that are served with others.
+As a `DelayedProduce` for each partition, but with one timer and without futures, for requests that are served with others.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class _Waiting(NamedTuple):
     partition: Partition
     wait: AckWait | None
     done: Done
+    requests: int
 
 
 class CommitWaits:
@@ -31,15 +33,15 @@ class CommitWaits:
         self._added = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, partition: Partition, required_offset: int, done: Done) -> None:
+    def add(self, partition: Partition, required_offset: int, done: Done, requests: int = 1) -> None:
         """Have `done(error)` called once: when the high watermark reaches `required_offset`, never will, or time is over."""
         self._added += 1
         number = self._added
-        self._pending[number] = _Waiting(partition, None, done)
-        self._pace.waiting += 1
+        self._pending[number] = _Waiting(partition, None, done, requests)
+        self._pace.waiting += requests
         wait = partition.when_committed(required_offset, partial(self._done, number))
         if wait is not None:
-            self._pending[number] = _Waiting(partition, wait, done)
+            self._pending[number] = _Waiting(partition, wait, done, requests)
 
     def start(self) -> None:
         """The time begins."""
@@ -51,15 +53,15 @@ class CommitWaits:
         found = self._pending.pop(number, None)
         if found is None:  # it timed out
             return
-        self._pace.waiting -= 1
+        self._pace.waiting -= found.requests
         if self._timer is not None and not self._pending:
             self._timer.cancel()
         found.done(code)
 
     def _expire(self) -> None:
         expired, self._pending = self._pending, {}
-        self._pace.waiting -= len(expired)
         for each in expired.values():
+            self._pace.waiting -= each.requests
             try:
                 if each.wait is not None:
                     each.partition.forget_wait(each.wait)

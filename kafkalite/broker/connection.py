@@ -283,24 +283,24 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._writer.write_now([answer], len(answer))
 
-    def answer_later(self) -> Callable[[bytes], None]:
-        """As `answered`, with an answer that comes when this is called; what is behind it waits, unless that is a Produce too."""
+    def answer_later(self) -> Slot:
+        """As `answered`, with an answer that comes later: what is behind it waits, unless that is a Produce too."""
         slot = Slot()
         if not self.closed:
             self._slots.append(slot)
             self._pipelining = True
             if len(self._slots) == _PIPELINED_PLAIN_MAX // 2:
                 self._limit_reading()
+        return slot
 
-        def answer(frame: bytes) -> None:
-            if not self.closed:
-                if len(self._slots) > 1:  # what is committed together is answered together
-                    self._writer.cork_for_turn(self._loop)
-                self._finish(slot, [frame])
-                self._serve_waiting()
-                self._limit_reading()
-
-        return answer
+    def send_done(self) -> None:
+        """Some that were to come later are there."""
+        if not self.closed:
+            if len(self._slots) > 1:  # what is committed together is answered together
+                self._writer.cork_for_turn(self._loop)
+            self._write_done()
+            self._serve_waiting()
+            self._limit_reading()
 
     def take_as_any(self, request: bytes) -> None:
         """Serve a request that was given to a turn as any other, behind those before it; it begins with its length."""
@@ -339,6 +339,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self._is_proven and self._gate is None:
             self._is_proven = True
             self._frames.max_bytes = self._max_frame_bytes
+        self._write_done()
+
+    def _write_done(self) -> None:
+        """The answers before the first that is not there."""
         slots = self._slots
         ready: list[Buffer] = []
         while slots and slots[0].done:

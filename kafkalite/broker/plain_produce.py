@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer, Operation, Permission, ResourceType
 from kafkalite.broker.commit_waits import CommitWaits
+from kafkalite.broker.request_handler import Slot
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.frames import response_frame
@@ -95,8 +96,11 @@ class Sender(Protocol):
     def answered(self, answer: bytes) -> None:
         """To the oldest request that is not answered yet."""
 
-    def answer_later(self) -> Callable[[bytes], None]:
-        """What gives its answer to the oldest request that has none."""
+    def answer_later(self) -> Slot:
+        """The place of the answer to the oldest request that has none; once it is `done`, `send_done` is to be called."""
+
+    def send_done(self) -> None:
+        """Send what may be sent of the answers that are there."""
 
     def hold_reading(self, is_held: bool) -> None:
         """Read nothing until this is called again."""
@@ -321,6 +325,7 @@ class _Batches:
         "earliest",
         "headers",
         "latest",
+        "log_start_offset",
         "max_bytes",
         "numbers",
         "partition",
@@ -338,6 +343,8 @@ class _Batches:
         self.records = bytearray()
         self.headers: list[BatchHeader] = []
         self.numbers: list[int] = []
+        self.log_start_offset = -1
+        """When they were appended."""
         self.producers: dict[int, BatchHeader] = {}
         """The last batch of each, of those that have an id."""
 
@@ -381,9 +388,18 @@ class _Batches:
 class _Uncommitted(NamedTuple):
     """A record that was appended, and is to be answered when it is committed."""
 
-    partition: Partition
+    batches: _Batches
     offset: int
-    log_start_offset: int
+
+
+class _Waiting(NamedTuple):
+    """For the answer to be given: its place, whose it is, the begin of the request and its record's offset."""
+
+    slot: Slot
+    sender: Sender
+    shape: PlainShape
+    head: bytes
+    offset: int
 
 
 _Taken: TypeAlias = tuple[Sender, PlainShape, bytes, int]
@@ -485,7 +501,7 @@ class PlainTurn:
             self._append(batches, taken, answers, now_ms, wall_ms)
         began_s = self._began_s
         duration_s = self._now_s() - began_s
-        waits: dict[int, CommitWaits] = {}
+        waiting: dict[int, dict[_Batches, list[_Waiting]]] = {}
         answered = 0
         for (sender, shape, frame, _), answer in zip(taken, answers, strict=True):
             if answer is None:
@@ -494,33 +510,37 @@ class PlainTurn:
                 answered += 1
                 sender.answered(answer)
             else:
-                together = waits.get(shape.timeout_ms)
-                if together is None:
-                    together = waits[shape.timeout_ms] = CommitWaits(shape.timeout_ms, self._parts.replicas.pace)
-                tell = sender.answer_later()
-                done = partial(self._committed, shape, frame[:_HEAD_BYTES], answer, tell, began_s)
-                together.add(answer.partition, answer.offset + 1, done)
+                batches, offset = answer
+                waits = waiting.setdefault(shape.timeout_ms, {}).setdefault(batches, [])
+                waits.append(_Waiting(sender.answer_later(), sender, shape, frame[:_HEAD_BYTES], offset))
         if answered:
             self._latency.observe(duration_s, answered)
-        for together in waits.values():
-            together.start()
-        if waits:
+        for timeout_ms, by_partition in waiting.items():
+            self._wait(timeout_ms, by_partition, began_s)
+        if waiting:
             self._parts.replicas.pace.appended(now_ms)
 
-    def _committed(
-        self,
-        shape: PlainShape,
-        frame: bytes,
-        record: _Uncommitted,
-        tell: Callable[[bytes], None],
-        began_s: float,
-        code: ErrorCode,
-    ) -> None:
-        self._latency.observe(self._now_s() - began_s)
-        if code:
-            tell(shape.refusal(frame, code, None, record.log_start_offset))
-        else:
-            tell(shape.answer(frame, record.offset, record.log_start_offset))
+    def _wait(self, timeout_ms: int, by_partition: dict[_Batches, list[_Waiting]], began_s: float) -> None:
+        """What was appended to a partition in one turn is answered when all of it is committed, as followers fetch it."""
+        waits = CommitWaits(timeout_ms, self._parts.replicas.pace)
+        for batches, waiting in by_partition.items():
+            done = partial(self._committed, batches, waiting, began_s)
+            waits.add(batches.partition, waiting[-1].offset + 1, done, len(waiting))
+        waits.start()
+
+    def _committed(self, batches: _Batches, waiting: list[_Waiting], began_s: float, code: ErrorCode) -> None:
+        self._latency.observe(self._now_s() - began_s, len(waiting))
+        log_start_offset, high_watermark = batches.log_start_offset, batches.partition.high_watermark
+        senders: dict[Sender, None] = {}
+        for slot, sender, shape, head, offset in waiting:
+            if code and offset >= high_watermark:
+                answer = shape.refusal(head, code, None, log_start_offset)
+            else:
+                answer = shape.answer(head, offset, log_start_offset)
+            slot.done, slot.frame = True, [answer]
+            senders[sender] = None
+        for sender in senders:
+            sender.send_done()
 
     def _sorted(self, taken: list[_Taken], wall_ms: int) -> list[_Batches]:
         """What is plain by partition. Behind what is not, nothing of the same connection is."""
@@ -590,12 +610,12 @@ class PlainTurn:
                 answers[number] = shape.refusal(frame, code, message)
             return
         self._parts.traffic.produced(partition.topic_partition.topic, len(batches.records), len(numbers))
-        log_start_offset = partition.log.log_start_offset
+        log_start_offset = batches.log_start_offset = partition.log.log_start_offset
         committed = partition.high_watermark if len(partition.maximal_isr) >= partition.effective_min_isr else -1
         for number in numbers:
             _, shape, frame, _ = taken[number]
             if shape.acks == 1 or offset < committed:
                 answers[number] = shape.answer(frame, offset, log_start_offset)
             else:
-                answers[number] = _Uncommitted(partition, offset, log_start_offset)
+                answers[number] = _Uncommitted(batches, offset)
             offset += 1

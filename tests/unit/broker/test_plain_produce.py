@@ -469,6 +469,30 @@ def test_what_is_not_committed_is_told_as_to_requests_that_are_served_alone(tmp_
     run(tmp_path, act)
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_of_what_was_appended_together_the_committed_part_succeeded(tmp_path: Path, is_over: bool) -> None:
+    async def act(broker: Broker) -> None:
+        peers = [await broker.peer(produce(acks=-1)) for _ in range(3)]
+        partition = replicated(broker)
+        fetched(partition, 3)
+        for number, peer in enumerate(peers):
+            peer.send(produce(acks=-1, correlation_id=number))
+        await virtual_time.settle()
+        fetched(partition, 5)
+        await virtual_time.settle()
+        assert not any(peer.answers() for peer in peers), "they wait for the last one"
+        if is_over:
+            await asyncio.sleep(1.6)
+        else:
+            partition.resign()
+            await virtual_time.settle()
+        code = ErrorCode.REQUEST_TIMED_OUT if is_over else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert [peer.told() for peer in peers] == [[(0, 0, 3)], [(1, 0, 4)], [(2, code, -1)]]
+        assert broker.parts.replicas.pace.waiting == 0
+
+    run(tmp_path, act)
+
+
 def test_a_failed_write_fails_all_requests_in_it_and_no_others(tmp_path: Path) -> None:
     async def act(broker: Broker) -> None:
         peers = [await broker.peer() for _ in range(3)]
