@@ -34,8 +34,9 @@ logger = logging.getLogger("kafkalite.broker.connection")
 
 _WAITING_BYTES_MAX = 4 * 1024 * 1024
 _PIPELINED_MAX = 128
-_PIPELINED_PLAIN_MAX = 1024
-"""Of Produce requests that are served with others, which keep little while they are in progress; half as many, and nothing more is read."""
+_PIPELINED_PLAIN_MAX = 512
+"""While so many Produce requests that are served with others are in progress, which keep little, nothing more is read. There are more when
+they were received in one go: served one by one they would take so long that a client who is behind could never catch up."""
 WAITING_OVERHEAD_BYTES = 256
 """What a request that waits takes beside its bytes."""
 _FETCH = b"\x00\x01"
@@ -43,6 +44,10 @@ _FETCH = b"\x00\x01"
 
 def _is_produce(frame: memoryview) -> bool:
     return len(frame) > 1 and frame[0] == 0 == frame[1]  # ApiKey.PRODUCE
+
+
+def _with_length(frame: memoryview) -> bytes:
+    return len(frame).to_bytes(4, "big") + frame
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -92,6 +97,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._slots: deque[Slot] = deque()
         self._waiting: deque[memoryview] = deque()
         self._waiting_bytes = 0
+        self._returned = 0
+        """How many of them, from the first on, were given to a turn that did not serve them."""
         self._pipelining = False
         self._reading = True
         self._muted: asyncio.TimerHandle | None = None
@@ -154,7 +161,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.last_used_s = self._loop.time()
         turn = self._turn
         if turn is not None:
-            alone = self._frames.alone(nbytes) if nbytes <= FRAME_BYTES else None
+            alone = self._frames.alone(nbytes) if nbytes <= FRAME_BYTES and not self._waiting else None
             if alone is not None and self._give_to_turn(alone, turn):
                 return
         frames = self._frames.received(nbytes)
@@ -173,8 +180,8 @@ class ServerConnection(asyncio.BufferedProtocol):
                 return
             turn = self._turn
             if turn is not None:
-                is_short = len(frames) > 1 and len(frame) <= FRAME_BYTES
-                if is_short and self._give_to_turn(len(frame).to_bytes(4, "big") + frame, turn):
+                is_short = len(frames) > 1 and len(frame) <= FRAME_BYTES and not self._waiting
+                if is_short and self._give_to_turn(_with_length(frame), turn):
                     continue
                 if self.plain_waits:
                     turn.end()
@@ -254,8 +261,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if (
             not self._writer.is_writable
             or self._muted is not None
-            or self._waiting
-            or (self._slots and not (self._pipelining and len(self._slots) < _PIPELINED_PLAIN_MAX))
+            or (self._slots and not self._pipelining)
             or self.last_used_s > self._session_end_s
             or self._shapes is None
             or (found := self._shapes.find(request)) is None
@@ -289,7 +295,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self.closed:
             self._slots.append(slot)
             self._pipelining = True
-            if len(self._slots) == _PIPELINED_PLAIN_MAX // 2:
+            if len(self._slots) == _PIPELINED_PLAIN_MAX:
                 self._limit_reading()
         return slot
 
@@ -303,9 +309,15 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._limit_reading()
 
     def take_as_any(self, request: bytes) -> None:
-        """Serve a request that was given to a turn as any other, behind those before it; it begins with its length."""
+        """Serve a request that was given to a turn as any other, before all that was not; it begins with its length."""
         if not self.closed:
-            self._take(memoryview(bytearray(request))[4:], owned=True)
+            frame = memoryview(bytearray(request))[4:]
+            if self._returned or not self._may_start(frame):
+                self._waiting.insert(self._returned, frame)
+                self._waiting_bytes += len(frame) + WAITING_OVERHEAD_BYTES
+                self._returned += 1
+            else:
+                self._start(frame)
             self._limit_reading()
 
     def _finish_later(self, slot: Slot, future: asyncio.Future[Answer]) -> None:
@@ -365,10 +377,24 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.close()
 
     def _serve_waiting(self) -> None:
-        while self._waiting and not self.closed and self._may_start(self._waiting[0]):
-            frame = self._waiting.popleft()
-            self._waiting_bytes -= len(frame) + WAITING_OVERHEAD_BYTES
-            self._start(frame)
+        turn = self._turn
+        while self._waiting and not self.closed:
+            frame, is_returned = self._waiting[0], self._returned > 0
+            if turn is not None and len(frame) <= FRAME_BYTES and not is_returned:
+                self._waiting.popleft()  # the turn may end, and return what was before it
+                if self._give_to_turn(_with_length(frame), turn):
+                    self._waiting_bytes -= len(frame) + WAITING_OVERHEAD_BYTES
+                    continue
+                self._waiting.appendleft(frame)
+            if turn is not None and self.plain_waits:
+                turn.end()
+            elif self._may_start(frame):
+                self._waiting.popleft()
+                self._waiting_bytes -= len(frame) + WAITING_OVERHEAD_BYTES
+                self._returned -= is_returned
+                self._start(frame)
+            else:
+                return
 
     def _limit_reading(self) -> None:
         transport, readable = self._transport, self._readable
@@ -383,7 +409,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             else:
                 memory.used_bytes += difference
         wanted = self._writer.is_writable and self._muted is None and not self._frames.stalled
-        wanted = wanted and not self._is_held and len(self._slots) < _PIPELINED_PLAIN_MAX // 2
+        wanted = wanted and not self._is_held and len(self._slots) < _PIPELINED_PLAIN_MAX
         if self._waiting and wanted:
             wanted = (
                 self._gate is None

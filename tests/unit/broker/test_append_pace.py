@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from kafkalite.broker.append_pace import AppendPace
 from kafkalite.errors import ErrorCode
+from kafkalite.net.frames import request_frame
+from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.test_plain_produce import METADATA, Broker, Peer, fetched, produce, replicated, run
 
@@ -150,19 +153,80 @@ def test_a_stop_serves_what_waits(tmp_path: Path) -> None:
     paced(tmp_path, act)
 
 
-def test_as_many_as_are_received_in_one_go_are_in_progress_and_then_nothing_is_read(tmp_path: Path) -> None:
+def test_whatever_was_received_in_one_go_is_in_progress_and_then_nothing_is_read(tmp_path: Path) -> None:
     async def act(broker: Broker, peer: Peer) -> None:
-        for begin in range(100, 700, 100):
+        for begin, count in ((100, 500), (1000, 1500)):
             assert peer.transport.reading
-            peer.send(*(produce(acks=-1, correlation_id=number) for number in range(begin, begin + 100)))
+            peer.send(*(produce(acks=-1, correlation_id=number) for number in range(begin, begin + count)))
             await asyncio.sleep(0.01)
-        assert not peer.transport.reading and broker.parts.replicas.pace.waiting == 610
+        assert not peer.transport.reading and broker.parts.replicas.pace.waiting == 2010
         assert not broker.served, "none of them was served alone"
         await commit(broker)
         assert peer.transport.reading
-        assert [each[0] for each in peer.told()] == [*range(10), *range(100, 700)]
+        assert [each[0] for each in peer.told()] == [*range(10), *range(100, 600), *range(1000, 2500)]
 
     paced(tmp_path, act)
+
+
+def test_what_came_behind_another_request_is_served_with_others_again(tmp_path: Path) -> None:
+    """Else a producer in full flow would never come back to it after a Metadata request."""
+
+    async def act(broker: Broker, peer: Peer) -> None:
+        damaged = bytearray(produce(acks=-1, correlation_id=205))
+        damaged[-1] ^= 1
+        frames = {number: produce(acks=-1, correlation_id=number) for number in range(100, 800)} | {205: bytes(damaged)}
+        peer.send(*(frames[number] for number in range(100, 200)), METADATA, METADATA)
+        peer.send(*(frames[number] for number in range(200, 800)))
+        numbers = []
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+            await commit(broker)
+            numbers += [int.from_bytes(each[4:8], "big") for each in peer.answers()]
+        assert numbers == [*range(10), *range(100, 200), 9, 9, *range(200, 800)]
+        assert 9 in broker.served and 205 in broker.served, "alone"
+        assert max(broker.served) < 200 + 512, "of those behind it only what was of the same turn"
+        assert not broker.parts.replicas.pace.waiting
+
+    paced(tmp_path, act)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_answers_leave_in_the_order_of_requests_whatever_they_are(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    count = 300
+
+    def request(number: int) -> bytes:
+        kind = rng.random()
+        if kind < 0.03:
+            return b"".join(request_frame(APIS[ApiKey.API_VERSIONS], 0, number, "me", []))
+        made = bytearray(
+            produce(
+                acks=1 if kind < 0.1 else -1, index=rng.randrange(2), correlation_id=number, count=1 + (kind > 0.97)
+            )
+        )
+        if 0.1 < kind < 0.13:
+            made[-1] ^= 1
+        return bytes(made)
+
+    async def act(broker: Broker) -> None:
+        peer = await broker.peer(produce(acks=-1), produce(), produce(acks=-1, index=1))
+        replicated(broker)
+        left = [request(number) for number in range(count)]
+        numbers: list[int] = []
+        deadline_s = asyncio.get_running_loop().time() + 1.4
+        while len(numbers) < count and asyncio.get_running_loop().time() < deadline_s:
+            size = rng.choice((1, 2, 5, 40, 150))
+            if peer.transport.reading and left:
+                peer.send(*left[:size])
+                del left[:size]
+            await asyncio.sleep(rng.choice((0, 0.001, 0.005)))
+            if rng.random() < 0.5:
+                await commit(broker)
+            numbers += [int.from_bytes(each[4:8], "big") for each in peer.answers()]
+        assert numbers == list(range(count))
+        assert broker.parts.replicas.pace.waiting == 0
+
+    run(tmp_path, act)
 
 
 def test_requests_whose_time_is_over_wait_no_more(tmp_path: Path) -> None:
