@@ -521,7 +521,8 @@ class PlainTurn:
             self._parts.replicas.pace.appended(now_ms)
 
     def _wait(self, timeout_ms: int, by_partition: dict[_Batches, list[_Waiting]], began_s: float) -> None:
-        """What was appended to a partition in one turn is answered when all of it is committed, as followers fetch it."""
+        """What was appended to a partition in one turn is answered when all of it is committed, as followers fetch it. If that never
+        happens all of it is refused: which part was committed, and with enough replicas, is not known any more."""
         waits = CommitWaits(timeout_ms, self._parts.replicas.pace)
         for batches, waiting in by_partition.items():
             done = partial(self._committed, batches, waiting, began_s)
@@ -530,10 +531,10 @@ class PlainTurn:
 
     def _committed(self, batches: _Batches, waiting: list[_Waiting], began_s: float, code: ErrorCode) -> None:
         self._latency.observe(self._now_s() - began_s, len(waiting))
-        log_start_offset, high_watermark = batches.log_start_offset, batches.partition.high_watermark
+        log_start_offset = batches.log_start_offset
         senders: dict[Sender, None] = {}
         for slot, sender, shape, head, offset in waiting:
-            if code and offset >= high_watermark:
+            if code:
                 answer = shape.refusal(head, code, None, log_start_offset)
             else:
                 answer = shape.answer(head, offset, log_start_offset)

@@ -470,7 +470,7 @@ def test_what_is_not_committed_is_told_as_to_requests_that_are_served_alone(tmp_
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_of_what_was_appended_together_the_committed_part_succeeded(tmp_path: Path, is_over: bool) -> None:
+def test_what_was_appended_together_is_answered_together(tmp_path: Path, is_over: bool) -> None:
     async def act(broker: Broker) -> None:
         peers = [await broker.peer(produce(acks=-1)) for _ in range(3)]
         partition = replicated(broker)
@@ -487,7 +487,7 @@ def test_of_what_was_appended_together_the_committed_part_succeeded(tmp_path: Pa
             partition.resign()
             await virtual_time.settle()
         code = ErrorCode.REQUEST_TIMED_OUT if is_over else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert [peer.told() for peer in peers] == [[(0, 0, 3)], [(1, 0, 4)], [(2, code, -1)]]
+        assert [peer.told() for peer in peers] == [[(number, code, -1)] for number in range(3)]
         assert broker.parts.replicas.pace.waiting == 0
 
     run(tmp_path, act)
