@@ -18,8 +18,9 @@ from math import inf
 from typing import Any
 
 from kafkalite.broker.plain_produce import FRAME_BYTES, PlainShape, PlainShapes, PlainTurn
-from kafkalite.broker.request_handler import Acceptor, Answer, AuthenticationFailed, Gate, RequestHandler, Slot
+from kafkalite.broker.request_handler import Acceptor, Answer, AuthenticationFailed, Gate, RequestHandler
 from kafkalite.broker.response_writer import ResponseWriter, is_portioned
+from kafkalite.broker.slots import Slot
 from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND
 from kafkalite.broker.stranger_reads import READ_BYTES, Readable
 from kafkalite.errors import BoundExceeded, KafkaError, ProtocolViolation

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer, Operation, Permission, ResourceType
 from kafkalite.broker.commit_waits import CommitWaits
-from kafkalite.broker.request_handler import Slot
+from kafkalite.broker.slots import Slot
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.frames import response_frame

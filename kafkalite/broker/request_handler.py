@@ -21,18 +21,6 @@ Answer: TypeAlias = "list[Buffer] | None"
 ConnectionT_contra = TypeVar("ConnectionT_contra", contravariant=True)
 
 
-class Slot:
-    """The place of one request in the order of answers."""
-
-    __slots__ = ("delayed_fetch", "done", "frame", "request_bytes")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.frame: Answer = None
-        self.request_bytes = 0
-        self.delayed_fetch: asyncio.Future[Answer] | None = None
-
-
 class RequestHandler(Protocol):
     """What requests are handed to: see `Dispatcher.handle`."""
 
