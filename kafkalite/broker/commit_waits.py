@@ -33,8 +33,8 @@ class CommitWaits:
         self._added = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, partition: Partition, required_offset: int, done: Done, requests: int = 1) -> None:
-        """Have `done(error)` called once: when the high watermark reaches `required_offset`, never will, or time is over."""
+    def add(self, partition: Partition, required_offset: int, done: Done, requests: int) -> None:
+        """Have `done(error)` called once, for so many requests: when the high watermark is at `required_offset`, or never, or too late."""
         self._added += 1
         number = self._added
         self._pending[number] = _Waiting(partition, None, done, requests)

@@ -2,10 +2,10 @@
 
 As in Kafka, a connection has one request in progress at a time, so that requests take effect in order; the one exception is Produce,
 of which several may wait for replication at once, because their appends have happened in order already. Answers always leave in
-order. Bounds: a frame's size (socket.request.max.bytes, and less before the first answer), the bytes of requests that wait their turn, and
-the socket's write buffer; beyond them nothing more is read. Nor is it while the connection is muted, because its client exceeded a
-quota, nor while there is no memory for the request that is arriving (`request_memory`). What is unread of all connections' responses is
-bounded by `unread_responses`.
+order. Bounds: a frame's size (socket.request.max.bytes, and less before the first answer), the bytes of requests that wait their turn,
+how many are in progress, and the socket's write buffer; beyond them nothing more is read. Nor is it while the connection is muted, because
+its client exceeded a quota, nor while there is no memory for the request that is arriving (`request_memory`), nor while what it sent waits
+for its turn to be appended. What is unread of all connections' responses is bounded by `unread_responses`.
 """
 
 from __future__ import annotations
@@ -409,8 +409,13 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._give_back(difference)
             else:
                 memory.used_bytes += difference
-        wanted = self._writer.is_writable and self._muted is None and not self._frames.stalled
-        wanted = wanted and not self._is_held and len(self._slots) < _PIPELINED_PLAIN_MAX
+        wanted = (
+            self._writer.is_writable
+            and self._muted is None
+            and not self._frames.stalled
+            and not self._is_held
+            and len(self._slots) < _PIPELINED_PLAIN_MAX
+        )
         if self._waiting and wanted:
             wanted = (
                 self._gate is None

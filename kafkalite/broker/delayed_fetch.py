@@ -1,7 +1,7 @@
 """A fetch that waits for more (Kafka's DelayedFetch): when it looks again, and when it answers.
 
 It is answered once its partitions gained min.bytes, something other than data happened to one of them, or max.wait passed. A follower
-is also told soon after the high watermark moved, so that it learns what is committed. Whatever goes wrong meanwhile is its answer too:
+is also answered soon after the high watermark moved, so that it learns what is committed. Whatever goes wrong meanwhile is its answer too:
 the future raises it, and dispatch shapes the reply, so no client waits for ever.
 """
 

@@ -9,8 +9,8 @@ after the other are not read from until then.
 
 Whatever is not plain (several partitions, transactions, compression, a batch that might be refused, who may not write or has a quota) is
 served as if there were no such thing, in the order of its connection: nothing is refused here. So what is appended here is what
-`handlers.produce` would append. A write that fails has failed for all requests in it. With acks=all each answer waits until its record
-is committed.
+`handlers.produce` would append. A write that fails has failed for all requests in it. With acks=all answers wait until all is committed
+that the turn appended to their partition.
 """
 
 from __future__ import annotations
