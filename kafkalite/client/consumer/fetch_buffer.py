@@ -64,6 +64,8 @@ class Chunk:
         self._deferred: tuple[int, bool] | None = None
         """From which offset the first batch, that would hold the event loop, is to be opened, and whether its CRC is checked."""
         self._problem: BaseException | None = None
+        self.leader_epoch = -1
+        """That of the last batch which `take` passed or read from, whether its records are shown or not; -1 before the first."""
 
     @property
     def is_deferred(self) -> bool:
@@ -84,7 +86,7 @@ class Chunk:
             self._problem = outcome
         else:
             self._reader, self._reader_end = outcome
-            self.headers.popleft()
+            self.leader_epoch = self.headers.popleft().partition_leader_epoch
 
     def take(
         self, position: int, limit: int, check_crcs: bool, to_key: Decode | None = None, to_value: Decode | None = None
@@ -109,6 +111,7 @@ class Chunk:
                         return [], position
                 else:
                     position = max(position, min(header.next_offset, self.next_offset))
+                self.leader_epoch = header.partition_leader_epoch
                 self.headers.popleft()
             if self._reader is not None:
                 taken = self._reader.read(limit, to_key, to_value)
@@ -224,8 +227,9 @@ class PartitionState:
     """Where one assigned partition stands.
 
     `position` is None until a seek, a committed offset or a reset gives one; `reset_to` is the timestamp whose offset is wanted (or
-    EARLIEST, LATEST). `position_epoch` is the leader epoch of the last record before the position, `fetch_epoch` that of the last
-    before `fetch_offset`, -1 when unknown; `checked_epoch` is the leader's for which that was found to be in its log (KIP-320).
+    EARLIEST, LATEST). `position_epoch` is the leader epoch of the last batch before the position, whether its records are shown or
+    not, `fetch_epoch` that of the last before `fetch_offset`, -1 when unknown; `checked_epoch` is the leader's for which that was
+    found to be in its log (KIP-320).
     `topic_id` is that of the topic in which `fetch_offset` is a place, NO_TOPIC_ID before it was first fetched from.
     """
 
@@ -309,7 +313,9 @@ class FetchBuffer:
         """
         wanted = dict.fromkeys(partitions)
         for topic_partition in [each for each in self.states if each not in wanted]:
-            self._drop_chunks(self.states.pop(topic_partition))
+            state = self.states.pop(topic_partition)
+            self._drop_chunks(state)
+            state.generation += 1  # an answer on its way must not move the state that may take this one's place
         for topic_partition in wanted:
             if topic_partition not in self.states:
                 state = self.states[topic_partition] = PartitionState(topic_partition)
@@ -431,9 +437,10 @@ class FetchBuffer:
         to_key, to_value = self.decoders_of(state.topic_partition.topic)
         while state.chunks and state.position is not None:
             chunk = state.chunks[0]
-            taken, state.position = chunk.take(state.position, limit, self.check_crcs, to_key, to_value)
-            if taken:
-                state.position_epoch = taken[-1].leader_epoch
+            before = state.position
+            taken, state.position = chunk.take(before, limit, self.check_crcs, to_key, to_value)
+            if state.position > before:
+                state.position_epoch = chunk.leader_epoch
             if chunk.exhausted:
                 state.chunks.popleft()
                 state.buffered_bytes -= chunk.size_bytes

@@ -468,6 +468,34 @@ def test_truncation_without_a_reset_policy_is_an_error() -> None:
     run(scenario())
 
 
+def test_a_partition_revoked_while_its_epoch_is_checked_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster({"t": 1})
+    fill(cluster, T0, 6)
+
+    async def scenario() -> None:
+        async with consumer(cluster) as target:
+            checked = asyncio.Event()
+
+            def revoke_and_answer(*_: Any) -> Any:
+                target.assign([])
+                checked.set()
+                return end_of_epoch_answer(3)
+
+            target.assign([T0])
+            assert len(await offsets(target, 6)) == 6
+            cluster.script[ApiKey.OFFSET_FOR_LEADER_EPOCH].append(revoke_and_answer)
+            cluster.move_leader(T0, 2)
+            fetching = asyncio.ensure_future(target.getmany(timeout_ms=2_000))
+            await checked.wait()
+            await asyncio.sleep(0)
+            target.assign([T0])
+            target.seek(T0, 5)
+            assert [record.offset for record in (await fetching)[T0]] == [5]
+
+    run(scenario())
+    assert "fetching failed" not in caplog.text
+
+
 def test_a_session_that_the_broker_forgot_begins_again() -> None:
     cluster = FakeCluster({"t": 1})
     fill(cluster, T0, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ TP = TopicPartition("t", 0)
 M = messages.fetch_response
 
 
-def batch(base: int, count: int = 2, producer_id: int = -1) -> bytes:
+def batch(base: int, count: int = 2, producer_id: int = -1, leader_epoch: int = -1) -> bytes:
     transactional = producer_id >= 0
     return bytes(
         build_batch(
@@ -26,16 +27,17 @@ def batch(base: int, count: int = 2, producer_id: int = -1) -> bytes:
             producer_epoch=0 if transactional else -1,
             base_sequence=0 if transactional else -1,
             attributes=TRANSACTIONAL if transactional else 0,
+            leader_epoch=leader_epoch,
         )
     )
 
 
-def marker(base: int, producer_id: int, *, commit: bool) -> bytes:
-    return bytes(
-        build_marker(
-            commit=commit, base_offset=base, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=0
-        )
+def marker(base: int, producer_id: int, *, commit: bool, leader_epoch: int = -1) -> bytes:
+    built = build_marker(
+        commit=commit, base_offset=base, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=0
     )
+    struct.pack_into(">i", data := bytearray(built), 12, leader_epoch)
+    return bytes(data)
 
 
 def answer(data: bytes, aborted: list[tuple[int, int]] | None = None) -> Any:
@@ -74,6 +76,29 @@ def test_markers_are_passed_but_not_shown() -> None:
     buffer, state = filled(batch(0, 2, producer_id=5) + marker(2, 5, commit=True))
     assert drained(buffer) == [0, 1]
     assert state.position == 3
+
+
+def test_the_epoch_of_the_position_is_that_of_the_last_batch_before_it_shown_or_not() -> None:
+    """Else a marker of a later epoch would be taken for a truncation: its offset is above the end of the last record's epoch."""
+    data = batch(0, 2, producer_id=5, leader_epoch=3) + marker(2, 5, commit=True, leader_epoch=4)
+    buffer, state = filled(data)
+    assert buffer.take(1) is not None
+    assert (state.position, state.position_epoch) == (1, 3)
+    assert drained(buffer) == [1]
+    assert (state.position, state.position_epoch) == (3, 4)
+    hidden = batch(0, 1, leader_epoch=3) + batch(1, 2, producer_id=5, leader_epoch=4)
+    buffer, state = filled(hidden, aborted=[(5, 1)])
+    assert drained(buffer) == [0]
+    assert (state.position, state.position_epoch) == (3, 4)
+
+
+def test_a_partition_that_was_revoked_and_assigned_again_ignores_answers_to_questions_of_before() -> None:
+    buffer, state = filled(batch(0))
+    generation = state.generation
+    buffer.assign([])
+    buffer.assign([TP])
+    assert state.generation != generation
+    assert not buffer.add(state, generation, answer(batch(2)))
 
 
 def test_aborted_transactions_are_hidden_up_to_their_marker() -> None:
