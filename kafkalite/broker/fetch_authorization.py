@@ -17,7 +17,10 @@ CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTE
 
 
 def judge(items: Iterable[FetchItem], limits: FetchLimits, context: RequestContext) -> None:
-    """Mark those that are denied. A follower needs CLUSTER_ACTION, a consumer READ of each topic (CVE-2018-1288)."""
+    """Mark those that are denied. A follower needs CLUSTER_ACTION, a consumer READ of each topic (CVE-2018-1288).
+
+    A consumer's items without a name are judged once they have one.
+    """
     if context.authorizer is ALLOW_ALL:
         return
     if limits.is_follower:
@@ -25,8 +28,9 @@ def judge(items: Iterable[FetchItem], limits: FetchLimits, context: RequestConte
         for item in items:
             item.is_denied = is_denied
         return
+    named = [item for item in items if not item.is_nameless] if limits.uses_topic_ids else items
     verdicts: dict[str, bool] = {}
-    for item in items:
+    for item in named:
         topic = item.topic_partition.topic
         verdict = verdicts.get(topic)
         if verdict is None:
@@ -42,8 +46,8 @@ def judge_session(session: FetchSession, limits: FetchLimits, context: RequestCo
     if session.judged_for == judged_for:
         return
     session.judged_for = judged_for
-    before = {item.topic_partition: item.is_denied for item in session.items.values()}
+    before = {key: item.is_denied for key, item in session.items.items()}
     judge(session.items.values(), limits, context)
-    for topic_partition, item in session.items.items():
-        if item.is_denied != before[topic_partition]:
-            session.ready[topic_partition] = None
+    for key, item in session.items.items():
+        if item.is_denied != before[key]:
+            session.ready[key] = None

@@ -3,17 +3,21 @@
 A session keeps, for each of its partitions, what the client asked and what it was last told, and the set of partitions that are
 *ready*: those that changed since they were last looked at. Partitions report changes to their watchers, and a session is one, so
 a fetch of a thousand idle partitions looks at none of them.
+
+From Fetch 13 on topics go by id (KIP-516), and a client may know an id before this broker does, because the controller tells each broker
+in its own time. Such a partition is in the session like any other, without a name until its id has one, because a client names in its next
+fetch only what has changed. So partitions are known by their ids: a topic that was made again may be there twice under its name.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.types import TopicPartition
+from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.partition import Partition
@@ -23,7 +27,17 @@ SESSIONLESS_EPOCH = -1
 FIRST_EPOCH = 0
 EVICTABLE_AFTER_MS = 120_000
 PARTITIONS_OF_A_SLOT = 500
-"""On the average of all sessions that there may be; Kafka has no such bound. A partition takes some 300 bytes."""
+"""On the average of all sessions that there may be; Kafka has no such bound. A partition takes some 500 bytes."""
+NAMELESS = ""
+"""Stands for the name of a topic whose id is not known yet."""
+
+PartitionKey: TypeAlias = TopicPartition | tuple[bytes, int]
+"""A partition as the client names it: by topic id and index, or where topics go by name by these."""
+
+
+def partition_key(topic_partition: TopicPartition, topic_id: bytes) -> PartitionKey:
+    """Return what a fetch knows the partition by."""
+    return topic_partition if topic_id == NO_TOPIC_ID else (topic_id, topic_partition.partition)
 
 
 @dataclass(slots=True)
@@ -39,6 +53,7 @@ class FetchItem:
     log_start_offset: int = -1
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
+    told_error: int = 0
     is_drained: bool = False
     """Whether the last look read to the end: nothing can be new before the partition reports a change."""
     is_full: bool = False
@@ -46,15 +61,25 @@ class FetchItem:
     is_denied: bool = False
     """Whether the caller may not read the topic."""
 
+    key: PartitionKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.key = partition_key(self.topic_partition, self.topic_id)
+
+    @property
+    def is_nameless(self) -> bool:
+        """True while nobody has told what the topic id stands for."""
+        return self.topic_partition.topic == NAMELESS
+
     def take(self, asked: FetchItem) -> None:
         """The client changed what it asks of this partition."""
-        self.topic_id = asked.topic_id
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.log_start_offset = asked.log_start_offset
-        self.is_denied = asked.is_denied
+        if not asked.is_nameless:  # of whose topic nothing was judged
+            self.is_denied = asked.is_denied
 
 
 class FetchSession:
@@ -65,8 +90,12 @@ class FetchSession:
         self.is_follower = is_follower
         self.uses_topic_ids = uses_topic_ids
         self.next_epoch = 1
-        self.items: dict[TopicPartition, FetchItem] = {}
-        self.ready: dict[TopicPartition, None] = {}
+        self.items: dict[PartitionKey, FetchItem] = {}
+        self.ready: dict[PartitionKey, None] = {}
+        self.nameless = 0
+        """How many of the items wait for a name."""
+        self.keys: dict[TopicPartition, tuple[PartitionKey, ...]] = {}
+        """Of the items that go by id and have a name, by that."""
         self.created_ms = self.last_fetch_ms = now_ms
         self.judged_for: tuple[object, ...] | None = None
         """Whose permissions at what time the partitions were judged by, where an authorizer is."""
@@ -74,34 +103,69 @@ class FetchSession:
         """Set while a fetch of the session is delayed: called with the partition and whether records were appended."""
 
     def appended(self, partition: Partition) -> None:
-        self.ready[partition.topic_partition] = None
+        self._note_ready(partition)
         if self.on_ready is not None:
             self.on_ready(partition, True)
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        self.ready[partition.topic_partition] = None
+        self._note_ready(partition)
         if self.on_ready is not None:
             self.on_ready(partition, not self.is_follower)
+
+    def _note_ready(self, partition: Partition) -> None:
+        topic_partition = partition.topic_partition
+        if topic_partition in self.items:
+            self.ready[topic_partition] = None
+        else:
+            for key in self.keys.get(topic_partition, ()):
+                self.ready[key] = None
 
     def update(self, asked: Iterable[FetchItem]) -> None:
         """Partitions that the client added or asks differently; they are looked at next."""
         for item in asked:
-            known = self.items.get(item.topic_partition)
+            key = item.key
+            known = self.items.get(key)
             if known is None:
-                self.items[item.topic_partition] = item
+                self.items[key] = item
+                if item.is_nameless:
+                    self.nameless += 1
+                else:
+                    self._note_name(item)
             else:
                 known.take(item)
-            self.ready[item.topic_partition] = None
+            self.ready[key] = None
 
-    def meant_by(self, topics: Sequence[messages.fetch_request.ForgottenTopic]) -> list[TopicPartition]:
+    def _note_name(self, item: FetchItem) -> None:
+        if item.key is not item.topic_partition:
+            self.keys[item.topic_partition] = *self.keys.get(item.topic_partition, ()), item.key
+
+    def name(self, item: FetchItem, topic: str) -> None:
+        """The id of an item without a name stands for this topic."""
+        item.topic_partition = TopicPartition(topic, item.topic_partition.partition)
+        self.nameless -= 1
+        self._note_name(item)
+
+    def forget(self, key: PartitionKey) -> FetchItem | None:
+        """Return the item that is in the session no more, None where it was not."""
+        item = self.items.pop(key, None)
+        self.ready.pop(key, None)
+        if item is not None and item.is_nameless:
+            self.nameless -= 1
+        elif item is not None:
+            remaining = tuple(each for each in self.keys.pop(item.topic_partition, ()) if each != key)
+            if remaining:
+                self.keys[item.topic_partition] = remaining
+        return item
+
+    def meant_by(self, topics: Sequence[messages.fetch_request.ForgottenTopic]) -> list[PartitionKey]:
         """The partitions that a request takes out of the session. Ids count as they came: a deleted topic has no name any more."""
-        if not topics:
-            return []
         if not self.uses_topic_ids:
             return [TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions]
-        names = {item.topic_id: topic_partition.topic for topic_partition, item in self.items.items()}
-        known = [topic for topic in topics if topic.topic_id in names]
-        return [TopicPartition(names[topic.topic_id], index) for topic in known for index in topic.partitions]
+        return [
+            partition_key(TopicPartition(NAMELESS, index), topic.topic_id)
+            for topic in topics
+            for index in topic.partitions
+        ]
 
 
 def random_session_ids(rng: random.Random) -> Callable[[Container[int]], int]:
@@ -153,23 +217,31 @@ class FetchSessionCache:
 
     def update(self, session: FetchSession, items: list[FetchItem]) -> None:
         """Add or change partitions of a session. FETCH_SESSION_ID_NOT_FOUND, and it ends, when they are too many."""
-        new = [item.topic_partition for item in items if item.topic_partition not in session.items]
+        new = [item for item in items if item.key not in session.items]
         if self.partitions + len(new) > self._partitions_max:
             self.close(session.session_id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         before = len(session.items)
         session.update(items)
         self.partitions += len(session.items) - before
-        for topic_partition in new:
-            self._watch(topic_partition, session)
+        for item in new:
+            if not item.is_nameless:
+                self._watch(item.topic_partition, session)
 
-    def forget(self, session: FetchSession, topic_partitions: Iterable[TopicPartition]) -> None:
+    def name(self, session: FetchSession, item: FetchItem, topic: str) -> None:
+        """The id of an item without a name stands for this topic."""
+        session.name(item, topic)
+        self._watch(item.topic_partition, session)
+
+    def forget(self, session: FetchSession, keys: Iterable[PartitionKey]) -> None:
         """The client fetches these partitions no more."""
-        for topic_partition in topic_partitions:
-            if session.items.pop(topic_partition, None) is not None:
-                self.partitions -= 1
-            session.ready.pop(topic_partition, None)
-            self._unwatch(topic_partition, session)
+        for key in keys:
+            item = session.forget(key)
+            if item is None:
+                continue
+            self.partitions -= 1
+            if not item.is_nameless and item.topic_partition not in session.keys:
+                self._unwatch(item.topic_partition, session)
 
     def close(self, session_id: int) -> None:
         session = self.sessions.pop(session_id, None)

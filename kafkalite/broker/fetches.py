@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.cold_reads import LOADS_LIMIT
 from kafkalite.broker.delayed_fetch import DelayedFetch
-from kafkalite.broker.fetch_authorization import judge_session
+from kafkalite.broker.fetch_authorization import judge, judge_session
 from kafkalite.broker.fetching import SessionlessWatch, changed_answers, note_look, note_told
 from kafkalite.protocol import messages
 from kafkalite.storage.file_records import FileRecords
 from kafkalite.storage.open_files import NotInMemory
-from kafkalite.types import Buffer, TopicPartition
+from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
-    from kafkalite.broker.fetch_sessions import FetchItem, FetchSession, FetchSessionCache
-    from kafkalite.broker.fetching import Answers, FetchLimits, PartitionData, PartitionReader
+    from kafkalite.broker.fetch_sessions import FetchItem, FetchSession, FetchSessionCache, PartitionKey
+    from kafkalite.broker.fetching import Answers, FetchLimits, PartitionReader
     from kafkalite.broker.follower_state import FetchRequester
     from kafkalite.broker.quotas import ClientQuotas
     from kafkalite.broker.replicas import Replicas
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from kafkalite.broker.traffic import Traffic
     from kafkalite.clock import Clock
 
-    Topics: TypeAlias = dict[str, messages.fetch_response.FetchableTopicResponse]
+    Topics: TypeAlias = dict[str | bytes, messages.fetch_response.FetchableTopicResponse]
+    """By name, or id where topics go by id."""
 
 AT_ONCE: Final = 2000
 """Partitions that one fetch looks at in one go."""
@@ -59,14 +60,11 @@ class Parts(Protocol):
 class _Fetch(ABC):
     """What a full and an incremental fetch share: read, answer at once or later."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        limits: FetchLimits,
-        unknown: list[tuple[bytes, PartitionData]],
-        context: RequestContext,
-    ) -> None:
-        self.parts, self.limits, self.unknown, self.context = parts, limits, unknown, context
+    items: dict[PartitionKey, FetchItem]
+    """All that is fetched, or all of the session."""
+
+    def __init__(self, parts: Parts, limits: FetchLimits, context: RequestContext) -> None:
+        self.parts, self.limits, self.context = parts, limits, context
         self.session_id = 0
 
     @abstractmethod
@@ -80,10 +78,6 @@ class _Fetch(ABC):
     @abstractmethod
     def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
         """Have `on_ready` called; returns what ends that."""
-
-    @abstractmethod
-    def topic_id(self, topic_partition: TopicPartition) -> bytes:
-        """The id by which the topic was asked for, zeros where it was by name."""
 
     @abstractmethod
     def told(self, answers: Answers) -> Answers:
@@ -122,7 +116,7 @@ class _Fetch(ABC):
     def _answer_or_delay(
         self, answers: Answers, total: int, urgent: bool
     ) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
-        enough = total >= self.limits.min_bytes or urgent or self.unknown or self.limits.max_wait_ms == 0
+        enough = total >= self.limits.min_bytes or urgent or self.limits.max_wait_ms == 0
         if enough or not self.may_wait():
             return self.reply(answers)
         release: list[Callable[[], None]] = []
@@ -130,8 +124,9 @@ class _Fetch(ABC):
             self.limits, total, self.gather, self.reply, lambda: release[0](), self.width, self.context.portions
         )
         release.append(self.watch(delayed.notify))
-        partitions = self.parts.replicas.partitions
-        delayed.note_sizes(partitions[tp] for tp in answers if tp in partitions)
+        partitions, items = self.parts.replicas.partitions, self.items
+        looked_at = [items[key].topic_partition for key in answers]
+        delayed.note_sizes(partitions[tp] for tp in looked_at if tp in partitions)
         if self.has_news(answers):
             delayed.expire_soon()
         delayed.future.add_done_callback(lambda _: delayed.close())
@@ -168,23 +163,19 @@ class _Fetch(ABC):
     def tell(self, answers: Answers, topics: Topics) -> None:
         """Add these answers to the topics of the response."""
         m = messages.fetch_response
-        for topic_partition, data in self.told(answers).items():
-            topic = topics.get(topic_partition.topic)
+        for key, data in self.told(answers).items():
+            topic = topics.get(key[0])
             if topic is None:
-                topic_id = self.topic_id(topic_partition)
-                topic = topics[topic_partition.topic] = m.FetchableTopicResponse(
-                    topic=topic_partition.topic, topic_id=topic_id
+                item = self.items[key]
+                topic = topics[key[0]] = m.FetchableTopicResponse(
+                    topic=item.topic_partition.topic, topic_id=item.topic_id
                 )
             topic.partitions.append(data)
             if data.records:
-                self._count(topic_partition.topic, data.records)
+                self._count(topic.topic, data.records)
 
     def response(self, topics: Topics) -> messages.fetch_response.FetchResponse:
-        m = messages.fetch_response
-        responses = list(topics.values())
-        for topic_id, data in self.unknown:
-            responses.append(m.FetchableTopicResponse(topic_id=topic_id, partitions=[data]))
-        return m.FetchResponse(session_id=self.session_id, responses=responses)
+        return messages.fetch_response.FetchResponse(session_id=self.session_id, responses=list(topics.values()))
 
     def _count(self, topic: str, records: Buffer) -> None:
         traffic = self.parts.traffic
@@ -201,19 +192,17 @@ class FullFetch(_Fetch):
         self,
         parts: Parts,
         session: FetchSession | None,
-        items: list[FetchItem],
+        items: dict[PartitionKey, FetchItem],
         limits: FetchLimits,
-        unknown: list[tuple[bytes, PartitionData]],
         context: RequestContext,
     ) -> None:
-        super().__init__(parts, limits, unknown, context)
+        super().__init__(parts, limits, context)
         self.session, self.items = session, items
-        self.topic_ids = {item.topic_partition: item.topic_id for item in items}
         self.session_id = session.session_id if session else 0
         self.requester = session or SessionlessWatch(parts.clock.monotonic_ms())
 
     def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
-        return self.items, self.requester
+        return list(self.items.values()), self.requester
 
     def may_wait(self) -> bool:
         """Without a session it may not while others wait for very many partitions; its next one has to wait a little, then."""
@@ -232,7 +221,7 @@ class FullFetch(_Fetch):
             return lambda: setattr(requester, "on_ready", None)
         replicas, reader = self.parts.replicas, self.parts.partition_reader
         reader.awaited_partitions += len(self.items)
-        for item in self.items:
+        for item in self.items.values():
             replicas.watch(item.topic_partition, requester)
 
         def release() -> None:
@@ -240,13 +229,10 @@ class FullFetch(_Fetch):
                 None  # it holds the delayed fetch, which holds this one: the garbage collector would have to find them
             )
             reader.awaited_partitions -= len(self.items)
-            for item in self.items:
+            for item in self.items.values():
                 replicas.unwatch(item.topic_partition, requester)
 
         return release
-
-    def topic_id(self, topic_partition: TopicPartition) -> bytes:
-        return self.topic_ids[topic_partition]
 
     def throttled(self, throttle_ms: int) -> messages.fetch_response.FetchResponse:
         """The session that was to begin does not, as the client would not know what is in it."""
@@ -257,8 +243,8 @@ class FullFetch(_Fetch):
 
     def told(self, answers: Answers) -> Answers:
         if self.session is not None:
-            for topic_partition, data in answers.items():
-                item = self.session.items.get(topic_partition)
+            for key, data in answers.items():
+                item = self.session.items.get(key)
                 if item is not None:  # else the session was closed while this fetch waited
                     note_told(item, data)
                     note_look(self.session, item, data)
@@ -273,26 +259,38 @@ class IncrementalFetch(_Fetch):
         parts: Parts,
         session: FetchSession,
         limits: FetchLimits,
-        unknown: list[tuple[bytes, PartitionData]],
         context: RequestContext,
     ) -> None:
-        super().__init__(parts, limits, unknown, context)
+        super().__init__(parts, limits, context)
         judge_session(session, limits, context)
-        self.session = session
+        self.session, self.items = session, session.items
         self.session_id = session.session_id
         self.leaves_out = False
 
     def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
         """Where many are ready some of them, which go to the back: what a response leaves out the client asks for in the next fetch."""
-        items, ready = self.session.items, self.session.ready
-        looked_at: Iterable[TopicPartition] = ready
+        items, ready = self.items, self.session.ready
+        looked_at: Iterable[PartitionKey] = ready
         self.leaves_out = len(ready) > AT_ONCE
         if self.leaves_out:
             looked_at = list(islice(ready, AT_ONCE))
-            for topic_partition in looked_at:
-                del ready[topic_partition]
-                ready[topic_partition] = None
-        return [items[tp] for tp in looked_at if tp in items], self.session
+            for key in looked_at:
+                del ready[key]
+                ready[key] = None
+        wanted = [items[key] for key in looked_at if key in items]
+        if self.session.nameless:
+            self._find_names(wanted)
+        return wanted, self.session
+
+    def _find_names(self, items: Iterable[FetchItem]) -> None:
+        """Name those whose topic id is known by now."""
+        found = []
+        for item in items:
+            if item.is_nameless and (topic := self.parts.replicas.topic_name(item.topic_id)) is not None:
+                self.parts.fetch_sessions.name(self.session, item, topic)
+                found.append(item)
+        if found:
+            judge(found, self.limits, self.context)
 
     def may_wait(self) -> bool:
         return not self.leaves_out
@@ -302,17 +300,13 @@ class IncrementalFetch(_Fetch):
 
     def has_news(self, answers: Answers) -> bool:
         """Followers hear soon of the high watermark. Consumers wait for records: it moves while a transaction keeps them back."""
-        items = self.session.items
         return self.limits.is_follower and any(
-            data.high_watermark != items[tp].told_high_watermark for tp, data in answers.items()
+            data.high_watermark != self.items[key].told_high_watermark for key, data in answers.items()
         )
 
     def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
         self.session.on_ready = on_ready
         return lambda: setattr(self.session, "on_ready", None)
-
-    def topic_id(self, topic_partition: TopicPartition) -> bytes:
-        return self.session.items[topic_partition].topic_id
 
     def told(self, answers: Answers) -> Answers:
         return changed_answers(self.session, answers)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.broker.cold_reads import ColdReads
 from kafkalite.broker.conversion_cache import ConversionCache
-from kafkalite.broker.fetch_sessions import FetchItem, FetchSession
+from kafkalite.broker.fetch_sessions import FetchItem, FetchSession, PartitionKey
 from kafkalite.broker.follower_state import FetchRequester
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
@@ -21,17 +21,22 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.storage.file_records import PORTION_BYTES
 from kafkalite.storage.open_files import NotInMemory
-from kafkalite.types import BrokerId, TopicPartition
+from kafkalite.types import BrokerId
 
 if TYPE_CHECKING:
     from kafkalite.storage.transaction_index import AbortedTransaction
 
     PartitionData: TypeAlias = messages.fetch_response.PartitionData
-    Answers: TypeAlias = dict[TopicPartition, PartitionData]
+    Answers: TypeAlias = dict[PartitionKey, PartitionData]
 
 READ_COMMITTED = 1
 BATCHES_FROM: Final = 4
 """The version of Fetch from which record batches are understood."""
+TOPIC_IDS_FROM: Final = 13
+"""The version of Fetch from which topics go by id."""
+_MAY_BE_MADE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""Errors of partitions that this broker may hear of any time. A session that was told them waits for records in its next fetch, which would
+be answered at once, again and again. Apache Kafka waits already in the fetch that tells them first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,10 @@ class FetchLimits:
     @property
     def is_follower(self) -> bool:
         return self.replica_id >= 0
+
+    @property
+    def uses_topic_ids(self) -> bool:
+        return self.version >= TOPIC_IDS_FROM
 
     @property
     def is_debugging(self) -> bool:
@@ -95,6 +104,9 @@ class PartitionReader:
         item.is_drained, item.is_full = True, False
         if item.is_denied:
             data.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return data
+        if limits.uses_topic_ids and item.is_nameless:
+            data.error_code, data.aborted_transactions = ErrorCode.UNKNOWN_TOPIC_ID, []
             return data
         try:
             partition = self.replicas.require(item.topic_partition)
@@ -259,9 +271,11 @@ class PartitionReader:
         total, urgent = so_far, False
         for item in items:
             data = read(item, limits, limits.max_bytes - total, total == 0, requester)
-            answers[item.topic_partition] = data
+            answers[item.key] = data
             total += len(data.records or b"")
-            if item.is_full or data.error_code or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
+            code = data.error_code
+            is_news = code and not (code == item.told_error and code in _MAY_BE_MADE)
+            if item.is_full or is_news or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
                 urgent = True
         return answers, total, urgent
 
@@ -290,8 +304,8 @@ class SessionlessWatch:
 def changed_answers(session: FetchSession, answers: Answers) -> Answers:
     """Of an incremental fetch: what the answer must contain; also notes what the client knows from now on (KIP-227)."""
     told: Answers = {}
-    for topic_partition, data in answers.items():
-        item = session.items.get(topic_partition)
+    for key, data in answers.items():
+        item = session.items.get(key)
         if item is None:
             continue
         news = (
@@ -303,7 +317,7 @@ def changed_answers(session: FetchSession, answers: Answers) -> Answers:
             or data.log_start_offset != item.told_log_start_offset
         )
         if news:
-            told[topic_partition] = data
+            told[key] = data
             note_told(item, data)
         note_look(session, item, data)
     return told
@@ -311,14 +325,16 @@ def changed_answers(session: FetchSession, answers: Answers) -> Answers:
 
 def note_look(session: FetchSession, item: FetchItem, data: PartitionData) -> None:
     """A partition with nothing more to read is looked at again when it reports a change; who got something goes to the back."""
+    key = item.key
     if data.records or data.error_code:
-        session.ready.pop(item.topic_partition, None)
-        session.ready[item.topic_partition] = None
+        session.ready.pop(key, None)
+        session.ready[key] = None
     elif item.is_drained:
-        session.ready.pop(item.topic_partition, None)
+        session.ready.pop(key, None)
 
 
 def note_told(item: FetchItem, data: PartitionData) -> None:
     """Remember what the client knows now; after an error it knows nothing."""
     item.told_high_watermark = -1 if data.error_code else data.high_watermark
     item.told_log_start_offset = -1 if data.error_code else data.log_start_offset
+    item.told_error = data.error_code

@@ -70,7 +70,6 @@ async def session_of_many(
     parts: Parts,
     request: messages.fetch_request.FetchRequest,
     items: list[FetchItem],
-    uses_ids: bool,
     limits: FetchLimits,
     pace: Pace,
 ) -> tuple[FetchSession | None, bool]:
@@ -82,12 +81,12 @@ async def session_of_many(
             sessions.close(request.session_id)
         if request.session_epoch == SESSIONLESS_EPOCH:
             return None, True
-        session = sessions.open(items[:_PIECE], limits.is_follower, uses_ids, now_ms, size=len(items))
+        session = sessions.open(items[:_PIECE], limits.is_follower, limits.uses_topic_ids, now_ms, size=len(items))
         if session is None:
             return None, True
         items = items[_PIECE:]
     else:
-        session = sessions.resume(request.session_id, request.session_epoch, uses_ids)
+        session = sessions.resume(request.session_id, request.session_epoch, limits.uses_topic_ids)
         session.last_fetch_ms = now_ms
         forgotten = session.meant_by(request.forgotten_topics_data)
         for first in range(0, len(forgotten), _PIECE):
@@ -131,7 +130,7 @@ class ManyPartitions:
 
     async def _wait(self, changed: asyncio.Event) -> None:
         """Until a partition changed or max.wait has passed."""
-        fetch, watched = self._fetch, self._fetch.items
+        fetch, watched = self._fetch, list(self._fetch.items.values())
         requester, replicas, reader = fetch.requester, fetch.parts.replicas, self._reader
         if not isinstance(requester, SessionlessWatch):
             watched = []  # a session watches its partitions always
@@ -155,10 +154,10 @@ class ManyPartitions:
                 fetch.context.portions.run(_unwatched(replicas, watched, requester))
 
     async def _read(self) -> None:
-        total, urgent = 0, bool(self._fetch.unknown) or self._limits.max_wait_ms == 0
-        for first in range(0, len(self._fetch.items), _PIECE):
+        total, urgent = 0, self._limits.max_wait_ms == 0
+        items = iter(self._fetch.items.values())
+        while some := list(islice(items, _PIECE)):
             await self._pace.unit(_PIECE)
-            some = self._fetch.items[first : first + _PIECE]
             answers, total, told_at_once = await self._read_some(some, total)
             self._answers |= answers
             urgent = urgent or told_at_once

@@ -76,7 +76,7 @@ class OldFetch:
         parts: Parts,
         context: RequestContext,
         cache: ConversionCache,
-        items: list[FetchItem],
+        items: Iterable[FetchItem],
         limits: FetchLimits,
         begin: Callable[[list[FetchItem], FetchLimits], Reply],
     ) -> None:

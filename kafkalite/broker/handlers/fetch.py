@@ -17,7 +17,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.fetch_authorization import CLUSTER_ACTION, READ, judge
-from kafkalite.broker.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
+from kafkalite.broker.fetch_sessions import (
+    FIRST_EPOCH,
+    NAMELESS,
+    SESSIONLESS_EPOCH,
+    FetchItem,
+    FetchSession,
+    PartitionKey,
+)
 from kafkalite.broker.fetches import AT_ONCE, FullFetch, IncrementalFetch
 from kafkalite.broker.fetches import Parts as FetchParts
 from kafkalite.broker.fetching import BATCHES_FROM, FetchLimits, replica_id_of
@@ -31,10 +38,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.fetching import PartitionData
     from kafkalite.config.broker import BrokerConfig
-
-_TOPIC_IDS_FROM = 13
 
 
 class Parts(FetchParts, Protocol):
@@ -52,26 +56,25 @@ def fetch(
         return asyncio.ensure_future(_fetch_much(parts, request, context))
     limits = _limits(parts, request, context)
     version = context.api_version
-    uses_ids = version >= _TOPIC_IDS_FROM
-    items, unknown = _items(parts, request.topics, uses_ids, limits, context)
-    if not uses_ids and version < BATCHES_FROM:
-        return asyncio.ensure_future(_old_fetch(parts, items, limits, context).answered())
+    items = _items(parts, request.topics, limits, context)
+    if version < BATCHES_FROM:
+        return asyncio.ensure_future(_old_fetch(parts, items.values(), limits, context).answered())
     try:
-        session, is_full = _session(parts, request, items, uses_ids, limits)
+        session, is_full = _session(parts, request, list(items.values()), limits)
     except KafkaError as problem:
         return messages.fetch_response.FetchResponse(error_code=problem.code)
     if session is not None and not is_full:
-        reply = IncrementalFetch(parts, session, limits, unknown, context).start()
+        reply = IncrementalFetch(parts, session, limits, context).start()
     else:
-        reply = FullFetch(parts, session, items, limits, unknown, context).start()
-    return reply if uses_ids or version >= ALL_KNOWN_FROM else in_known_errors(parts, reply, version)
+        reply = FullFetch(parts, session, items, limits, context).start()
+    return reply if version >= ALL_KNOWN_FROM else in_known_errors(parts, reply, version)
 
 
-def _old_fetch(parts: Parts, items: list[FetchItem], limits: FetchLimits, context: RequestContext) -> OldFetch:
+def _old_fetch(parts: Parts, items: Iterable[FetchItem], limits: FetchLimits, context: RequestContext) -> OldFetch:
     def begin(
         items: list[FetchItem], limits: FetchLimits
     ) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
-        fetching = FullFetch(parts, None, items, limits, [], context)
+        fetching = FullFetch(parts, None, {item.key: item for item in items}, limits, context)
         if len(items) > AT_ONCE:
             return asyncio.ensure_future(ManyPartitions(fetching, context.portions.pace()).answered())
         return fetching.start()
@@ -100,46 +103,34 @@ def _limits(parts: Parts, request: messages.fetch_request.FetchRequest, context:
 def _items(
     parts: Parts,
     topics: Iterable[messages.fetch_request.FetchTopic],
-    uses_ids: bool,
     limits: FetchLimits,
     context: RequestContext,
-) -> tuple[list[FetchItem], list[tuple[bytes, PartitionData]]]:
-    """The partitions asked for, and the answers of those whose topic id nobody knows."""
-    items: list[FetchItem] = []
-    unknown: list[tuple[bytes, PartitionData]] = []
+) -> dict[PartitionKey, FetchItem]:
+    """Return the partitions asked for; one that is named twice is asked for as the last time."""
+    items: dict[PartitionKey, FetchItem] = {}
     for topic in topics:
-        name = parts.replicas.topic_name(topic.topic_id) if uses_ids else topic.topic
+        name: str = topic.topic
+        if limits.uses_topic_ids:
+            name = parts.replicas.topic_name(topic.topic_id) or NAMELESS
         for asked in topic.partitions:
-            if name is None:
-                data = messages.fetch_response.PartitionData(
-                    partition_index=asked.partition,
-                    error_code=ErrorCode.UNKNOWN_TOPIC_ID,
-                    high_watermark=-1,
-                    aborted_transactions=[],
-                    records=b"",
-                )
-                unknown.append((topic.topic_id, data))
-                continue
-            items.append(
-                FetchItem(
-                    TopicPartition(name, asked.partition),
-                    topic.topic_id,
-                    asked.fetch_offset,
-                    asked.partition_max_bytes,
-                    asked.current_leader_epoch,
-                    asked.last_fetched_epoch,
-                    asked.log_start_offset,
-                )
+            item = FetchItem(
+                TopicPartition(name, asked.partition),
+                topic.topic_id,
+                asked.fetch_offset,
+                asked.partition_max_bytes,
+                asked.current_leader_epoch,
+                asked.last_fetched_epoch,
+                asked.log_start_offset,
             )
-    judge(items, limits, context)
-    return items, unknown
+            items[item.key] = item
+    judge(items.values(), limits, context)
+    return items
 
 
 def _session(
     parts: Parts,
     request: messages.fetch_request.FetchRequest,
     items: list[FetchItem],
-    uses_ids: bool,
     limits: FetchLimits,
 ) -> tuple[FetchSession | None, bool]:
     """(session or None, whether this fetch names all its partitions)."""
@@ -149,8 +140,8 @@ def _session(
             sessions.close(request.session_id)
         if request.session_epoch == SESSIONLESS_EPOCH:
             return None, True
-        return sessions.open(items, limits.is_follower, uses_ids, now_ms), True
-    session = sessions.resume(request.session_id, request.session_epoch, uses_ids)
+        return sessions.open(items, limits.is_follower, limits.uses_topic_ids, now_ms), True
+    session = sessions.resume(request.session_id, request.session_epoch, limits.uses_topic_ids)
     session.last_fetch_ms = now_ms
     sessions.forget(session, session.meant_by(request.forgotten_topics_data))
     sessions.update(session, items)
@@ -165,29 +156,24 @@ async def _fetch_much(
 ) -> messages.fetch_response.FetchResponse:
     """As `fetch`, in portions; a full one is answered as soon as there is anything, whatever min.bytes says."""
     limits = _limits(parts, request, context)
-    uses_ids = context.api_version >= _TOPIC_IDS_FROM
     pace = context.portions.pace()
-    asked: dict[TopicPartition, FetchItem] = {}
-    unknown: list[tuple[bytes, PartitionData]] = []
+    items: dict[PartitionKey, FetchItem] = {}
     for piece in pieces(request.topics):
         await pace.unit(1 + len(piece.partitions))
-        found, strange = _items(parts, [piece], uses_ids, limits, context)
-        asked |= {item.topic_partition: item for item in found}  # who is named twice is asked as the last time
-        unknown += strange
-    items = list(asked.values())
+        items |= _items(parts, [piece], limits, context)
     version = limits.version
     if version < BATCHES_FROM:
-        return await _old_fetch(parts, items, limits, context).answered()
+        return await _old_fetch(parts, items.values(), limits, context).answered()
     try:
-        session, is_full = await session_of_many(parts, request, items, uses_ids, limits, pace)
+        session, is_full = await session_of_many(parts, request, list(items.values()), limits, pace)
     except KafkaError as problem:
         return messages.fetch_response.FetchResponse(error_code=problem.code)
     del request  # which may be much larger than what is waited for
     if session is not None and not is_full:
-        begun = IncrementalFetch(parts, session, limits, unknown, context).start()
+        begun = IncrementalFetch(parts, session, limits, context).start()
         reply = await begun if isinstance(begun, asyncio.Future) else begun
     else:
-        reply = await ManyPartitions(FullFetch(parts, session, items, limits, unknown, context), pace).answered()
+        reply = await ManyPartitions(FullFetch(parts, session, items, limits, context), pace).answered()
     if version < ALL_KNOWN_FROM:
         await tell_known_errors(parts, reply, version, pace)
     return reply

@@ -212,10 +212,15 @@ def test_a_topic_is_taken_out_by_the_id_with_which_it_came() -> None:
     """Once it is deleted nobody else knows what the id stood for, and each fetch would be answered at once with its error."""
     cache = Sessions()
     session = cache.opened(replace(item(), topic_id=b"old"))
-    assert session.meant_by([forgotten("", b"other")]) == []
-    assert session.meant_by([forgotten("", b"old")]) == [TP]
+    cache.forget(session, session.meant_by([forgotten("", b"other")]))
+    assert list(session.items) == [(b"old", 0)]
     cache.update(session, [replace(item(), topic_id=b"new")])
-    assert session.meant_by([forgotten("", b"old")]) == []
+    cache.forget(session, session.meant_by([forgotten("", b"old")]))
+    assert list(session.items) == [(b"new", 0)] and cache.watched == {(TP, 1)}, "of the same name, and watched still"
+    cache.forget(session, session.meant_by([forgotten("", b"old")]))
+    assert list(session.items) == [(b"new", 0)]
+    cache.forget(session, session.meant_by([forgotten("", b"new")]))
+    assert not session.items and not session.keys and not cache.watched and not cache.partitions
 
 
 def test_without_ids_a_topic_is_taken_out_by_its_name() -> None:
