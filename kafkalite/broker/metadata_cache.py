@@ -19,6 +19,7 @@ from kafkalite.portions import Work, in_one_go
 from kafkalite.types import NO_BROKER, NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
 _FIRST_METADATA_S = 10.0
+_FORMER_IDS_KEPT = 10_000
 
 
 @dataclass(slots=True)
@@ -37,6 +38,8 @@ class MetadataCache:
         self.brokers: dict[BrokerId, LiveBroker] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self._names: dict[bytes, str] = {}
+        self._former_ids: dict[bytes, int] = {}
+        """Of topics that were deleted or made again, with the epoch of the controller that told."""
         self._changes = ChangeSignal()
         self.version = 0
         """Grows with every change, so that answers made from the cache can be kept until it does."""
@@ -45,6 +48,10 @@ class MetadataCache:
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
+
+    def is_former(self, topic_id: bytes, controller_epoch: int) -> bool:
+        """True if this controller, or a later one, has told that the topic of this id is gone: who names it now was overtaken."""
+        return self._former_ids.get(topic_id, -1) >= controller_epoch
 
     def partition(self, topic_partition: TopicPartition) -> PartitionMetadata | None:
         topic = self.topics.get(topic_partition.topic)
@@ -71,6 +78,8 @@ class MetadataCache:
         former_ids: list[bytes] = []
         for each in update.topics:
             yield
+            if self.is_former(each.topic_id, update.controller_epoch):
+                continue
             topic = told.get(each.name)
             if topic is None:
                 known = self.topics.get(each.name)
@@ -80,6 +89,12 @@ class MetadataCache:
                     else TopicMetadata(each.name, known.topic_id, dict(known.partitions))
                 )
             if topic.topic_id != each.topic_id:
+                if NO_TOPIC_ID not in (
+                    topic.topic_id,
+                    each.topic_id,
+                ):  # another topic, whose partitions are all that there are
+                    removed += [TopicPartition(topic.name, i) for i in topic.partitions if i not in each.partitions]
+                    topic.partitions.clear()
                 former_ids.append(topic.topic_id)
                 topic.topic_id = each.topic_id
                 topic.partitions.update(each.partitions)
@@ -125,14 +140,22 @@ class MetadataCache:
         self.brokers = {broker.broker_id: broker for broker in update.brokers}
         self.topics.update(told)
         for topic_id in former_ids:
-            self._names.pop(topic_id, None)
+            self._forget_id(topic_id)
         for topic in gone:
             del self.topics[topic.name]
-            self._names.pop(topic.topic_id, None)
+            self._forget_id(topic.topic_id)
         self._names.update(names)
         if self.topics:
             self.expects_topics = False
         self._changes.changed()
+
+    def _forget_id(self, topic_id: bytes) -> None:
+        self._names.pop(topic_id, None)
+        if topic_id != NO_TOPIC_ID:
+            self._former_ids.pop(topic_id, None)
+            self._former_ids[topic_id] = self.controller_epoch
+            if len(self._former_ids) > _FORMER_IDS_KEPT:
+                del self._former_ids[next(iter(self._former_ids))]
 
     def has_leaders(self, topic: str, partitions: Iterable[int]) -> bool:
         """Does each of these partitions of the topic have a leader?"""

@@ -16,6 +16,7 @@ from kafkalite.broker.action_queue import ActionQueue
 from kafkalite.broker.append_pace import AppendPace
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.partition import IsrChange, Partition, Watcher
+from kafkalite.broker.topic_id_conflicts import TopicIdConflicts
 from kafkalite.clock import Clock
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import (
@@ -84,6 +85,7 @@ class Replicas:
         self.followers = followers
         self.partitions: dict[TopicPartition, Partition] = {}
         self.topic_ids: dict[bytes, str] = {}
+        self.topic_id_conflicts = TopicIdConflicts()
         self._watchers: dict[TopicPartition, dict[Watcher, None]] = {}
         """By partition, hosted or not: a fetch session outlives the deletion and awaits the creation of its partitions."""
         self.controller_epoch = 0
@@ -228,11 +230,17 @@ class Replicas:
     def _take_role(self, topic_id: bytes, state: LeaderAndIsrPartition, config: TopicConfig) -> Partition | None:
         """The partition when it changed hands, else None."""
         topic_partition = state.topic_partition
+        if self.metadata.is_former(topic_id, self.controller_epoch):
+            raise KafkaError(
+                ErrorCode.STALE_CONTROLLER_EPOCH
+            )  # the topic is gone: the request was overtaken by later ones
         partition = self.partitions.get(topic_partition)
         if partition is None and self.logs.is_offline(topic_partition):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        log = self.logs.get(topic_partition) if partition is None else partition.log
+        if log is not None:
+            self._check_topic_id(topic_partition, log.topic_id, topic_id)
         if partition is not None:
-            self._check_topic_id(partition, topic_id)
             if state.leader_epoch < partition.leader_epoch or (
                 state.leader_epoch == partition.leader_epoch and not self._learns_id(partition, topic_id)
             ):
@@ -245,11 +253,26 @@ class Replicas:
             partition = self._open(topic_partition, topic_id, config, state.is_new)
         if topic_id != NO_TOPIC_ID:
             self.topic_ids[topic_id] = topic_partition.topic
+        self.topic_id_conflicts.settle(topic_partition)
         return partition if self._change_role(partition, state, topic_id) else None
 
-    def _check_topic_id(self, partition: Partition, topic_id: bytes) -> None:
-        if NO_TOPIC_ID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+    def _check_topic_id(self, topic_partition: TopicPartition, log_id: bytes, told_id: bytes) -> None:
+        """KafkaError where the controller names another topic than that of the log, which is served no more: it would take its records."""
+        if NO_TOPIC_ID in (log_id, told_id) or log_id == told_id:
+            return
+        self._set_aside(topic_partition, log_id, told_id)
+        raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+
+    def _set_aside(self, topic_partition: TopicPartition, log_id: bytes, told_id: bytes) -> None:
+        """The log stays as it is, and is not served: see `topic_id_conflicts`."""
+        self.topic_id_conflicts.note(topic_partition, log_id, told_id)
+        self._awaited_leaders.pop(topic_partition, None)
+        self.topic_ids.pop(log_id, None)
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            self.followers.stop([topic_partition])
+            self._drop(topic_partition)
+            self.on_roles([], [partition])
 
     def _learns_id(self, partition: Partition, topic_id: bytes) -> bool:
         if partition.topic_id != NO_TOPIC_ID or topic_id == NO_TOPIC_ID:
@@ -268,11 +291,9 @@ class Replicas:
             log.config = config
             if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID:
                 log.set_topic_id(topic_id)
-            if NO_TOPIC_ID not in (log.topic_id, topic_id) and log.topic_id != topic_id:
-                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        log.set_high_watermark(
-            max(log.log_start_offset, min(self.logs.read_high_watermark(topic_partition), log.log_end_offset))
-        )
+        # One that was set aside for its topic id knows its high watermark better than the checkpoint does.
+        checkpointed = max(self.logs.read_high_watermark(topic_partition), log.high_watermark)
+        log.set_high_watermark(max(log.log_start_offset, min(checkpointed, log.log_end_offset)))
         partition = Partition(
             topic_partition, self.broker_id, log, self.lag_max_ms, self.metadata.is_alive, self._actions
         )
@@ -334,10 +355,38 @@ class Replicas:
         """Take what the controller tells of the cluster; the partitions that left the metadata."""
         async with self._lock:
             self.check_controller(update)
+            replaced = await self._portions.finish(self._replaced(update))
             removed = await self._portions.finish(self.metadata.applied(update))
+            if replaced:
+                self._set_topics_aside(replaced)
             if self._awaited_leaders:
                 await self._follow_awaited()
             return removed
+
+    def _replaced(self, update: UpdateMetadata) -> Work[set[str]]:
+        """Return the topics with partitions here that have another id in the update, which none has that was deleted before it was made."""
+        names = set()
+        for topic in update.topics:
+            yield
+            known = self.metadata.topics.get(topic.name)
+            if known is not None and known.topic_id == topic.topic_id:
+                continue
+            if known is not None and known.topic_id in self.topic_ids:
+                names.add(topic.name)
+            for index in topic.partitions:
+                yield
+                partition = self.partitions.get(TopicPartition(topic.name, index))
+                if partition is not None and partition.topic_id != topic.topic_id:
+                    names.add(topic.name)
+        return names
+
+    def _set_topics_aside(self, names: set[str]) -> None:
+        """Serve no partition of a topic that has another id in metadata by now."""
+        for topic_partition, partition in list(self.partitions.items()):
+            if topic_partition.topic in names:
+                known, log_id = self.metadata.topics.get(topic_partition.topic), partition.topic_id
+                if known is not None and NO_TOPIC_ID not in (known.topic_id, log_id) and known.topic_id != log_id:
+                    self._set_aside(topic_partition, log_id, known.topic_id)
 
     async def _follow_awaited(self) -> None:
         """Follow leaders that a LeaderAndIsr named before metadata knew them: no controller says it again."""
@@ -364,6 +413,7 @@ class Replicas:
             if partition is not None:
                 self._drop(topic_partition)
             self.logs.delete(topic_partition)
+            self.topic_id_conflicts.settle(topic_partition)
         return partition
 
     def _forget_topic_ids(self, deleted: list[Partition]) -> None:

@@ -53,6 +53,7 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
     """Everybody learns of the newcomers; they learn everything; their replicas and hopeless partitions come to life."""
     for broker in brokers:
         cluster.offline_dir_replicas.pop(broker, None)
+        cluster.refused_roles.pop(broker, None)
     introduction = RequestBatch(cluster)
     introduction.update_metadata((), [broker for broker in cluster.brokers if broker not in brokers])
     yield from publish(introduction.commands())

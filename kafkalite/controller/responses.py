@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkalite.controller import events, log_directories, topic_deletion
 from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.controller.refused_roles import roles_answered
 from kafkalite.controller.steps import Steps
 from kafkalite.errors import ErrorCode
 from kafkalite.types import BrokerId
@@ -12,6 +13,7 @@ from kafkalite.types import BrokerId
 def leader_and_isr(cluster: ClusterState, event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
     """A refused request needs no handling: its sender is out of date and will learn it elsewhere."""
     if event.error == ErrorCode.NONE and _present(cluster, event.broker_id, event.broker_epoch):
+        roles_answered(cluster, event.broker_id, event.errors)
         yield from log_directories.leader_and_isr_answered(cluster, event.broker_id, event.errors)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkalite.controller.cluster_state import ClusterState, PartitionContext, ReplicaStatus
 from kafkalite.controller.leader_elections import imbalance
+from kafkalite.controller.refused_roles import count_refused
 from kafkalite.types import TopicPartition
 
 
@@ -29,6 +30,7 @@ def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
         "topics_ineligible_to_delete_count": len(cluster.deletions.ineligible),
         "replicas_to_delete_count": replicas_to_delete,
         "replicas_ineligible_to_delete_count": ineligible_to_delete,
+        "refused_replicas_count": count_refused(cluster),
     }
 
 

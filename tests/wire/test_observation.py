@@ -275,7 +275,7 @@ def test_health_and_readiness(cluster: LocalCluster) -> None:
         assert (status, content_type, json.loads(body)) == (
             200,
             "application/json",
-            {"alive": True, "state": "running", "uncleanable_partitions": {}},
+            {"alive": True, "state": "running", "uncleanable_partitions": {}, "topic_id_conflicts": {}},
         )
         status, _, body = fetch(f"{broker.http_url}ready")
         assert status == 200 and set(json.loads(body).values()) == {True}

@@ -95,11 +95,14 @@ async def create_topics(
     """Create, then wait until all partitions have a leader or the request's timeout has passed."""
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
     mutations = mutations_of(parts, context, _STRICT_CREATION_FROM)
-    outcomes = await parts.controller.create_topics(
-        await context.portions.finish(_each(_new_topic, request.topics)),
+    asked = await context.portions.finish(_each(_new_topic, request.topics))
+    free_names = [each for each in asked if each.name not in parts.metadata.topics]
+    made = await parts.controller.create_topics(
+        free_names,
         validate_only=request.validate_only,
         charge=free if mutations is None else mutations.charge,
     )
+    outcomes = await context.portions.finish(_in_order(asked, made))
     results = await context.portions.finish(_creations(outcomes))
     pace = context.portions.pace()
     for result in results:
@@ -116,6 +119,24 @@ async def create_topics(
     return messages.create_topics_response.CreateTopicsResponse(
         topics=results, throttle_time_ms=silenced_for(mutations, context)
     )
+
+
+def _in_order(
+    asked: Sequence[NewTopic], made: Mapping[str, CreatedTopic | KafkaError]
+) -> Work[dict[str, CreatedTopic | KafkaError]]:
+    """The outcomes by name; a topic that brokers host exists, also when its znode was removed by hand (as ZkAdminManager sees it)."""
+    outcomes: dict[str, CreatedTopic | KafkaError] = {}
+    for topic in asked:
+        yield
+        known = made.get(topic.name)
+        if known is not None:
+            outcomes[topic.name] = known
+        elif topic.name in outcomes:
+            outcomes[topic.name] = KafkaError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+        else:
+            message = f"Topic '{topic.name}' already exists."
+            outcomes[topic.name] = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, message)
+    return outcomes
 
 
 def mutations_of(parts: Mutating, context: RequestContext, strict_from: int) -> Mutations | None:

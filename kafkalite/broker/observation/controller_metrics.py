@@ -30,6 +30,7 @@ _CLUSTER: Final = {
         "Replicas whose deletion cannot go on.",
         "replicasineligibletodeletecount",
     ),
+    "refused_replicas_count": ("refused_replicas", "Replicas whose broker refuses the role it was given.", None),
 }
 _OLD: Final = "kafka_controller_kafkacontroller_"
 

@@ -2,7 +2,8 @@
 
 /             a page that shows the cluster live; its parts are the files in `page/`
 /metrics      for Prometheus
-/health       200 as long as the event loop turns: the broker is alive; the body also names logs that cannot be compacted
+/health       200 as long as the event loop turns: the broker is alive; the body also names logs that cannot be
+              compacted, and those that are not served because they have another topic id than ZooKeeper
 /ready        200 when the broker serves clients, else 503; the body says which condition does not hold
 /status.json  see `status`
 /history.json see `history`
@@ -112,8 +113,12 @@ class Observation:
         return Response(await exposition.page(families), exposition.CONTENT_TYPE)
 
     async def _health(self) -> Answer:
-        uncleanable = {str(each): reason for each, reason in sorted(self._broker.cleaner.uncleanable.items())}
-        return _json({"alive": True, "state": self._broker.state.name.lower(), "uncleanable_partitions": uncleanable})
+        broker, serving = self._broker, self._broker.serving
+        found = {
+            "uncleanable_partitions": {str(each): why for each, why in sorted(broker.cleaner.uncleanable.items())},
+            "topic_id_conflicts": {} if serving is None else serving.parts.replicas.topic_id_conflicts.reasons(),
+        }
+        return _json({"alive": True, "state": broker.state.name.lower(), **found})
 
     async def _ready(self) -> Answer:
         found = conditions(self._broker)

@@ -118,6 +118,11 @@ def _replicas(parts: Parts) -> Iterator[Family]:
         "Offsets by which the slowest follower is behind, of all led partitions.",
         max((_lag(each) for each in parts.replicas.leading()), default=0),
     )
+    yield gauge(
+        "kafkalite_topic_id_conflicts",
+        "Replicas that are not served, for their log has another topic id than the controller tells; /health names them.",
+        len(parts.replicas.topic_id_conflicts.found),
+    )
     changes = parts.isr_changes
     old = "kafka_server_replicamanager_"
     yield counter("kafkalite_isr_shrinks_total", "Replicas left an ISR.", changes.shrinks, f"{old}isrshrinks_total")

@@ -64,20 +64,41 @@ def ask_health(listener: str, timeout_s: float, *, has_tls: bool = False) -> dic
 
 
 def judge_health(health: Mapping[str, Any] | None) -> Iterator[Finding]:
-    """Can the running broker compact all its logs?"""
-    check = "compaction"
+    """Can the running broker compact all its logs, and serve them?"""
+    yield from _judge_logs(
+        "compaction",
+        health,
+        "uncleanable_partitions",
+        "{} cannot be compacted and grows: {}",
+        "see what is wrong with the log: kafkalite log verify; the broker tries it again when it starts",
+        "the log cleaner has set no log aside",
+    )
+    yield from _judge_logs(
+        "topic ids",
+        health,
+        "topic_id_conflicts",
+        "{} is not served: {}",
+        "delete the topic, with this log, and make it again; or, to have the old records back, write the log's topic id into "
+        "/brokers/topics/TOPIC and delete /controller",
+        "every log belongs to the topic of its name",
+    )
+
+
+def _judge_logs(
+    check: str, health: Mapping[str, Any] | None, key: str, what: str, remedy: str, good: str
+) -> Iterator[Finding]:
+    """A problem for each partition that `/health` names under the key, with its reason."""
     if health is None:
         yield skipped(check, "the broker does not run")
         return
-    uncleanable = health.get("uncleanable_partitions")
-    if uncleanable is None:
+    found = health.get(key)
+    if found is None:
         yield skipped(check, "the broker tells it only to those in kafkalite.http.users.file")
         return
-    for partition, reason in uncleanable.items():
-        remedy = "see what is wrong with the log: kafkalite log verify; the broker tries it again when it starts"
-        yield problem(check, f"{partition} cannot be compacted and grows: {reason}", remedy)
-    if not uncleanable:
-        yield ok(check, "the log cleaner has set no log aside")
+    for partition, reason in found.items():
+        yield problem(check, what.format(partition, reason), remedy)
+    if not found:
+        yield ok(check, good)
 
 
 def look_at_port(endpoint: Endpoint, timeout_s: float) -> Finding:

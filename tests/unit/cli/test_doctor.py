@@ -288,24 +288,30 @@ class _Health(BaseHTTPRequestHandler):
         assert self.path == "/health"
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b'{"alive":true,"state":"running","uncleanable_partitions":{"t-0":"a wrong CRC"}}')
+        self.wfile.write(
+            b'{"alive":true,"state":"running","uncleanable_partitions":{"t-0":"a wrong CRC"},'
+            b'"topic_id_conflicts":{"u-1":"its log has topic id A, in ZooKeeper it is B"}}'
+        )
 
     def log_message(self, format: str, *args: Any) -> None: ...
 
 
-def test_a_log_that_is_compacted_no_more_is_told() -> None:
+def test_logs_that_are_compacted_no_more_or_not_served_are_told() -> None:
     with HTTPServer(("127.0.0.1", 0), _Health) as server:
         answering = threading.Thread(target=server.handle_request, daemon=True)
         answering.start()
         found = doctor_broker.ask_health(f"127.0.0.1:{server.server_port}", 5)
         answering.join()
-    (finding,) = doctor_broker.judge_health(found)
+    finding, other = doctor_broker.judge_health(found)
     assert (finding.status, finding.found) == (Status.PROBLEM, "t-0 cannot be compacted and grows: a wrong CRC")
     assert "kafkalite log verify" in str(finding.remedy)
-    (finding,) = doctor_broker.judge_health({"alive": True, "uncleanable_partitions": {}})
-    assert finding.status is Status.OK
-    (finding,) = doctor_broker.judge_health(doctor_broker.ask_health(f"127.0.0.1:{server.server_port}", 5))
-    assert finding.status is Status.SKIPPED
+    assert (other.status, other.check) == (Status.PROBLEM, "topic ids")
+    assert other.found == "u-1 is not served: its log has topic id A, in ZooKeeper it is B"
+    assert "/brokers/topics/TOPIC" in str(other.remedy)
+    sound = {"alive": True, "uncleanable_partitions": {}, "topic_id_conflicts": {}}
+    assert [each.status for each in doctor_broker.judge_health(sound)] == [Status.OK, Status.OK]
+    silent = doctor_broker.ask_health(f"127.0.0.1:{server.server_port}", 5)
+    assert {each.status for each in doctor_broker.judge_health(silent)} == {Status.SKIPPED}
 
 
 def test_nobody_there_is_told_with_what_to_do(cluster: FakeCluster) -> None:

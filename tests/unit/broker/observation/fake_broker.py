@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
+from kafkalite.broker.topic_id_conflicts import TopicIdConflicts
 from kafkalite.broker.traffic import Traffic
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
@@ -47,7 +48,7 @@ class FakeBroker:
         self.cleaner = SimpleNamespace(uncleanable={})
         self.errors = UnexpectedErrors(lambda reason: None)
         self.clock = SimpleNamespace(now_ms=lambda: 1000, monotonic_ms=lambda: 0.0)
-        self.replicas = SimpleNamespace(broker_epoch=7, partitions={})
+        self.replicas = SimpleNamespace(broker_epoch=7, partitions={}, topic_id_conflicts=TopicIdConflicts())
         self._machine = SimpleNamespace(groups={})
         self.groups = SimpleNamespace(loaded_machines=lambda: iter([self._machine]))
         self.set_alive(*(alive or (1, 2, 3)))

@@ -25,6 +25,7 @@ from kafkalite.broker.observation.loop_lag import LoopLag
 from kafkalite.broker.observation.readiness import conditions
 from kafkalite.broker.observation.session_counts import SessionCounts
 from kafkalite.broker.quotas import ClientQuotas
+from kafkalite.broker.topic_id_conflicts import TopicIdConflicts
 from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -63,7 +64,9 @@ def topic_broker(**settings: str) -> Any:
     followers = {2: SimpleNamespace(log_end_offset=4), 3: SimpleNamespace(log_end_offset=-1)}
     led = SimpleNamespace(log=logs[1], followers=followers)
     counts = {"partitions": 3, "leaders": 1, "under_replicated": 1, "under_min_isr": 0}
-    broker.replicas = SimpleNamespace(statistics=lambda: counts, leading=lambda: [led])
+    broker.replicas = SimpleNamespace(
+        statistics=lambda: counts, leading=lambda: [led], topic_id_conflicts=TopicIdConflicts()
+    )
     broker.fetchers, broker.isr_changes = SimpleNamespace(bytes_in=11), SimpleNamespace(shrinks=2, expands=1)
     broker.traffic.produced("a", 100, 4)
     broker.traffic.replication_bytes_out = 77
