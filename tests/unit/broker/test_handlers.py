@@ -230,6 +230,32 @@ def test_create_topics_waits_for_leaders() -> None:
     play(scenario)
 
 
+def test_a_topic_that_brokers_host_exists_whatever_zookeeper_says() -> None:
+    """Its znode was removed by hand: made again, its producers would have been acknowledged into the log of the former one."""
+
+    async def scenario() -> None:
+        parts = MemoryParts(leader("hosted"))
+        m = messages.create_topics_request
+        names = ["new", "hosted", "t", "hosted"]
+        request = m.CreateTopicsRequest(
+            topics=[m.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names],
+            timeout_ms=800,
+        )
+        parts.controller = FakeController(parts)
+        reply = await parts.ask(request, 5)
+        exists = ErrorCode.TOPIC_ALREADY_EXISTS
+        assert [(each.name, each.error_code, each.error_message) for each in reply.topics] == [
+            ("new", 0, None),
+            ("hosted", ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic."),
+            ("t", exists, "Topic 't' already exists."),
+        ]
+        request.topics = request.topics[1:2]
+        (told,) = (await parts.ask(request, 5)).topics
+        assert (told.error_code, told.error_message) == (exists, "Topic 'hosted' already exists.")
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("version", [5, 6])
 def test_a_client_that_creates_too_much_is_refused_in_versions_that_know_it_and_slowed_down_in_all(
     version: int,

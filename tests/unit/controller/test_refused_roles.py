@@ -1,0 +1,51 @@
+"""Brokers that refuse the role which the controller gives them are named in the log and counted, until they take it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.controller import events, responses
+from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.errors import ErrorCode
+from kafkalite.testing.simulation.virtual_time import run
+from kafkalite.types import TopicPartition
+from tests.unit.controller.fake_cluster import FakeCluster
+
+T, U = TopicPartition("t", 0), TopicPartition("u", 0)
+
+
+def answered(cluster: ClusterState, broker_id: int, errors: dict[TopicPartition, int]) -> None:
+    epoch = cluster.brokers[broker_id].epoch
+    assert not list(responses.leader_and_isr(cluster, events.LeaderAndIsrResponseReceived(broker_id, epoch, 0, errors)))
+
+
+def test_a_refused_role_is_told_until_it_is_taken(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        for name in ("t", "u"):
+            await cluster.create_topic(name, [1, 2])
+        tenure = cluster.controller._tenure
+        assert tenure is not None
+
+        def count() -> int:
+            return int(cluster.controller.statistics()["refused_replicas_count"])
+
+        def lines() -> list[str]:
+            return [each.message for each in caplog.records if "refuses its role" in each.message]
+
+        assert count() == 0
+        wrong, repeated = ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.STALE_CONTROLLER_EPOCH
+        for _ in range(2):
+            answered(tenure.cluster, 2, {T: wrong, U: repeated})
+        assert (count(), lines()) == (1, ["broker 2 refuses its role for t-0: INCONSISTENT_TOPIC_ID"])
+        answered(tenure.cluster, 1, {T: wrong, U: 999})
+        assert count() == 3 and lines()[-1] == "broker 1 refuses its role for u-0: error 999"
+        answered(tenure.cluster, 1, {T: ErrorCode.NONE})
+        assert count() == 2
+        await cluster.delete_topic("u")
+        assert count() == 1
+        await cluster.kill(2)
+        assert count() == 0
+        await cluster.stop()
+
+    run(scenario())
