@@ -35,11 +35,6 @@ PartitionKey: TypeAlias = TopicPartition | tuple[bytes, int]
 """A partition as the client names it: by topic id and index, or where topics go by name by these."""
 
 
-def partition_key(topic_partition: TopicPartition, topic_id: bytes) -> PartitionKey:
-    """Return what a fetch knows the partition by."""
-    return topic_partition if topic_id == NO_TOPIC_ID else (topic_id, topic_partition.partition)
-
-
 @dataclass(slots=True)
 class FetchItem:
     """One partition of a fetch: what is asked, and what was answered last (a session leaves out what did not change)."""
@@ -64,7 +59,8 @@ class FetchItem:
     key: PartitionKey = field(init=False)
 
     def __post_init__(self) -> None:
-        self.key = partition_key(self.topic_partition, self.topic_id)
+        topic_id, topic_partition = self.topic_id, self.topic_partition
+        self.key = topic_partition if topic_id == NO_TOPIC_ID else (topic_id, topic_partition[1])
 
     @property
     def is_nameless(self) -> bool:
@@ -78,7 +74,7 @@ class FetchItem:
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.log_start_offset = asked.log_start_offset
-        if not asked.is_nameless:  # of whose topic nothing was judged
+        if asked.topic_partition[0] != NAMELESS:  # of whose topic nothing was judged
             self.is_denied = asked.is_denied
 
 
@@ -162,7 +158,7 @@ class FetchSession:
         if not self.uses_topic_ids:
             return [TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions]
         return [
-            partition_key(TopicPartition(NAMELESS, index), topic.topic_id)
+            TopicPartition(NAMELESS, index) if topic.topic_id == NO_TOPIC_ID else (topic.topic_id, index)
             for topic in topics
             for index in topic.partitions
         ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.broker.cold_reads import ColdReads
 from kafkalite.broker.conversion_cache import ConversionCache
-from kafkalite.broker.fetch_sessions import FetchItem, FetchSession, PartitionKey
+from kafkalite.broker.fetch_sessions import NAMELESS, FetchItem, FetchSession, PartitionKey
 from kafkalite.broker.follower_state import FetchRequester
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
@@ -105,7 +105,7 @@ class PartitionReader:
         if item.is_denied:
             data.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return data
-        if limits.uses_topic_ids and item.is_nameless:
+        if item.topic_partition[0] == NAMELESS and limits.uses_topic_ids:
             data.error_code, data.aborted_transactions = ErrorCode.UNKNOWN_TOPIC_ID, []
             return data
         try:
