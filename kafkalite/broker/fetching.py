@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.broker.cold_reads import ColdReads
 from kafkalite.broker.conversion_cache import ConversionCache
-from kafkalite.broker.fetch_sessions import NAMELESS, FetchItem, FetchSession, PartitionKey
+from kafkalite.broker.fetch_sessions import FetchItem, FetchSession, PartitionKey
 from kafkalite.broker.follower_state import FetchRequester
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
@@ -105,9 +105,6 @@ class PartitionReader:
         if item.is_denied:
             data.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return data
-        if item.topic_partition[0] == NAMELESS and limits.uses_topic_ids:
-            data.error_code, data.aborted_transactions = ErrorCode.UNKNOWN_TOPIC_ID, []
-            return data
         try:
             partition = self.replicas.require(item.topic_partition)
             self._check_topic_id(partition, item)
@@ -120,6 +117,8 @@ class PartitionReader:
             data.error_code = problem.code
             if problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 data.aborted_transactions = []  # as Kafka, which has null for all that it finds later
+                if item.is_nameless and limits.uses_topic_ids:
+                    data.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         return data
 
     def _check_topic_id(self, partition: Partition, item: FetchItem) -> None:
@@ -274,9 +273,8 @@ class PartitionReader:
             answers[item.key] = data
             total += len(data.records or b"")
             code = data.error_code
-            is_news = code and not (code == item.told_error and code in _MAY_BE_MADE)
-            if item.is_full or is_news or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
-                urgent = True
+            if item.is_full or code or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
+                urgent = urgent or code != item.told_error or code not in _MAY_BE_MADE
         return answers, total, urgent
 
 
