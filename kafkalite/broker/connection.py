@@ -23,6 +23,7 @@ from kafkalite.broker.response_writer import ResponseWriter, is_portioned
 from kafkalite.broker.slots import Slot
 from kafkalite.broker.slow_senders import LEAST_BYTES_PER_SECOND
 from kafkalite.broker.stranger_reads import READ_BYTES, Readable
+from kafkalite.broker.stream_end import end_stream
 from kafkalite.errors import BoundExceeded, KafkaError, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.connection import receive_buffers
@@ -537,7 +538,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def close(self) -> None:
         self.closed = True
         if self._transport is not None:
-            self._transport.abort()
+            end_stream(self._transport)
 
     def statistics(self) -> dict[str, Any]:
         return {

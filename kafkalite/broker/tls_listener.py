@@ -106,17 +106,20 @@ class _Handshake:
             self._is_its_turn = False
 
 
-class _InTurns(ssl.SSLObject):
+class InTurns(ssl.SSLObject):
     """Goes on with a handshake when it may, and sends what OpenSSL has to say when it fails: the loop would close without that."""
 
     _incoming: ssl.MemoryBIO
     _outgoing: ssl.MemoryBIO
     _handshake: _Handshake | None
+    below: asyncio.Transport | None
+    """The transport that carries what OpenSSL writes."""
 
     @classmethod
     def _create(cls, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **more: Any) -> Self:
         made: Self = super()._create(incoming, outgoing, *arguments, **more)  # type: ignore[misc]  # how SSLContext makes one
         made._incoming, made._outgoing, made._handshake = incoming, outgoing, _begun.get(None)
+        made.below = None if made._handshake is None else made._handshake.transport
         return made
 
     def do_handshake(self) -> None:
@@ -127,11 +130,19 @@ class _InTurns(ssl.SSLObject):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError:
-            if self._handshake is not None and (alert := self._outgoing.read()):
+            if self._handshake is not None:
                 with suppress(OSError):
-                    self._handshake.accepted.send(alert)
+                    if alert := self._outgoing.read():
+                        self._handshake.accepted.send(alert)
+                    self._handshake.accepted.shutdown(socket.SHUT_WR)  # else what is unread resets the connection
             raise
         self._handshake = None
+
+    def end_notice(self) -> bytes:
+        """Say that nothing more is written. Return what OpenSSL has for the peer, the last of it `close_notify`."""
+        with suppress(ssl.SSLError):  # the peer has not said the same
+            self.unwrap()
+        return self._outgoing.read()
 
 
 class TlsListener:
@@ -217,7 +228,7 @@ class TlsListener:
         handshake = _Handshake(accepted, host, self._strangers)
         _begun.set(handshake)
         context = self._context()
-        context.sslobject_class = _InTurns
+        context.sslobject_class = InTurns
         try:
             async with asyncio.timeout(self._timeout_s()):
                 await self._strangers.turn(host)

@@ -43,7 +43,7 @@ class FakeTransport:
         """What the peer has read; None: all."""
 
     def get_extra_info(self, name: str) -> Any:
-        return ("10.0.0.7", 5000)
+        return ("10.0.0.7", 5000) if name == "peername" else None
 
     def set_write_buffer_limits(self, high: int) -> None:
         self.high = high
