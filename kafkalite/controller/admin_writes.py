@@ -2,7 +2,8 @@
 
 These writes are not fenced: the controller learns of them by its watches, wherever they come from. So a broker that is
 not the controller can create a topic itself (auto.create.topics.enable), and old tools do the same. The topic's
-config is written before its assignment, because the assignment is what makes the topic exist.
+config is written before its assignment, because the assignment is what makes the topic exist. Requests that overlap
+take turns: see `topic_turns`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from kafkalite.config.broker import LiveConfig
 from kafkalite.config.dynamic import BrokerSources, ConfigEntry, describe_topic
 from kafkalite.controller.requests import Charge, CreatedTopic, NewPartitions, NewTopic, TopicReference, free
 from kafkalite.controller.settings import ControllerSettings
-from kafkalite.controller.topic_rules import Racks, TopicNames, TopicPlan, is_legal, plan_partitions, plan_topic
+from kafkalite.controller.topic_rules import Racks, TopicPlan, is_legal, metric_name, plan_partitions, plan_topic
+from kafkalite.controller.topic_turns import TopicTurns
 from kafkalite.controller.topic_znodes import random_topic_id
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Pace, Portions, Work
@@ -50,6 +52,7 @@ class AdminWrites:
         self._rng = rng
         self._slots = asyncio.Semaphore(CONCURRENT_TOPICS)
         self._portions = Portions()
+        self._turns = TopicTurns(self._read_names)
 
     # -- create
 
@@ -60,14 +63,13 @@ class AdminWrites:
 
         Messages of errors are Kafka's.
         """
-        names = await self._topic_names()
         requested = await self._portions.finish(_by_name(topics))
         described: _Described = {}
+        outcomes: dict[str, CreatedTopic | KafkaError] = {}
+        async with self._turns.names() as names:
 
-        async def create(asked: Sequence[NewTopic], pace: Pace) -> CreatedTopic | KafkaError:
-            topic = asked[0]
-            try:
-                if len(asked) > 1:
+            async def create(topic: NewTopic, pace: Pace) -> CreatedTopic | KafkaError:
+                if len(requested[topic.name]) > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
                 await pace.unit(_PLAN_UNITS + (max(topic.partition_count, 0) + len(topic.assignments)) // 4)
                 names.check_free(topic.name)
@@ -77,11 +79,18 @@ class AdminWrites:
                 async with self._slots:
                     topic_id = NO_TOPIC_ID if validate_only else await self._write_topic(plan)
                 return self._created(plan, topic_id, described)
-            except KafkaError as problem:
-                return problem.as_outcome()
 
-        outcomes = await self._for_each(requested.values(), create)
-        return dict(zip(requested, outcomes, strict=True))
+            async def create_in_order(colliding: Sequence[NewTopic], pace: Pace) -> None:
+                async with self._turns.turn(colliding[0].name, names):
+                    for topic in colliding:
+                        try:
+                            outcomes[topic.name] = await create(topic, pace)
+                        except KafkaError as problem:
+                            outcomes[topic.name] = problem.as_outcome()
+
+            together = await self._portions.finish(_by_metric_name(each[0] for each in requested.values()))
+            await self._for_each(together.values(), create_in_order)
+        return {name: outcomes[name] for name in requested}
 
     async def _for_each(self, items: Collection[T], act: Callable[[T, Pace], Awaitable[OutcomeT]]) -> list[OutcomeT]:
         """The outcomes of `act`, which is under way for some of the items at once, however many there are."""
@@ -97,9 +106,9 @@ class AdminWrites:
         await asyncio.gather(*(work() for _ in range(min(len(items), CONCURRENT_TOPICS))))
         return [outcomes[index] for index in range(len(items))]
 
-    async def _topic_names(self) -> TopicNames:
+    async def _read_names(self) -> tuple[Sequence[str], Sequence[str]]:
         existing, marked = await asyncio.gather(self._children(paths.TOPICS), self._children(paths.DELETE_TOPICS))
-        return TopicNames(existing, marked)
+        return existing, marked
 
     async def _write_topic(self, plan: TopicPlan) -> bytes:
         """The new topic's id. KafkaError TOPIC_ALREADY_EXISTS when somebody else was faster."""
@@ -113,8 +122,10 @@ class AdminWrites:
             await self._store.create(paths.topic(plan.name), assignment, parents=True)
         except NodeExistsError:
             if not await self._holds(paths.topic(plan.name), assignment):  # else an earlier attempt's reply was lost
+                self._turns.created(plan.name)
                 message = f"Topic '{plan.name}' already exists."
                 raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, message) from None
+        self._turns.created(plan.name)
         logger.info("created topic %s with %d partitions", plan.name, len(plan.replicas))
         return topic_id
 
@@ -140,23 +151,23 @@ class AdminWrites:
         self, topics: Sequence[NewPartitions], brokers: Racks, *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, KafkaError | None]:
         """Why a topic was not enlarged, by name; likewise."""
-        marked = frozenset(await self._children(paths.DELETE_TOPICS))
         requested = await self._portions.finish(_by_name(topics))
+        async with self._turns.names() as names:
 
-        async def enlarge(asked: Sequence[NewPartitions], pace: Pace) -> KafkaError | None:
-            topic = asked[0]
-            try:
-                if len(asked) > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
-                if topic.name in marked:
-                    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
-                async with self._slots:
-                    await self._enlarge(topic, brokers, validate_only, charge)
-            except KafkaError as problem:
-                return problem.as_outcome()
-            return None
+            async def enlarge(asked: Sequence[NewPartitions], pace: Pace) -> KafkaError | None:
+                topic = asked[0]
+                try:
+                    if len(asked) > 1:
+                        raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+                    async with self._turns.turn(topic.name, names), self._slots:
+                        if names.is_marked(topic.name):
+                            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
+                        await self._enlarge(topic, brokers, validate_only, charge)
+                except KafkaError as problem:
+                    return problem.as_outcome()
+                return None
 
-        outcomes = await self._for_each(requested.values(), enlarge)
+            outcomes = await self._for_each(requested.values(), enlarge)
         return dict(zip(requested, outcomes, strict=True))
 
     async def _enlarge(self, topic: NewPartitions, brokers: Racks, validate_only: bool, charge: Charge) -> None:
@@ -220,7 +231,7 @@ class AdminWrites:
                 name = name_of(topic.topic_id)
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            async with self._slots:
+            async with self._turns.turn(name), self._slots:
                 await self._mark_for_deletion(name, charge)
         except KafkaError as problem:
             return name, problem
@@ -234,6 +245,7 @@ class AdminWrites:
             await self._store.create(paths.delete_topic(name), parents=True)
         except NodeExistsError:
             pass  # marked already, which is what was asked for
+        self._turns.marked(name)
 
     # -- reading
 
@@ -249,6 +261,14 @@ class AdminWrites:
             return (await self._store.read(path))[0] == data
         except NoNodeError:
             return False
+
+
+def _by_metric_name(topics: Iterable[NewTopic]) -> Work[dict[str, list[NewTopic]]]:
+    by_name: dict[str, list[NewTopic]] = {}
+    for topic in topics:
+        yield
+        by_name.setdefault(metric_name(topic.name), []).append(topic)
+    return by_name
 
 
 def _by_name(topics: Iterable[NamedT]) -> Work[dict[str, list[NamedT]]]:

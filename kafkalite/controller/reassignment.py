@@ -36,7 +36,7 @@ from kafkalite.controller.partition_machine import Strategy, elect_leaderless, m
 from kafkalite.controller.replica_machine import move_replicas
 from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, exists, partition_list, publish, read, write
-from kafkalite.controller.topic_znodes import topic_write
+from kafkalite.controller.topic_znodes import write_reassigned
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
@@ -180,13 +180,11 @@ def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, ReplicaAssignm
 
 def _write_topics(cluster: ClusterState, changed: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[Results]:
     """Write the topics with the new assignments in them; the partitions whose topic refused."""
-    topics = sorted({partition.topic for partition in changed})
-    results = yield from write([topic_write(cluster.topics[topic], changed) for topic in topics])
-    refused = {topic: result for topic, result in zip(topics, results, strict=True) if isinstance(result, StoreError)}
+    outcomes = yield from write_reassigned(cluster, changed)
     return {
-        partition: KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"topic not written: {refused[partition.topic]!r}")
+        partition: KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"topic not written: {outcome!r}")
         for partition in changed
-        if partition.topic in refused
+        if isinstance(outcome := outcomes[partition.topic], StoreError)
     }
 
 

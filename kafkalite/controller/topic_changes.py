@@ -41,7 +41,7 @@ def partition_modifications(cluster: ClusterState, name: str) -> Steps[None]:
         return
     if cluster.is_queued_for_deletion(name):
         logger.warning("partitions added to topic %s are taken back, it is being deleted", name)
-        yield from write((topic_write(topic, {}),))
+        yield from write((topic_write(topic),))
         return
     for partition, assignment in added.items():
         cluster.set_assignment(partition, assignment)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -123,14 +123,29 @@ def legal_names(names: Iterable[str]) -> list[str]:
 
 
 class TopicNames:
-    """The topics that are there or being deleted: against names that exist or would share metrics names with others."""
+    """The topics that are there or being deleted: against names that exist or would share metrics names with others.
 
-    def __init__(self, existing: Collection[str], marked_for_deletion: Collection[str]) -> None:
-        self._existing = frozenset(existing)
-        self._marked = frozenset(marked_for_deletion)
+    Read once for a request, and kept true while the request goes on: what other requests make and mark meanwhile is added.
+    """
+
+    def __init__(self) -> None:
+        self._existing: set[str] = set()
+        self._marked: set[str] = set()
         self._by_metric_name: dict[str, list[str]] = {}
-        for name in existing:
-            self._by_metric_name.setdefault(_metric_name(name), []).append(name)
+
+    def add(self, names: Iterable[str]) -> None:
+        """These topics exist."""
+        for name in names:
+            if name not in self._existing:
+                self._existing.add(name)
+                self._by_metric_name.setdefault(metric_name(name), []).append(name)
+
+    def mark(self, names: Iterable[str]) -> None:
+        """These topics are being deleted."""
+        self._marked.update(names)
+
+    def is_marked(self, name: str) -> bool:
+        return name in self._marked
 
     def check_free(self, name: str) -> None:
         """KafkaError TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION when it differs from another only in '.' and '_'."""
@@ -138,7 +153,7 @@ class TopicNames:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if name in self._marked:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
-        colliding = self._by_metric_name.get(_metric_name(name))
+        colliding = self._by_metric_name.get(metric_name(name))
         if colliding:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -172,7 +187,7 @@ def plan_partitions(
     return _checked_additions(request.assignments, present, request.count, factor, brokers)
 
 
-def _metric_name(name: str) -> str:
+def metric_name(name: str) -> str:
     return name.replace(".", "_")
 
 

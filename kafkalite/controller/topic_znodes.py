@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 import random
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import ClusterState, Topic
 from kafkalite.controller.steps import Steps, draw_topic_ids, pause, pieces, read, write
 from kafkalite.types import NO_TOPIC_ID, TopicPartition, topic_id_from_text, topic_id_to_text
 from zk import paths
-from zk.store import NoNodeError, Write
+from zk.store import BadVersionError, NoNodeError, StoreError, Write
 from zk.znodes import MalformedZnodeError, TopicAssignment
 
 logger = logging.getLogger(__name__)
+
+Change: TypeAlias = Callable[[TopicAssignment | None], TopicAssignment]
+"""What a topic's znode is to hold, by what it holds, None when that cannot be read."""
 
 _LARGE_TOPIC = 300
 """Partitions; what has more is taken in by pieces, with turns for others in between."""
@@ -79,38 +83,94 @@ def assignments(topic: TopicAssignment) -> dict[int, ReplicaAssignment]:
     }
 
 
-def topic_write(topic: Topic, changed: Mapping[TopicPartition, ReplicaAssignment]) -> Write:
-    """Rewrite a topic's znode from memory with these changes; Kafka does so whatever version it has."""
-    current = {
+def topic_write(topic: Topic) -> Write:
+    """Rewrite a topic's znode from memory, whatever is in it."""
+    return Write(paths.topic(topic.name), _reassigned(topic, {}, None).encode())
+
+
+def write_reassigned(
+    cluster: ClusterState, changed: Mapping[TopicPartition, ReplicaAssignment]
+) -> Steps[dict[str, TopicAssignment | StoreError]]:
+    """Write these assignments into the znodes of their topics; what each has now, or why it was not written.
+
+    Partitions that were added to a znode and are not in memory yet stay in it: whoever added them has been told so. Kafka writes what
+    it has in memory.
+    """
+
+    def change(topic: Topic) -> Change:
+        return lambda current: _reassigned(topic, changed, current)
+
+    names = sorted({partition.topic for partition in changed})
+    return (yield from _rewrite({name: change(cluster.topics[name]) for name in names}))
+
+
+def _reassigned(
+    topic: Topic, changed: Mapping[TopicPartition, ReplicaAssignment], znode: TopicAssignment | None
+) -> TopicAssignment:
+    known = {
         index: changed.get(TopicPartition(topic.name, index), state.assignment)
         for index, state in topic.partitions.items()
     }
-    return Write(
-        paths.topic(topic.name),
-        TopicAssignment(
-            {index: assignment.replicas for index, assignment in current.items()},
-            None if topic.topic_id == NO_TOPIC_ID else topic_id_to_text(topic.topic_id),
-            {index: assignment.adding for index, assignment in current.items()},
-            {index: assignment.removing for index, assignment in current.items()},
-        ).encode(),
+    there = TopicAssignment({}) if znode is None else znode
+    return TopicAssignment(
+        {**there.partitions, **{index: assignment.replicas for index, assignment in known.items()}},
+        there.topic_id if topic.topic_id == NO_TOPIC_ID else topic_id_to_text(topic.topic_id),
+        {**there.adding, **{index: assignment.adding for index, assignment in known.items()}},
+        {**there.removing, **{index: assignment.removing for index, assignment in known.items()}},
     )
+
+
+def _rewrite(changes: Mapping[str, Change]) -> Steps[dict[str, TopicAssignment | StoreError]]:
+    """Change the znodes of topics as they are; what each has now, or why it was not written."""
+    outcomes: dict[str, TopicAssignment | StoreError] = {}
+    left = list(changes)
+    while left:
+        znodes = yield from read([paths.topic(name) for name in left])
+        wanted: dict[str, TopicAssignment] = {}
+        writes = []
+        for name, znode in zip(left, znodes, strict=True):
+            path = paths.topic(name)
+            if znode is None:
+                outcomes[name] = NoNodeError(path)
+                continue
+            try:
+                current = TopicAssignment.decode(znode[0])
+            except MalformedZnodeError as problem:
+                logger.error("%s cannot be read and is written from memory: %s", path, problem)
+                current = None
+            wanted[name] = changes[name](current)
+            writes.append(Write(path, wanted[name].encode(), znode[1].version))
+        results = dict(zip(wanted, (yield from write(writes)), strict=True))
+        left = [name for name, result in results.items() if isinstance(result, BadVersionError)]
+        outcomes |= {
+            name: result if isinstance(result, StoreError) else wanted[name]
+            for name, result in results.items()
+            if name not in left
+        }
+    return outcomes
 
 
 def _give_ids(found: dict[str, TopicAssignment]) -> Steps[dict[str, bytes]]:
     """Write random ids into the topics that have none (KIP-516)."""
     nameless = [name for name, topic in found.items() if topic.topic_id is None]
-    drawn = yield from draw_topic_ids(len(nameless))
-    writes = []
-    for name, topic_id in zip(nameless, drawn, strict=True):
-        topic = found[name]
-        completed = TopicAssignment(topic.partitions, topic_id_to_text(topic_id), topic.adding, topic.removing)
-        writes.append(Write(paths.topic(name), completed.encode()))
+    drawn = dict(zip(nameless, (yield from draw_topic_ids(len(nameless))), strict=True))
+
+    def change(name: str) -> Change:
+        def completed(current: TopicAssignment | None) -> TopicAssignment:
+            topic = current or found[name]
+            topic_id = topic.topic_id or topic_id_to_text(drawn[name])
+            return TopicAssignment(topic.partitions, topic_id, topic.adding, topic.removing)
+
+        return completed
+
     given = {}
-    for name, topic_id, result in zip(nameless, drawn, (yield from write(writes)), strict=True):
-        if isinstance(result, NoNodeError):
+    for name, outcome in (yield from _rewrite({name: change(name) for name in nameless})).items():
+        if isinstance(outcome, NoNodeError):
             del found[name]  # deleted since it was read
+        elif isinstance(outcome, StoreError):
+            given[name] = drawn[name]
         else:
-            given[name] = topic_id
+            found[name], given[name] = outcome, _topic_id(name, outcome)
     return given
 
 
