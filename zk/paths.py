@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote_plus
 
 BROKERS: Final = "/brokers"
 BROKER_IDS: Final = "/brokers/ids"
@@ -227,16 +227,21 @@ def spark_job_lock(output: str) -> str:
 
 
 def sanitize(entity_name: str) -> str:
-    """A user or client name as a znode's name: percent-encoded UTF-8, except that `<default>` stays as it is.
+    """A user or client name as a znode's name: percent-encoded UTF-8, except that `<default>` stays as it is."""
+    return entity_name if entity_name == DEFAULT_ENTITY else sanitize_name(entity_name)
+
+
+def sanitize_name(name: str) -> str:
+    """Likewise, where `<default>` is a name as any other.
 
     The same set of characters as Kafka's Sanitizer, which encodes `~` where Python's `quote` never does.
     """
-    return entity_name if entity_name == DEFAULT_ENTITY else quote(entity_name, safe="-._").replace("~", "%7E")
+    return quote(name, safe="-._").replace("~", "%7E")
 
 
 def desanitize(znode_name: str) -> str:
-    """The entity that `sanitize` made this name for."""
-    return znode_name if znode_name == DEFAULT_ENTITY else unquote(znode_name)
+    """The entity that `sanitize` made this name for. A `+`, which it does not make, is a blank, as Kafka reads it."""
+    return znode_name if znode_name == DEFAULT_ENTITY else unquote_plus(znode_name)
 
 
 def sequence_number(path_or_name: str) -> int:

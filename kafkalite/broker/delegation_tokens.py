@@ -115,7 +115,7 @@ class DelegationTokens:
             salt, password = secrets.token_bytes(_SALT_BYTES), b64encode(self.secret_of(token_id)).decode()
             salted = salted_password(mechanism, password, salt, MIN_ITERATIONS)
             found = self._credentials[token_id, mechanism] = credential_of(mechanism, salted, salt, MIN_ITERATIONS)
-        return TokenCredential(found, KafkaPrincipal.parse(token.owner), token.expires_ms)
+        return TokenCredential(found, KafkaPrincipal.stored(token.owner), token.expires_ms)
 
     def described(self, may_see: Callable[[DelegationToken], bool]) -> list[DelegationToken]:
         """Those that somebody may see."""
@@ -141,17 +141,19 @@ class DelegationTokens:
     async def renew(self, principal: KafkaPrincipal, secret: bytes, period_ms: int) -> int:
         """Until when the token holds now; a negative period is the usual one. KafkaError says why not."""
         token = self._of(principal, secret)
+        self._check_valid(token)
         usual_ms = self._config.current.delegation_token_expiry_time_ms
         end_ms = self._clock.now_ms() + (usual_ms if period_ms < 0 else period_ms)
         return await self._end(token, end_ms)
 
     async def expire(self, principal: KafkaPrincipal, secret: bytes, period_ms: int) -> int:
-        """Until when the token holds now; with a negative period it is removed. KafkaError says why not."""
+        """Until when the token holds now; with a negative period it is removed, also when it has expired. KafkaError says why not."""
         token = self._of(principal, secret)
         now_ms = self._clock.now_ms()
         if period_ms < 0:
             await self._remove(token.token_id)
             return now_ms
+        self._check_valid(token)
         return await self._end(token, now_ms + period_ms)
 
     async def remove_expired(self) -> None:
@@ -167,11 +169,13 @@ class DelegationTokens:
         if not found:
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
         token = found[0]
-        if not belongs_to(token, principal):
+        if str(principal) not in (token.owner, *token.renewers):  # nor may who asked for it on behalf of the owner
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
+        return token
+
+    def _check_valid(self, token: DelegationToken) -> None:
         if min(token.max_ms, token.expires_ms) < self._clock.now_ms():
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
-        return token
 
     async def _end(self, token: DelegationToken, end_ms: int) -> int:
         changed = replace(token, expires_ms=min(token.max_ms, end_ms))
@@ -200,7 +204,7 @@ class DelegationTokens:
 
 
 def belongs_to(token: DelegationToken, principal: KafkaPrincipal) -> bool:
-    """Is it the owner, who asked for it, or somebody who may renew it?"""
+    """True for the owner, for who asked for it, and for who may renew it."""
     return str(principal) in (token.owner, token.requester, *token.renewers)
 
 

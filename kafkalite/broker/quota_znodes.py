@@ -9,7 +9,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from urllib.parse import quote
 
 from kafkalite.broker.quotas import DEFAULT, Name, QuotaEntity, quota_keys
 from zk import paths
@@ -98,7 +97,7 @@ async def _children(store: Store, path: str) -> list[str]:
 def _znode_name(name: Name) -> str:
     if name is DEFAULT or name is None:
         return paths.DEFAULT_ENTITY
-    return quote(name, safe="") if name == paths.DEFAULT_ENTITY else paths.sanitize(name)
+    return paths.sanitize_name(name)
 
 
 def _name(znode_name: str) -> Name:

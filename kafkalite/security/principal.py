@@ -28,6 +28,14 @@ class KafkaPrincipal:
             raise ValueError(f"{text!r} must be a principal such as {USER}:name")
         return cls(kind, name)
 
+    @classmethod
+    def stored(cls, text: str) -> KafkaPrincipal:
+        """A principal as brokers keep it, `Type:name`, both of which may be empty. ValueError without a colon."""
+        kind, colon, name = text.partition(":")
+        if not colon:
+            raise ValueError(f"{text!r} is no principal: it has no colon")
+        return cls(kind, name)
+
 
 ANONYMOUS: Final = KafkaPrincipal(USER, "ANONYMOUS")
 """Who is not authenticated."""

@@ -50,7 +50,8 @@ async def create_delegation_token(
     requester = context.principal
     owner = requester
     if request.owner_principal_name:
-        owner = KafkaPrincipal(request.owner_principal_type or USER, request.owner_principal_name)
+        kind = USER if request.owner_principal_type is None else request.owner_principal_type
+        owner = KafkaPrincipal(kind, request.owner_principal_name)
     reply = messages.create_delegation_token_response.CreateDelegationTokenResponse(
         principal_type=owner.type,
         principal_name=owner.name,
@@ -116,17 +117,19 @@ def describe_delegation_token(
     request: messages.describe_delegation_token_request.DescribeDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.describe_delegation_token_response.DescribeDelegationTokenResponse:
-    """The tokens, with their secrets, of the owners that are named (of all when none is) which the caller has to do with or may see."""
+    """The tokens, with their secrets, which the caller has to do with or may see; where owners are named, those that one of them
+    has to do with.
+    """
     m = messages.describe_delegation_token_response
     _check_caller(context)
     if not parts.delegation_tokens.is_enabled:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     owners = None
     if request.owners is not None:
-        owners = {str(KafkaPrincipal(each.principal_type, each.principal_name)) for each in request.owners}
+        owners = {KafkaPrincipal(each.principal_type, each.principal_name) for each in request.owners}
 
     def may_see(token: DelegationToken) -> bool:
-        return (owners is None or token.owner in owners) and (
+        return (owners is None or any(belongs_to(token, each) for each in owners)) and (
             belongs_to(token, context.principal)
             or _allows(context, _DESCRIBE, token.token_id)
             or _allows(context, _DESCRIBE_OF_USER, token.owner)
@@ -141,8 +144,8 @@ def _described(
     parts: Parts, token: DelegationToken
 ) -> messages.describe_delegation_token_response.DescribedDelegationToken:
     m = messages.describe_delegation_token_response
-    owner, requester = KafkaPrincipal.parse(token.owner), KafkaPrincipal.parse(token.requester)
-    renewers = map(KafkaPrincipal.parse, token.renewers)
+    owner, requester = KafkaPrincipal.stored(token.owner), KafkaPrincipal.stored(token.requester)
+    renewers = map(KafkaPrincipal.stored, token.renewers)
     return m.DescribedDelegationToken(
         principal_type=owner.type,
         principal_name=owner.name,

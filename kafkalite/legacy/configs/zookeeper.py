@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import secrets
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, unquote
 
 from kafkalite.config.security_keys import is_secret
 from kafkalite.legacy.cluster.zookeeper_store import live_brokers, read_config, tool_security, with_store, write_config
@@ -55,7 +54,7 @@ async def _alter(options: Options, store: Store, kind: str, name: str) -> None:
     else:
         await _check_down(store, name, refusal)
         added = encrypted(added)
-    path = f"{kind}/{quote(name, safe='*') if name else paths.DEFAULT_ENTITY}"
+    path = f"{kind}/{paths.sanitize_name(name) if name else paths.DEFAULT_ENTITY}"
     configs = await read_config(store, path)
     absent = [each for each in deleted if each not in configs]
     if absent:
@@ -109,7 +108,7 @@ async def _describe(store: Store, kind: str, name: str | None) -> None:
             store, name or "", "requirement failed: --bootstrap-server option must be specified to describe brokers"
         )
     if name is not None:
-        names = [quote(name, safe="*") if name else paths.DEFAULT_ENTITY]
+        names = [paths.sanitize_name(name) if name else paths.DEFAULT_ENTITY]
     else:
         try:
             names = sorted(await store.children(paths.config(kind)))
@@ -119,7 +118,9 @@ async def _describe(store: Store, kind: str, name: str | None) -> None:
         configs = await read_config(store, f"{kind}/{each}")
         if configs or kind != "users" or name is not None:
             shown = ",".join(f"{key}={value}" for key, value in configs.items())
-            print(f"Configs for {_shown(kind, '' if each == paths.DEFAULT_ENTITY else unquote(each))} are {shown}")
+            print(
+                f"Configs for {_shown(kind, '' if each == paths.DEFAULT_ENTITY else paths.desanitize(each))} are {shown}"
+            )
 
 
 def _shown(kind: str, name: str) -> str:

@@ -99,9 +99,9 @@ def test_a_token_is_written_as_apache_kafka_writes_it_without_its_secret() -> No
         data, _ = await broker.store.read(f"{paths.DELEGATION_TOKENS}/{made.token_id}")
         assert json.loads(data) == {
             "version": 3,
-            "owner": "User:alice",
-            "tokenRequester": "User:alice",
-            "renewers": ["User:bob"],
+            "owner": "User%3Aalice",
+            "tokenRequester": "User%3Aalice",
+            "renewers": ["User%3Abob"],
             "issueTimestamp": 1_000_000,
             "maxTimestamp": 1_000_000 + 2 * DAY_MS,
             "expiryTimestamp": 1_000_000 + DAY_MS,
@@ -112,6 +112,108 @@ def test_a_token_is_written_as_apache_kafka_writes_it_without_its_secret() -> No
         told, _ = await broker.store.read(f"{paths.DELEGATION_TOKEN_CHANGES}/{notice}")
         assert told.decode() == made.token_id
         await Broker(broker.store).delegation_tokens.load()
+
+    with_broker(script)
+
+
+NAMES = {
+    "alice": "User%3Aalice",
+    "a b": "User%3Aa%20b",
+    "50%": "User%3A50%25",
+    "a/b:c=d,e": "User%3Aa%2Fb%3Ac%3Dd%2Ce",
+    "st*r+p~": "User%3Ast%2Ar%2Bp%7E",
+    "ünï": "User%3A%C3%BCn%C3%AF",
+    "CN=Bob Smith,OU=R&D,O=A/B": "User%3ACN%3DBob%20Smith%2COU%3DR%26D%2CO%3DA%2FB",
+    "%41": "User%3A%2541",
+    "": "User%3A",
+}
+"""As Apache Kafka 3.9.1 wrote them."""
+
+
+@pytest.mark.parametrize(("name", "text"), NAMES.items())
+def test_principals_are_sanitized_in_the_znode(name: str, text: str) -> None:
+    token = DelegationToken(f"User:{name}", "User:alice", (f"User:{name}", "User:bob"), 1, 2, 2, "x")
+    written = json.loads(token.encode())
+    assert (written["owner"], written["renewers"]) == (text, [text, "User%3Abob"])
+    assert DelegationToken.decode(token.encode()) == token
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_token_that_was_written_plain_is_read_and_sanitized_when_it_is_renewed(name: str) -> None:
+    """As earlier versions wrote them, so that Apache Kafka did not read them, nor they those of Apache Kafka."""
+
+    async def script(broker: Broker) -> None:
+        plain = f"User:{name}"
+        made = await broker.create(ALICE)
+        path = f"{paths.DELEGATION_TOKENS}/{made.token_id}"
+        data, _ = await broker.store.read(path)
+        fields = json.loads(data) | {"owner": plain, "tokenRequester": plain, "renewers": ["User:bob", plain]}
+        await broker.store.write(path, json.dumps(fields).encode())
+        other = Broker(broker.store)
+        await other.delegation_tokens.load()
+        found = other.delegation_tokens.credential(ScramMechanism.SCRAM_SHA_256, made.token_id)
+        assert found is not None and found.owner == KafkaPrincipal("User", name)
+        assert (await other.renew(BOB, made.hmac)).error_code == 0
+        written = json.loads((await broker.store.read(path))[0])
+        assert (written["owner"], written["renewers"]) == (NAMES[name], ["User%3Abob", NAMES[name]])
+
+    with_broker(script)
+
+
+def test_an_expired_token_is_removed_by_a_negative_period() -> None:
+    async def script(broker: Broker) -> None:
+        for lifetime_ms, period_ms in ((2 * DAY_MS, 5), (5, None)):  # by its expiry, by its longest life
+            made = await broker.create(ALICE, renewers=[renewer("bob")], max_lifetime_ms=lifetime_ms)
+            if period_ms is not None:
+                await broker.expire(ALICE, made.hmac, period_ms)
+            broker.clock_ms += 6
+            assert (await broker.renew(ALICE, made.hmac)).error_code == ErrorCode.DELEGATION_TOKEN_EXPIRED
+            assert (await broker.expire(ALICE, made.hmac, 0)).error_code == ErrorCode.DELEGATION_TOKEN_EXPIRED
+            for period in (0, -1):
+                stranger = await broker.expire(EVE, made.hmac, period)
+                assert stranger.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+            removed = await broker.expire(BOB, made.hmac, -1)
+            assert (removed.error_code, removed.expiry_timestamp_ms) == (0, broker.clock_ms)
+            assert await broker.store.children(paths.DELEGATION_TOKENS) == []
+            assert (await broker.expire(BOB, made.hmac, -1)).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+    with_broker(script)
+
+
+def test_who_asked_for_a_token_of_another_sees_it_and_may_neither_renew_nor_end_it() -> None:
+    async def script(broker: Broker) -> None:
+        made = await broker.create(EVE, owner_principal_type="User", owner_principal_name="alice")
+        assert broker.describe(EVE) == broker.describe(ALICE) == [made.token_id]
+        for refused in (await broker.renew(EVE, made.hmac), await broker.expire(EVE, made.hmac)):
+            assert refused.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+        assert (await broker.renew(ALICE, made.hmac)).error_code == 0
+
+    with_broker(script)
+
+
+def test_a_description_of_owners_names_what_they_have_to_do_with() -> None:
+    """Kafka's filter takes owners, requesters and renewers."""
+
+    async def script(broker: Broker) -> None:
+        made = await broker.create(
+            EVE, owner_principal_type="User", owner_principal_name="alice", renewers=[renewer("bob")]
+        )
+        owner = messages.describe_delegation_token_request.DescribeDelegationTokenOwner
+        for name, expected in {"alice": True, "bob": True, "eve": True, "carol": False}.items():
+            found = broker.describe(ALICE, [owner(principal_type="User", principal_name=name)])
+            assert found == ([made.token_id] if expected else []), name
+        assert broker.describe(ALICE, [owner(principal_type="Group", principal_name="alice")]) == []
+
+    with_broker(script)
+
+
+def test_a_renewer_without_a_name_made_every_description_fail() -> None:
+    async def script(broker: Broker) -> None:
+        made = await broker.create(ALICE, renewers=[renewer("")])
+        request = messages.describe_delegation_token_request.DescribeDelegationTokenRequest(owners=None)
+        (shown,) = handlers.describe_delegation_token(broker, request, asked_by(ALICE)).tokens
+        (named,) = shown.renewers
+        assert (shown.token_id, named.principal_type, named.principal_name) == (made.token_id, "User", "")
 
     with_broker(script)
 
@@ -209,6 +311,7 @@ def test_older_znodes_are_read_and_broken_ones_do_not_count() -> None:
     read = DelegationToken.decode(json.dumps(old | {"expiryTimestamp": 2}).encode())
     assert read.requester == "User:a"
     assert DelegationToken.decode(read.encode()) == read
-    for broken in (b"", b"{}", json.dumps(old).encode()):
+    no_principal = old | {"expiryTimestamp": 2, "owner": "alice"}
+    for broken in (b"", b"{}", json.dumps(old).encode(), json.dumps(no_principal).encode()):
         with pytest.raises(MalformedZnodeError):
             DelegationToken.decode(broken)
