@@ -191,6 +191,10 @@ class ByteRateQuota(ClientQuota):
 
 
 def _candidates(user: str, client_id: str) -> Iterator[tuple[Name, Name]]:
+    if not client_id:
+        yield user, None
+        yield DEFAULT, None
+        return
     for who in (user, DEFAULT):
         yield who, client_id
         yield who, DEFAULT

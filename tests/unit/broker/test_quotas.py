@@ -44,6 +44,63 @@ def test_the_most_specific_entity_that_has_the_key_counts() -> None:
     assert not made.is_set
 
 
+ENTITIES = dict(
+    zip(
+        ("u", "U*", "c", "C*", "uc", "uC*", "U*c", "U*C*"),
+        (
+            QuotaEntity("u"),
+            QuotaEntity(DEFAULT),
+            QuotaEntity(client_id="c"),
+            QuotaEntity(client_id=DEFAULT),
+            QuotaEntity("u", "c"),
+            QuotaEntity("u", DEFAULT),
+            QuotaEntity(DEFAULT, "c"),
+            QuotaEntity(DEFAULT, DEFAULT),
+        ),
+        strict=True,
+    )
+)
+"""Users and clients by name (u, c), and the defaults of all (U*, C*)."""
+CLIENTS = ("", "c", "other")
+TRUTH = """
+      none u    U*   c    C*   uc   uC*  U*c  U*C*
+u     TTT  ---  TTT  TTT  TTT  T.T  T..  TTT  TTT
+U*    TTT  ...  ---  TTT  TTT  T.T  T..  T.T  T..
+c     .T.  ...  ...  ---  .T.  ...  ...  ...  ...
+C*    .TT  ...  ...  ..T  ---  ..T  ...  ..T  ...
+uc    .T.  .T.  .T.  .T.  .T.  ---  .T.  .T.  .T.
+uC*   .TT  .TT  .TT  .TT  .TT  ..T  ---  .TT  .TT
+U*c   .T.  ...  .T.  .T.  .T.  ...  ...  ---  .T.
+U*C*  .TT  ...  .TT  .TT  .TT  ..T  ...  ..T  ---
+"""
+"""Who is throttled (T) by Apache Kafka 3.9.1: a user's clients without an id (null and empty are the same), c, and another one, where the
+entity of the row has a low quota and the one of the column a high one."""
+
+
+def test_whose_quota_counts_is_as_in_apache_kafka() -> None:
+    """A client without an id is nobody's client: it has the quota of its user, if that has one."""
+    (_, *columns), *rows = (line.split() for line in TRUTH.strip().splitlines())
+    columns = ["none", *columns]
+    for low, *outcomes in rows:
+        for high, outcome in zip(columns, outcomes, strict=True):
+            if outcome == "---":
+                continue
+            made = quota((ENTITIES[low], 1.0), *([(ENTITIES[high], 1e9)] if high != "none" else []))
+            throttled = "".join("T" if made.charge("u", client, 20_000, 0) else "." for client in CLIENTS)
+            assert throttled == outcome, f"{low} is low, {high} is high"
+
+
+def test_clients_without_an_id_share_the_quota_of_their_user_and_have_no_other() -> None:
+    made = quota(*((entity, 1.0) for name, entity in ENTITIES.items() if name not in ("u", "U*")))
+    assert made.bound("u", "") is None and made.most_bytes("u", "") is None
+    assert made.admit("u", "", 10**9, 0) == 0
+    made.take(QuotaEntity(DEFAULT), {PRODUCER_BYTE_RATE: 1000.0})
+    assert (made.bound("u", ""), made.bound("u", "c")) == (1000.0, 1.0)
+    assert made.charge("u", "", 11_000, 0) == 1000
+    made.take(QuotaEntity("u"), {PRODUCER_BYTE_RATE: 2000.0})
+    assert made.bound("u", "") == 2000.0
+
+
 def test_a_quota_of_somebody_else_does_not_count() -> None:
     made = quota((QuotaEntity("u", "c"), 1.0), (QuotaEntity(client_id="d"), 2.0))
     assert made.bound("u", "x") is None
