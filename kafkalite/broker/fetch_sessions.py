@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalite.errors import ErrorCode, KafkaError
@@ -39,6 +39,7 @@ PartitionKey: TypeAlias = TopicPartition | tuple[bytes, int]
 class FetchItem:
     """One partition of a fetch: what is asked, and what was answered last (a session leaves out what did not change)."""
 
+    key: PartitionKey
     topic_partition: TopicPartition
     topic_id: bytes
     fetch_offset: int
@@ -55,12 +56,6 @@ class FetchItem:
     """Whether the last look left out a batch that did not fit: waiting brings no more of it."""
     is_denied: bool = False
     """Whether the caller may not read the topic."""
-
-    key: PartitionKey = field(init=False)
-
-    def __post_init__(self) -> None:
-        topic_id, topic_partition = self.topic_id, self.topic_partition
-        self.key = topic_partition if topic_id == NO_TOPIC_ID else (topic_id, topic_partition[1])
 
     @property
     def is_nameless(self) -> bool:

@@ -35,7 +35,7 @@ from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.types import TopicPartition
+from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
@@ -112,17 +112,21 @@ def _items(
         name: str = topic.topic
         if limits.uses_topic_ids:
             name = parts.replicas.topic_name(topic.topic_id) or NAMELESS
+        topic_id = topic.topic_id
+        goes_by_name = topic_id == NO_TOPIC_ID
         for asked in topic.partitions:
-            item = FetchItem(
-                TopicPartition(name, asked.partition),
-                topic.topic_id,
+            topic_partition = TopicPartition(name, asked.partition)
+            key = topic_partition if goes_by_name else (topic_id, asked.partition)
+            items[key] = FetchItem(
+                key,
+                topic_partition,
+                topic_id,
                 asked.fetch_offset,
                 asked.partition_max_bytes,
                 asked.current_leader_epoch,
                 asked.last_fetched_epoch,
                 asked.log_start_offset,
             )
-            items[item.key] = item
     judge(items.values(), limits, context)
     return items
 

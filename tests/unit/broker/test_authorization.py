@@ -292,7 +292,9 @@ class Session:
 
     def __init__(self) -> None:
         self.session = FetchSession(1, False, False, 0.0)
-        self.session.update([FetchItem(TopicPartition(each, 0), bytes(16), 0, 1000) for each in NAMES])
+        self.session.update(
+            [FetchItem(each, each, bytes(16), 0, 1000) for each in (TopicPartition(name, 0) for name in NAMES)]
+        )
 
     def denied(self, authorizer: Any, replica_id: int = -1) -> set[str]:
         context = context_of(11, authorizer=authorizer)

@@ -18,7 +18,7 @@ OTHER = TopicPartition("t", 1)
 
 
 def item(topic_partition: TopicPartition = TP, offset: int = 0) -> FetchItem:
-    return FetchItem(topic_partition, bytes(16), offset, 1000)
+    return FetchItem(topic_partition, topic_partition, bytes(16), offset, 1000)
 
 
 class Sessions(FetchSessionCache):
@@ -211,10 +211,10 @@ def forgotten(topic: str, topic_id: bytes) -> messages.fetch_request.ForgottenTo
 def test_a_topic_is_taken_out_by_the_id_with_which_it_came() -> None:
     """Once it is deleted nobody else knows what the id stood for, and each fetch would be answered at once with its error."""
     cache = Sessions()
-    session = cache.opened(replace(item(), topic_id=b"old"))
+    session = cache.opened(replace(item(), key=(b"old", 0), topic_id=b"old"))
     cache.forget(session, session.meant_by([forgotten("", b"other")]))
     assert list(session.items) == [(b"old", 0)]
-    cache.update(session, [replace(item(), topic_id=b"new")])
+    cache.update(session, [replace(item(), key=(b"new", 0), topic_id=b"new")])
     cache.forget(session, session.meant_by([forgotten("", b"old")]))
     assert list(session.items) == [(b"new", 0)] and cache.watched == {(TP, 1)}, "of the same name, and watched still"
     cache.forget(session, session.meant_by([forgotten("", b"old")]))

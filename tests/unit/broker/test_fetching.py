@@ -72,7 +72,7 @@ def limits(replica_id: int = -1, **changes: Any) -> FetchLimits:
 
 
 def item(offset: int = 0, topic_partition: TopicPartition = TP, max_bytes: int = 1000, **more: Any) -> FetchItem:
-    return FetchItem(topic_partition, bytes(16), offset, max_bytes, **more)
+    return FetchItem(topic_partition, topic_partition, bytes(16), offset, max_bytes, **more)
 
 
 def read(partition: Partition, asked: FetchItem, bounds: FetchLimits | None = None, budget: int = 1000) -> Any:
