@@ -2,6 +2,9 @@
 
 `AlterPartitionSender` has one request in flight, with all changes that wait; `ZooKeeperIsrWriter` writes the partition's state znode
 conditionally and tells the controller through /isr_change_notification. Both hand the outcome to the partition on the event loop.
+
+The outcome of a change is that it was written, that it was refused, or that the partition's state is another one by now. As long as it
+is unknown, because a response or a session was lost, the change stays pending, with the maximal ISR in force, and is asked for again.
 """
 
 from __future__ import annotations
@@ -9,7 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
+from kafkalite.backoff import Backoff
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.partition import IsrChange, Partition
 from kafkalite.errors import ErrorCode
@@ -18,7 +24,7 @@ from kafkalite.lifecycle import Jobs
 from kafkalite.protocol import messages
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 from zk import paths
-from zk.store import BadVersionError, SessionExpiredError, Store, StoreError
+from zk.store import BadVersionError, NoNodeError, SessionExpiredError, Store, StoreClosedError, StoreError
 from zk.znodes import IsrChange as IsrChangeNotification
 from zk.znodes import PartitionName, PartitionState
 
@@ -26,6 +32,8 @@ logger = logging.getLogger("kafkalite.broker.isr_changes")
 state_change = logging.getLogger("kafkalite.state_change")
 
 _RETRY_S = 0.05
+_ASK_AGAIN: Final = Backoff(50, 5_000)
+"""How long after an unknown outcome ZooKeeper is asked again."""
 _BY_TOPIC_ID_FROM = 2
 _PROPAGATE_EVERY_S = 2.5
 _PROPAGATE_QUIET_S = 5.0
@@ -188,46 +196,60 @@ class ZooKeeperIsrWriter(_IsrChanges):
 
     def propose(self, partition: Partition, change: IsrChange) -> None:
         reach("isr.changing")
-        self._jobs.spawn(self._write(partition, change), f"writing the ISR of {change.topic_partition}")
+        self._jobs.retry(partial(self._write, partition, change), f"writing the ISR of {change.topic_partition}")
         if self._propagation is None:
             self._propagation = self._jobs.retry(self._propagate, "isr change notifications")
 
     async def _write(self, partition: Partition, change: IsrChange) -> None:
-        topic, index = change.topic_partition
-        path = paths.partition_state(topic, index)
+        """Write the change and ask again, also under later sessions, until its outcome is known or a LeaderAndIsr overtakes it.
+
+        The broken run, when a session that ended was taken for a refusal:
+
+            1. leader 1 with the ISR {1} proposes {1,2}; ZooKeeper has it, and the session ends before the answer
+            2. the controller elects 2
+            3. leader 1 waits for nobody else any more and acknowledges what 2 will cut off
+        """
+        failures = 0
+        while partition.pending_change is change:
+            try:
+                version = await self._written_version(change)
+            except StoreClosedError:
+                return
+            except StoreError as problem:
+                failures += 1
+                level = logging.INFO if isinstance(problem, SessionExpiredError) else logging.WARNING
+                logger.log(level, "%s: whether the ISR was written is unknown: %s", change.topic_partition, problem)
+                await asyncio.sleep(_ASK_AGAIN.delay_ms(failures) / 1000)
+                continue
+            if version is None:
+                logger.info("%s: the state in ZooKeeper is newer; waiting for the controller", change.topic_partition)
+                return
+            self._written(partition, change, change.isr, change.leader_epoch, version)
+            self._changed.add(PartitionName(*change.topic_partition))
+            self._last_change_s = asyncio.get_running_loop().time()
+            return
+
+    async def _written_version(self, change: IsrChange) -> int | None:
+        """The version of the znode that holds the change; None when another state is there, or none."""
+        path = paths.partition_state(*change.topic_partition)
         wanted = PartitionState(
             leader=self._broker_id,
             leader_epoch=change.leader_epoch,
             isr=change.isr,
             controller_epoch=change.controller_epoch,
-        )
+        ).encode()
         try:
-            version = await self._written_version(path, wanted, change.partition_epoch)
-        except SessionExpiredError:
-            partition.isr_refused(change)
-            return
-        except StoreError as problem:
-            logger.warning("%s: the ISR cannot be written: %s", change.topic_partition, problem)
-            partition.isr_refused(change)
-            return
-        except Exception:
-            partition.isr_refused(change)  # or it would be pending for ever
-            raise
-        if version is None:
-            logger.info("%s: the state in ZooKeeper is newer; waiting for the controller", change.topic_partition)
-            return
-        self._written(partition, change, change.isr, change.leader_epoch, version)
-        self._changed.add(PartitionName(topic, index))
-        self._last_change_s = asyncio.get_running_loop().time()
-
-    async def _written_version(self, path: str, wanted: PartitionState, partition_epoch: int) -> int | None:
-        """The version of the znode that holds `wanted`; None when another state is there."""
-        try:
-            return (await self._store.write(path, wanted.encode(), partition_epoch)).version
+            return (await self._store.write(path, wanted, change.partition_epoch)).version
+        except NoNodeError:
+            return None
         except BadVersionError:
-            # Our own write may have been carried out although its answer was lost.
+            pass
+        # Our own write may have been carried out although its answer was lost.
+        try:
             data, stat = await self._store.read(path)
-            return stat.version if data == wanted.encode() else None
+        except NoNodeError:
+            return None
+        return stat.version if data == wanted else None
 
     async def _propagate(self) -> None:
         loop = asyncio.get_running_loop()

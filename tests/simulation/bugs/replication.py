@@ -136,6 +136,17 @@ REPLICATION: Final = (
         ),
     ),
     Bug(
+        "an ISR that was written by a session that ended counts as refused",
+        "here: who joined is elected, while the former leader acknowledges without it what it will cut off",
+        (
+            Edit(
+                "kafkalite.broker.isr_changes",
+                "                failures += 1\n                level = ",
+                "                partition.isr_refused(change)\n                level = ",
+            ),
+        ),
+    ),
+    Bug(
         "acks=all is acknowledged before replication",
         "the answer to a produce request waits for nobody",
         (
