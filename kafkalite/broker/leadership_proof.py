@@ -33,6 +33,14 @@ _TIMEOUT_S: Final = 1.0
 _KNOWS_EPOCHS_FROM: Final = 2
 """OffsetForLeaderEpoch names the current leader epoch (KIP-320)."""
 
+_FOLLOWS: Final = [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+"""What a replica that follows in an epoch answers to a question in the next epoch, and then to one in that epoch.
+
+NOT_LEADER_OR_FOLLOWER alone proves nothing: a replica that was just restarted, and hosts the partition not yet, answers it to every
+question, whatever it knew before. A later epoch is FENCED_LEADER_EPOCH. An earlier one, or none yet as long as its leader is not known
+there, is UNKNOWN_LEADER_EPOCH to both.
+"""
+
 LOOKS: Final = 6
 """Within a session's timeout: how often `SessionDoubt.look` is called."""
 
@@ -143,15 +151,18 @@ class LeadershipProof:
         except (OSError, TimeoutError, ProtocolViolation):
             return False
         codes = [code_of(answer.error_code) for topic in response.topics for answer in topic.partitions]
-        # A later epoch is FENCED_LEADER_EPOCH; nobody leads in the same one but this broker.
-        return codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        return codes == _FOLLOWS
 
     def _question(
         self, topic_partition: TopicPartition, epoch: int
     ) -> messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest:
+        """Ask in the epoch after `epoch` and in `epoch` itself, see `_FOLLOWS`."""
         m = messages.offset_for_leader_epoch_request
-        asked = m.OffsetForLeaderPartition(
-            partition=topic_partition.partition, current_leader_epoch=epoch, leader_epoch=epoch
-        )
-        topic = m.OffsetForLeaderTopic(topic=topic_partition.topic, partitions=[asked])
+        asked = [
+            m.OffsetForLeaderPartition(
+                partition=topic_partition.partition, current_leader_epoch=current, leader_epoch=epoch
+            )
+            for current in (epoch + 1, epoch)
+        ]
+        topic = m.OffsetForLeaderTopic(topic=topic_partition.topic, partitions=asked)
         return m.OffsetForLeaderEpochRequest(replica_id=self._broker_id, topics=[topic])

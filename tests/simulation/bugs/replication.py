@@ -147,6 +147,17 @@ REPLICATION: Final = (
         ),
     ),
     Bug(
+        "a replica that hosts nothing yet proves who leads",
+        "here: its NOT_LEADER_OR_FOLLOWER is taken for that of a follower, so a deposed coordinator tells offsets of before",
+        (
+            Edit(
+                "kafkalite.broker.leadership_proof",
+                "        return codes == _FOLLOWS\n",
+                "        return codes[1:] == _FOLLOWS[1:]\n",
+            ),
+        ),
+    ),
+    Bug(
         "acks=all is acknowledged before replication",
         "the answer to a produce request waits for nobody",
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -14,6 +14,8 @@ from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
+from tests.unit.broker.fake_log import assignment, make_partition
+from tests.unit.broker.memory_parts import MemoryParts, know
 from zk.store import SessionState
 
 PARTITION = TopicPartition("__consumer_offsets", 3)
@@ -77,12 +79,16 @@ def test_a_process_that_was_paused_doubts_before_it_hears_of_anything() -> None:
     assert not doubted.after(0.2 * TIMEOUT_MS)
 
 
-class Replicas:
-    """Others who answer with a code, or a problem; `asked` has who was, in which epoch."""
+Answer: TypeAlias = tuple[ErrorCode, ErrorCode] | Exception
+"""Codes of the two questions in one request, of the next leader epoch and of this one; or a problem."""
 
-    def __init__(self, answers: dict[BrokerId, ErrorCode | Exception], version: int = 4) -> None:
+
+class Replicas:
+    """Others who answer so; `asked` has who was, in which epochs."""
+
+    def __init__(self, answers: dict[BrokerId, Answer], version: int = 4) -> None:
         self.answers = answers
-        self.asked: list[tuple[str, int]] = []
+        self.asked: list[tuple[str, list[int]]] = []
         self.partition: Any = SimpleNamespace(is_leader=True, leader_epoch=7, maximal_isr=(1, *answers))
         self.session = Doubted()
         self.session.store.enter(SessionState.SUSPENDED)
@@ -103,16 +109,17 @@ class Replicas:
             raise answer
 
         async def request(message: Any, version: int) -> Any:
-            if isinstance(answer, TimeoutError):
+            if isinstance(answer, Exception):
                 await asyncio.sleep(1000)
+                raise answer
             (topic,) = message.topics
-            (asked,) = topic.partitions
-            assert (message.replica_id, topic.topic, asked.partition) == (1, *PARTITION)
-            self.asked.append((endpoint.host, asked.current_leader_epoch))
+            assert (message.replica_id, topic.topic) == (1, PARTITION.topic)
+            assert all(asked.partition == PARTITION.partition for asked in topic.partitions)
+            self.asked.append((endpoint.host, [asked.current_leader_epoch for asked in topic.partitions]))
             m = messages.offset_for_leader_epoch_response
-            told = m.EpochEndOffset(partition=asked.partition, error_code=answer)
+            told = [m.EpochEndOffset(partition=PARTITION.partition, error_code=code) for code in answer]
             return m.OffsetForLeaderEpochResponse(
-                topics=[m.OffsetForLeaderTopicResult(topic=topic.topic, partitions=[told])]
+                topics=[m.OffsetForLeaderTopicResult(topic=topic.topic, partitions=told)]
             )
 
         async def negotiate(timeout_s: float) -> None:
@@ -121,7 +128,14 @@ class Replicas:
         return SimpleNamespace(request=request, negotiate=negotiate, close=lambda: None)
 
 
-FOLLOWS = ErrorCode.NOT_LEADER_OR_FOLLOWER
+FOLLOWS = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+LEADS_LATER = (ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)
+FOLLOWS_LATER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+FOLLOWED_BEFORE = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
+HOSTS_NOTHING_YET = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+KNOWS_NOTHING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+HAS_LOST_A_DISK = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.KAFKA_STORAGE_ERROR)
+TOOK_OVER_MEANWHILE = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 @pytest.mark.parametrize(
@@ -129,19 +143,51 @@ FOLLOWS = ErrorCode.NOT_LEADER_OR_FOLLOWER
     [
         ({}, True),
         ({2: FOLLOWS, 3: FOLLOWS}, True),
-        ({2: FOLLOWS, 3: ErrorCode.FENCED_LEADER_EPOCH}, False),
-        ({2: ErrorCode.NONE}, False),
-        ({2: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}, False),
+        *(({2: FOLLOWS, 3: each}, False) for each in (LEADS_LATER, FOLLOWS_LATER, FOLLOWED_BEFORE, HOSTS_NOTHING_YET)),
+        *(({2: each}, False) for each in (KNOWS_NOTHING, HAS_LOST_A_DISK, TOOK_OVER_MEANWHILE)),
         ({2: FOLLOWS, 3: ConnectionError("closed")}, False),
         ({2: TimeoutError("silent"), 3: FOLLOWS}, False),
     ],
 )
-def test_every_member_of_the_isr_has_to_follow(answers: dict[BrokerId, ErrorCode | Exception], proven: bool) -> None:
+def test_every_member_of_the_isr_has_to_follow(answers: dict[BrokerId, Answer], proven: bool) -> None:
     async def main() -> None:
         replicas = Replicas(answers)
         assert replicas.proof.is_needed
         assert await replicas.proof.sought(PARTITION) is proven
-        assert all(epoch == 7 for _, epoch in replicas.asked)
+        assert all(epochs == [8, 7] for _, epochs in replicas.asked)
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize(
+    ("leader", "leader_epoch", "answer"),
+    [
+        (2, 7, FOLLOWS),
+        (1, 8, LEADS_LATER),
+        (3, 8, FOLLOWS_LATER),
+        (3, 6, FOLLOWED_BEFORE),
+        (None, 0, HOSTS_NOTHING_YET),
+    ],
+)
+def test_a_replica_that_hosts_nothing_yet_was_taken_for_a_follower(
+    leader: BrokerId | None, leader_epoch: int, answer: Answer
+) -> None:
+    """What broker 1 says of itself to the leader of epoch 7."""
+
+    async def main() -> None:
+        parts = MemoryParts()
+        if leader is not None:
+            partition = make_partition(topic_partition=PARTITION)
+            state = assignment(leader, leader_epoch)
+            if leader == 1:
+                partition.become_leader(state, 0.0)
+            else:
+                partition.become_follower(state)
+            parts = MemoryParts(partition)
+        know(parts.metadata, PARTITION)
+        question = Replicas({}).proof._question(PARTITION, 7)
+        response = await parts.ask(question, 4)
+        assert tuple(told.error_code for told in response.topics[0].partitions) == answer
 
     virtual_time.run(main())
 
