@@ -8,7 +8,7 @@ from collections.abc import Collection
 from kafkalite.controller import reassignment, topic_deletion
 from kafkalite.controller.broker_znodes import read_broker, read_brokers
 from kafkalite.controller.cluster_state import ClusterState, ReplicaStatus
-from kafkalite.controller.partition_machine import elect_leaderless
+from kafkalite.controller.partition_machine import decide_leaderless
 from kafkalite.controller.replica_failures import on_replicas_become_offline
 from kafkalite.controller.replica_machine import move_replicas
 from kafkalite.controller.request_batch import RequestBatch
@@ -50,22 +50,32 @@ def broker_change(cluster: ClusterState) -> Steps[None]:
 
 
 def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> Steps[None]:
-    """Everybody learns of the newcomers; they learn everything; their replicas and hopeless partitions come to life."""
+    """Everybody learns of the newcomers; hopeless partitions come to life; newcomers learn everything, and their replicas come to life.
+
+    Elections come first, unlike in Kafka, so that nobody is told of a leader epoch that is about to end.
+    """
     for broker in brokers:
         cluster.offline_dir_replicas.pop(broker, None)
         cluster.refused_roles.pop(broker, None)
     introduction = RequestBatch(cluster)
     introduction.update_metadata((), [broker for broker in cluster.brokers if broker not in brokers])
     yield from publish(introduction.commands())
+    elections: list[RequestBatch] = []
+    for leaderless in pieces(sorted(cluster.leaderless)):
+        elections.append(RequestBatch(cluster))
+        yield from decide_leaderless(cluster, leaderless, elections[-1])
+        yield from pause()
     everything = RequestBatch(cluster)
     everything.update_metadata((), brokers)
     for some in pieces(cluster.partitions()):
         everything.update_metadata((partition for partition, _ in some), brokers)
         yield from pause()
     yield from publish((yield from everything.paced_commands()))
+    for elected in elections:
+        yield from publish(elected.commands())
+        yield from pause()
     replicas = cluster.replicas_of_brokers(brokers)
     yield from move_replicas(cluster, replicas, ReplicaStatus.ONLINE)
-    yield from elect_leaderless(cluster)
     awaited = [
         partition
         for partition in sorted(cluster.reassigning)

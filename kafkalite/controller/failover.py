@@ -1,7 +1,8 @@
 """What a new controller does, in Kafka's order: read everything, tell the brokers, take over what was under way.
 
 Watches are armed before or together with the reads, so that no change falls between. Brokers hear of each other
-before they hear of partitions, because a follower refuses a leader that it cannot find.
+before they hear of partitions, because a follower refuses a leader that it cannot find. Of a partition they hear once, when
+it is decided who leads it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from kafkalite.controller.broker_znodes import read_brokers
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.features import manage_features
 from kafkalite.controller.leadership_znodes import read_leaderships, watch_leaderships
-from kafkalite.controller.partition_machine import elect_leaderless
-from kafkalite.controller.replica_machine import move_replicas
+from kafkalite.controller.partition_machine import decide_leaderless
+from kafkalite.controller.replica_machine import leave_isrs
 from kafkalite.controller.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, connect, list_children, pause, pieces, publish, write
 from kafkalite.controller.topic_rules import legal_names
@@ -42,8 +43,9 @@ def take_over(cluster: ClusterState, whole: Collection[BrokerId] = (), earlier_z
     introduction.update_metadata(())
     yield from publish(introduction.commands())
     renewed = yield from returned_brokers.distrust(cluster, whole, earlier_zxid)
-    yield from _start_replicas(cluster)
-    yield from _start_partitions(cluster, renewed)
+    yield from _note_replicas(cluster)
+    yield from _note_partitions(cluster, renewed)
+    yield from _elect_and_announce(cluster)
     yield from reassignment.znode_reassignments(cluster)
     if cluster.reassigning:
         yield from reassignment.advance(cluster, sorted(cluster.reassigning))
@@ -88,22 +90,22 @@ def _plan_deletions(cluster: ClusterState) -> Steps[None]:
     cluster.deletions.ineligible |= topic_deletion.ineligible_topics(cluster, queued)
 
 
-def _start_replicas(cluster: ClusterState) -> Steps[None]:
-    online: list[PartitionAndReplica] = []
-    offline: list[PartitionAndReplica] = []
+def _note_replicas(cluster: ClusterState) -> Steps[None]:
+    """Note who is there, and take who is not out of its ISRs."""
     for some in pieces(cluster.partitions()):
+        offline: list[PartitionAndReplica] = []
         for partition, state in some:
             for broker in state.assignment.replicas:
                 here = cluster.is_online(broker, partition)
                 state.replica_statuses[broker] = ReplicaStatus.ONLINE if here else ReplicaStatus.DELETION_INELIGIBLE
-                (online if here else offline).append(PartitionAndReplica(partition, broker))
+                if not here:
+                    offline.append(PartitionAndReplica(partition, broker))
+        yield from leave_isrs(cluster, offline)
         yield from pause()
-    yield from move_replicas(cluster, online, ReplicaStatus.ONLINE)
-    yield from move_replicas(cluster, offline, ReplicaStatus.OFFLINE)
 
 
-def _start_partitions(cluster: ClusterState, renewed: Collection[TopicPartition]) -> Steps[None]:
-    """`renewed` need an election though their leaders are there."""
+def _note_partitions(cluster: ClusterState, renewed: Collection[TopicPartition]) -> Steps[None]:
+    """Note who is led; `renewed` need an election though their leaders are there."""
     for some in pieces(cluster.partitions()):
         for partition, state in some:
             leadership = state.leadership
@@ -114,4 +116,21 @@ def _start_partitions(cluster: ClusterState, renewed: Collection[TopicPartition]
             else:
                 cluster.set_status(partition, PartitionStatus.OFFLINE)
         yield from pause()
-    yield from elect_leaderless(cluster)
+
+
+def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
+    """Elect leaders where there are none, and tell the brokers of each partition what holds then.
+
+    Kafka announces what it found before it elects. A client that asks in between keeps the leader epoch of then, and is answered
+    FENCED_LEADER_EPOCH until it refreshes its metadata, which some do not do for that reason (librdkafka's ListOffsets).
+    """
+    for some in pieces(cluster.partitions()):
+        batch = RequestBatch(cluster)
+        yield from decide_leaderless(cluster, [partition for partition, _ in some], batch)
+        for partition, state in some:
+            if state.leadership is not None:
+                online = [b for b, status in state.replica_statuses.items() if status is ReplicaStatus.ONLINE]
+                batch.leader_and_isr(online, partition)
+            batch.update_metadata((partition,))
+        yield from publish(batch.commands())
+        yield from pause()

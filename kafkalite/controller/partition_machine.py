@@ -80,12 +80,19 @@ def move_online(
 
 def _move_online(cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy) -> Steps[Failures]:
     batch = RequestBatch(cluster)
+    failures = yield from _decide(cluster, partitions, strategy, batch)
+    yield from publish(batch.commands())
+    return failures
+
+
+def _decide(
+    cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy, batch: RequestBatch
+) -> Steps[Failures]:
     movable = _movable(cluster, partitions, PartitionStatus.ONLINE)
     new = [p for p in movable if cluster.partition(p).status is PartitionStatus.NEW]
     others = [p for p in movable if cluster.partition(p).status is not PartitionStatus.NEW]
     failures = yield from _create_leaderships(cluster, new, batch)
     failures |= yield from _elect(cluster, others, strategy, batch)
-    yield from publish(batch.commands())
     for partition, problem in failures.items():
         status = cluster.partition(partition).status
         state_change.refused(cluster, partition, status.value, PartitionStatus.ONLINE.value, str(problem))
@@ -94,9 +101,22 @@ def _move_online(cluster: ClusterState, partitions: Collection[TopicPartition], 
 
 def elect_leaderless(cluster: ClusterState, partitions: Collection[TopicPartition] | None = None) -> Steps[Failures]:
     """Try to bring online what is New or Offline (`partitions` limits it), except in topics that are being deleted."""
-    waiting = cluster.leaderless if partitions is None else cluster.leaderless.intersection(partitions)
-    wanted = sorted(p for p in waiting if not cluster.is_queued_for_deletion(p.topic))
+    wanted = _leaderless(cluster, partitions)
     return (yield from move_online(cluster, wanted)) if wanted else {}
+
+
+def decide_leaderless(
+    cluster: ClusterState, partitions: Collection[TopicPartition], batch: RequestBatch
+) -> Steps[None]:
+    """As `elect_leaderless`, but add to `batch` what the brokers are to hear, for the caller to publish."""
+    wanted = _leaderless(cluster, partitions)
+    if wanted:
+        yield from _decide(cluster, wanted, Strategy.OFFLINE, batch)
+
+
+def _leaderless(cluster: ClusterState, partitions: Collection[TopicPartition] | None) -> list[TopicPartition]:
+    waiting = cluster.leaderless if partitions is None else cluster.leaderless.intersection(partitions)
+    return sorted(p for p in waiting if not cluster.is_queued_for_deletion(p.topic))
 
 
 def _movable(

@@ -16,7 +16,7 @@ A LeaderAndIsr whose leader epoch a broker has seen already does nothing there, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kafkalite.controller import state_change
@@ -44,10 +44,19 @@ def move_replicas(
     cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
 ) -> Steps[None]:
     """Take each replica to `target`, tell the brokers in one batch, of very many in several; illegal transitions are logged and skipped."""
-    for some in pieces(replicas):
+    for some in _pieces_by_partition(replicas) if target is ReplicaStatus.OFFLINE else pieces(replicas):
         yield from _move(cluster, some, target)
         if len(replicas) > len(some):
             yield from pause()
+
+
+def _pieces_by_partition(replicas: Iterable[PartitionAndReplica]) -> Iterator[list[PartitionAndReplica]]:
+    """All replicas of a partition in one piece: each that leaves the ISR ends a leader epoch, and only the last one is to be told."""
+    by_partition: defaultdict[TopicPartition, list[PartitionAndReplica]] = defaultdict(list)
+    for replica in replicas:
+        by_partition[replica.partition].append(replica)
+    for some in pieces(by_partition.values()):
+        yield [replica for group in some for replica in group]
 
 
 def _move(cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus) -> Steps[None]:
@@ -126,24 +135,33 @@ def _bring_online(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
 
 
 def _take_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> Steps[None]:
-    by_broker: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
     for replica in replicas:
         batch.stop_replica(replica.broker_id, replica.partition, delete=False)
+    for partition, broker in (yield from leave_isrs(cluster, replicas)):
+        state = cluster.partition(partition)
+        if state.leadership is not None and not cluster.is_queued_for_deletion(partition.topic):
+            others = [other for other in state.assignment.replicas if other != broker]
+            batch.leader_and_isr(others, partition)
+        batch.update_metadata((partition,))
+
+
+def leave_isrs(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]) -> Steps[list[PartitionAndReplica]]:
+    """Take replicas out of their ISRs and to Offline, and tell nobody; those of partitions that could not be written are left out."""
+    moved: list[PartitionAndReplica] = []
+    by_broker: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
+    for replica in replicas:
         if cluster.leadership(replica.partition) is not None:
             by_broker[replica.broker_id].append(replica.partition)
         else:
-            batch.update_metadata((replica.partition,))
-            _moved(cluster, replica, ReplicaStatus.OFFLINE)
+            moved.append(replica)
     for broker, partitions in by_broker.items():
         current = yield from remove_from_isr(cluster, broker, partitions)
         for partition, leadership in current.items():
-            state = cluster.partition(partition)
-            state.leadership = leadership
-            if not cluster.is_queued_for_deletion(partition.topic):
-                others = [other for other in state.assignment.replicas if other != broker]
-                batch.leader_and_isr(others, partition)
-            batch.update_metadata((partition,))
-            _moved(cluster, PartitionAndReplica(partition, broker), ReplicaStatus.OFFLINE)
+            cluster.partition(partition).leadership = leadership
+            moved.append(PartitionAndReplica(partition, broker))
+    for replica in moved:
+        _moved(cluster, replica, ReplicaStatus.OFFLINE)
+    return moved
 
 
 def remove_from_isr(
