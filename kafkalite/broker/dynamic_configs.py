@@ -19,7 +19,8 @@ from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.security.password_encoder import decode_password, encode_password
 from zk import paths
-from zk.store import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError, Store
+from zk.announcements import change_and_announce
+from zk.store import BadVersionError, Create, Delete, NodeExistsError, NoNodeError, NotEmptyError, Store, Write
 from zk.znodes import ConfigChange, ConfigEntity, MalformedZnodeError
 
 logger = logging.getLogger("kafkalite.broker.dynamic_configs")
@@ -61,7 +62,7 @@ class DynamicConfigs:
         The znode of a client, user or ip without overrides is deleted, as Kafka does; topics and brokers keep an empty one.
         The write is conditional and repeated when somebody else wrote in between. Raises KafkaError from `change` and `check`.
         """
-        path = paths.config(entity_path)
+        path, notice = paths.config(entity_path), ConfigChange(entity_path).encode()
         try:
             paths.check(path)
         except ValueError as problem:
@@ -79,16 +80,10 @@ class DynamicConfigs:
                 return
             attempted = wanted
             try:
-                if not wanted and not entity_path.startswith(("topics/", "brokers/")):
-                    await self._remove(path, version)
-                elif version is None:
-                    await self._store.create(path, ConfigEntity(wanted).encode(), parents=True)
-                else:
-                    await self._store.write(path, ConfigEntity(wanted).encode(), version)
-                break
+                await self._write(path, wanted, version, Create(paths.CONFIG_CHANGE_PREFIX, notice, sequence=True))
+                return
             except (BadVersionError, NodeExistsError, NoNodeError):
                 continue
-        await self._store.create(paths.CONFIG_CHANGE_PREFIX, ConfigChange(entity_path).encode(), sequence=True)
 
     def _encoded(
         self, entity_path: str, wanted: dict[str, str], before: Mapping[str, str], kept: Mapping[str, str]
@@ -135,14 +130,25 @@ class DynamicConfigs:
                 del found[name]
         return found
 
-    async def _remove(self, path: str, version: int | None) -> None:
-        """Delete the znode of an entity without overrides, and what is above it and empty now."""
+    async def _write(self, path: str, overrides: dict[str, str], version: int | None, notice: Create) -> None:
+        """Replace the overrides in a znode that has this version, None where there is none, and announce it."""
+        data = ConfigEntity(overrides).encode()
+        if not overrides and not path.startswith((f"{paths.CONFIG_TOPICS}/", f"{paths.CONFIG_BROKERS}/")):
+            await self._remove(path, version, notice)
+        elif version is None:
+            await change_and_announce(self._store, Create(path, data), notice)
+        else:
+            await change_and_announce(self._store, Write(path, data, version), notice)
+
+    async def _remove(self, path: str, version: int | None, notice: Create) -> None:
+        """Delete the znode of an entity without overrides, announce it, and delete what is above it and empty now."""
         if version is None:
+            await self._store.create(notice.path, notice.data, sequence=True)
             return
         try:
-            await self._store.delete(path, version)
+            await change_and_announce(self._store, Delete(path, version), notice)
         except NotEmptyError:  # a user whose clients have overrides
-            await self._store.write(path, ConfigEntity().encode(), version)
+            await change_and_announce(self._store, Write(path, ConfigEntity().encode(), version), notice)
             return
         parent = paths.parent(path)
         while parent.startswith(f"{paths.CONFIG_USERS}/"):

@@ -1,6 +1,6 @@
 """ACLs in ZooKeeper, where Apache Kafka's brokers and tools read and write them too (its `AclAuthorizer`, KIP-290).
 
-A change is a conditional write of the pattern's znode, repeated when somebody else wrote in between, and a notice for all brokers. An
+A change is a conditional write of the pattern's znode, repeated when somebody else wrote in between, with a notice for all brokers. An
 entry with words that this version does not know stays in its znode and has no effect. A znode that nobody can read denies
 everybody everything of what it is about: a denial may stand in it (Apache Kafka does not start, or goes on with the entries before).
 """
@@ -25,7 +25,8 @@ from kafkalite.security.acl import (
     pascal_case,
 )
 from zk import paths
-from zk.store import BadVersionError, NodeExistsError, NoNodeError, Store
+from zk.announcements import change_and_announce
+from zk.store import BadVersionError, Create, Delete, NodeExistsError, NoNodeError, Store, Write
 from zk.subtree import ensure_path
 from zk.znodes import AclChange, AclWords, MalformedZnodeError, ResourceAcls
 
@@ -111,24 +112,23 @@ class AclZnodes:
             if wanted == stored.entries:
                 return wanted
             try:
-                await self._write(path, stored, wanted)
-                break
+                await change_and_announce(self._store, _znode_change(path, stored, wanted), _notice(resource))
+                return wanted
             except (BadVersionError, NodeExistsError, NoNodeError):
                 continue
-        notice = AclChange(resource.type.name, resource.name, resource.pattern.name).encode()
-        is_literal = resource.pattern is PatternType.LITERAL
-        prefix = paths.ACL_CHANGE_PREFIX if is_literal else paths.ACL_EXTENDED_CHANGE_PREFIX
-        await self._store.create(prefix, notice, sequence=True, parents=True)
-        return wanted
 
-    async def _write(self, path: str, stored: StoredAcls, wanted: frozenset[AclEntry]) -> None:
-        words = (*(_words(entry) for entry in sorted(wanted)), *stored.unknown)
-        if stored.version is None:
-            await self._store.create(path, ResourceAcls(words).encode(), parents=True)
-        elif words:
-            await self._store.write(path, ResourceAcls(words).encode(), stored.version)
-        else:
-            await self._store.delete(path, stored.version)
+
+def _znode_change(path: str, stored: StoredAcls, wanted: frozenset[AclEntry]) -> Create | Write | Delete:
+    words = (*(_words(entry) for entry in sorted(wanted)), *stored.unknown)
+    if stored.version is None:
+        return Create(path, ResourceAcls(words).encode())
+    return Write(path, ResourceAcls(words).encode(), stored.version) if words else Delete(path, stored.version)
+
+
+def _notice(resource: ResourcePattern) -> Create:
+    is_literal = resource.pattern is PatternType.LITERAL
+    prefix = paths.ACL_CHANGE_PREFIX if is_literal else paths.ACL_EXTENDED_CHANGE_PREFIX
+    return Create(prefix, AclChange(resource.type.name, resource.name, resource.pattern.name).encode(), sequence=True)
 
 
 def changed_resource(data: bytes) -> ResourcePattern:

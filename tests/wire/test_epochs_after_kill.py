@@ -59,7 +59,9 @@ def test_offsets_are_listed_after_a_kill_by_a_client_that_lived_through_it(
                         each.result(START_S)
                 finally:
                     stop.set()
-            assert told == {(name, life) for name in names}, "who was killed leads in a new epoch, and tells of no other"
+            assert told == {(name, life) for name in names}, (
+                "who was killed leads in a new epoch, and tells of no other"
+            )
             listed = admin.list_offsets(
                 {confluent_kafka.TopicPartition(name, 0): OffsetSpec.latest() for name in names}, request_timeout=20
             )

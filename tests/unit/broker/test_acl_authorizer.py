@@ -21,7 +21,7 @@ from tests.unit.broker.memory_parts import LoopClock
 from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
-from zk.store import NoNodeError, Stat
+from zk.store import NoNodeError, Stat, StoreError
 
 ALICE = KafkaPrincipal("User", "alice")
 READ = Permission(Operation.READ, ResourceType.TOPIC)
@@ -202,3 +202,50 @@ def test_names_that_no_znode_can_have(name: str) -> None:
             assert "/" in name, "a name with a slash is refused by the handler"
 
     lived(scenario)
+
+
+@pytest.mark.parametrize("losses", [1, 2])
+def test_acls_whose_answer_was_lost_were_never_announced(losses: int) -> None:
+    """A change that met itself when it was sent again was taken for somebody else's, and other brokers did not hear of it."""
+
+    async def scenario(setup: Setup) -> None:
+        store = setup.one._znodes._store
+        for change in (
+            lambda: setup.one.create(ORDERS, [READS, WRITES]),
+            lambda: delete(setup.one, WRITES),
+            lambda: delete(setup.one, READS),
+        ):
+            lose_answers(store, losses)
+            assert await change() in (None, 1)
+            await setup.until(lambda: entries(setup.two) == entries(setup.one))
+        assert entries(setup.two) == set()
+
+    def entries(authorizer: AclAuthorizer) -> set[AclEntry]:
+        return set(authorizer.index.entries(ORDERS))
+
+    async def delete(authorizer: AclAuthorizer, entry: AclEntry) -> int:
+        taken = AclFilter(
+            ORDERS.type, ORDERS.name, ORDERS.pattern, entry.principal, entry.host, entry.operation, entry.permission
+        )
+        (outcome,) = await authorizer.delete([taken], Portions().pace())
+        return len(outcome.bindings)
+
+    lived(scenario)
+
+
+def lose_answers(store: Any, losses: int) -> None:
+    """Have the store's next change be carried out so many times before it is answered, as after a lost connection."""
+    for name in ("multi", "create", "write", "delete"):
+        ask = getattr(store, name)
+
+        async def sent_again(*arguments: Any, ask: Any = ask, **options: Any) -> Any:
+            nonlocal losses
+            while losses:
+                losses -= 1
+                try:
+                    await ask(*arguments, **options)
+                except StoreError:
+                    pass
+            return await ask(*arguments, **options)
+
+        setattr(store, name, sent_again)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pytest
+
 from kafkalite.broker.dynamic_configs import DynamicConfigs
 from kafkalite.broker.handlers.describe_configs import BROKER
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.security.password_encoder import decode_password
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.memory_parts import MemoryParts
 from tests.unit.broker.settings import live_config
+from tests.unit.broker.test_acl_authorizer import lose_answers
 from zk import paths
 from zk.memory_store import MemoryStore, MemoryZooKeeper
 from zk.top_level import create_top_level
@@ -97,5 +102,33 @@ def test_passwords_are_encrypted_in_zookeeper_and_refused_without_a_secret_for_t
         await lost.load_broker(1)
         assert lost.sources.per_broker == {other: "none"}
         await store.close()
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("entity", ["users/alice", "topics/t"])
+def test_a_change_whose_answer_was_lost_was_made_twice(entity: str) -> None:
+    """A deleted credential was deleted again, refused, and never announced: brokers went on accepting it."""
+
+    async def scenario() -> None:
+        store = MemoryStore(MemoryZooKeeper())
+        await store.start(10)
+        await create_top_level(store)
+        configs = DynamicConfigs(store, live_config())
+        for change in (put, delete):
+            announced = len(await store.children(paths.CONFIG_CHANGES))
+            lose_answers(store, 1)
+            await configs.change(entity, change, lambda wanted: None, validate_only=False)
+            assert len(await store.children(paths.CONFIG_CHANGES)) == announced + 1
+        assert await configs.read(paths.config(entity)) == {}
+        await store.close()
+
+    def put(current: Mapping[str, str]) -> dict[str, str]:
+        return {**current, "key": current.get("key", "") + "x"}
+
+    def delete(current: Mapping[str, str]) -> dict[str, str]:
+        if current != {"key": "x"}:
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND)
+        return {}
 
     virtual_time.run(scenario())

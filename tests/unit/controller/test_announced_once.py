@@ -69,7 +69,9 @@ def test_brokers_that_all_died_and_return_one_after_the_other(returning: list[in
             for broker in cluster.brokers.values():
                 broker.received.clear()
             await cluster.start(broker_id)
-            await expect_final_epochs(cluster, [each for each in names() if epochs_told(cluster.brokers.values())[each]])
+            await expect_final_epochs(
+                cluster, [each for each in names() if epochs_told(cluster.brokers.values())[each]]
+            )
         await cluster.stop()
 
     run(scenario())
