@@ -67,18 +67,14 @@ class DynamicConfigs:
             paths.check(path)
         except ValueError as problem:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"no entity can have this name: {problem}") from problem
-        attempted: dict[str, str] | None = None
         while True:
             current, version = await self._current(path)
-            if attempted is not None and current == attempted:
-                break  # written before, by an attempt whose reply was lost
             plain = self._decoded(path, current)
             wanted = change(plain)
             check(wanted)
             wanted = self._encoded(entity_path, wanted, plain, current)
             if validate_only:
                 return
-            attempted = wanted
             try:
                 await self._write(path, wanted, version, Create(paths.CONFIG_CHANGE_PREFIX, notice, sequence=True))
                 return

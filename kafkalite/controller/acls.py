@@ -101,13 +101,10 @@ class AclZnodes:
             paths.check(path)
         except ValueError:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"no resource can be named {resource.name!r}") from None
-        wanted: frozenset[AclEntry] | None = None
         while True:
             stored = await self.read(resource)
             if stored.entries is NOBODY:
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} cannot be read; mend or delete it")
-            if wanted == stored.entries:
-                break  # written before, by an attempt whose reply was lost: nobody has been notified
             wanted = change(stored.entries)
             if wanted == stored.entries:
                 return wanted
