@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from kafkalite.cli.output import fail, note
+from kafkalite.standard_streams import tolerate_lost_output
 
 
 @click.command()
@@ -31,6 +32,7 @@ def broker(config: Path | None, overrides: tuple[str, ...], log_level: str, timi
     """
     if config is None and not overrides:
         raise click.UsageError("give --config FILE, or settings with -X")
+    tolerate_lost_output()
     gc.disable()
     from kafkalite.broker.process import run
     from kafkalite.config.broker import ConfigError, load_broker_config

@@ -21,6 +21,7 @@ from kafkalite.cli.image_health import check_zookeeper
 from kafkalite.config.environment import container_settings, properties_text
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, WILDCARD_HOSTS, parse_listeners, parse_protocol_map
+from kafkalite.standard_streams import standard_streams
 from kafkalite.types import Endpoint
 
 _TIMEOUT_S: Final = 3.0
@@ -159,4 +160,5 @@ def wait_for(check: Callable[[], object], timeout_s: float) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with standard_streams():
+        sys.exit(main())

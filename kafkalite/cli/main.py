@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from kafkalite.standard_streams import standard_streams
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -76,7 +78,8 @@ class _Commands(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
         if "_KAFKALITE_COMPLETE" in os.environ:
             import_module("kafkalite.cli.completion.shells")  # a shell asks: it is answered in our way
-        return super().main(*args, **extra)
+        with standard_streams():
+            return super().main(*args, **extra)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """The commands without importing them, and the options."""

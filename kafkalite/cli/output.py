@@ -88,31 +88,18 @@ def fail_each(texts: Iterable[str], code: Exit) -> NoReturn:
 
 
 def write_line(text: str) -> None:
-    """One line of data. A reader that went away (`| head`) ends the command quietly."""
-    try:
-        sys.stdout.write(text + "\n")
-    except BrokenPipeError:
-        _quiet_end()
+    """Write one line of data. What becomes of data that stdout does not take: see `kafkalite.standard_streams`."""
+    sys.stdout.write(text + "\n")
 
 
 def write_bytes(data: bytes) -> None:
-    """Data as it is, whatever the locale; likewise."""
-    try:
-        sys.stdout.buffer.write(data)
-    except BrokenPipeError:
-        _quiet_end()
+    """Write data as it is, whatever the locale."""
+    sys.stdout.buffer.write(data)
 
 
 def flush() -> None:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _quiet_end()
-
-
-def _quiet_end() -> NoReturn:
-    sys.stderr.close()
-    raise SystemExit(int(Exit.OK))
+    """Write what is buffered of stdout."""
+    sys.stdout.flush()
 
 
 def write_rows(

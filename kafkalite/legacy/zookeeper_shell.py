@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.legacy.cluster.zookeeper_store import tool_security
 from kafkalite.legacy.command_line.entry import run_tool
-from kafkalite.legacy.command_line.failures import TerseError
+from kafkalite.legacy.command_line.failures import TerseError, ToolError
 from zk.store_security import PLAINTEXT, StoreSecurity
 
 if TYPE_CHECKING:
@@ -60,7 +60,10 @@ def _read_commands(shell: Shell) -> int:
     while True:
         if on_terminal:
             print(f"[zk: {shell.servers}(CONNECTED) {number}] ", end="", flush=True)
-        line = sys.stdin.readline()
+        try:
+            line = sys.stdin.readline()
+        except OSError as problem:
+            raise ToolError(f"cannot read standard input: {problem.strerror}", "java.io.IOException") from None
         if not line:
             return 0
         words = shlex.split(line, posix=True)

@@ -25,6 +25,7 @@ from importlib import import_module
 from typing import BinaryIO, Final, NoReturn
 
 from kafkalite.local.broker_process import BROKER_COMMAND, Child, start_process
+from kafkalite.standard_streams import open_missing_descriptors
 
 _IMPORTED: Final = ("kafkalite.cli.main", "kafkalite.cli.broker", "kafkalite.broker.process")
 _PRACTICE: Final = "kafkalite.testing.practice"
@@ -75,6 +76,7 @@ class _Nursery:
     """The process that has imported, and the only one that asks it."""
 
     def __init__(self, practice: str) -> None:
+        open_missing_descriptors()  # a broker's log takes the place of 1 and 2, where a socket may be otherwise
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(

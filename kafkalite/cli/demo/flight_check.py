@@ -18,6 +18,7 @@ from crc32c import crc32c
 
 from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.records import ConsumerRecord
+from kafkalite.standard_streams import standard_streams
 from kafkalite.types import TopicPartition
 
 SEQUENCE_HEADER = "sequence"
@@ -117,4 +118,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with standard_streams():
+        main()

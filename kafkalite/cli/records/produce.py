@@ -150,16 +150,19 @@ async def _checked(admin: Admin, topic: str, records: AsyncIterator[InputRecord]
 
 
 async def _records(input_: str, key_separator: str | None, keep_partition: bool) -> AsyncIterator[InputRecord]:
-    from kafkalite.cli.records.stdin_lines import stdin_lines
+    from kafkalite.cli.records.stdin_lines import InputError, stdin_lines
 
     separator = None if key_separator is None else key_separator.encode()
     number = 0
-    async for line in stdin_lines():
-        number += 1
-        try:
-            if input_ == "lines":
-                yield from_text_line(line, separator)
-            elif line.strip():
-                yield from_json_line(line, keep_partition)
-        except LineError as problem:
-            raise LineError(f"line {number}: {problem}") from None
+    try:
+        async for line in stdin_lines():
+            number += 1
+            try:
+                if input_ == "lines":
+                    yield from_text_line(line, separator)
+                elif line.strip():
+                    yield from_json_line(line, keep_partition)
+            except LineError as problem:
+                raise LineError(f"line {number}: {problem}") from None
+    except InputError as problem:
+        raise LineError(str(problem)) from None

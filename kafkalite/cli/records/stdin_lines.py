@@ -13,19 +13,28 @@ _READ_BYTES = 64 * 1024
 _WAITING_READS = 4
 
 
+class InputError(Exception):
+    """Raised when stdin cannot be read. The message says why."""
+
+
 async def stdin_lines() -> AsyncIterator[bytes]:
-    """Each line without its line end; the last one may lack it.
+    """Each line without its line end; the last one may lack it. Raises InputError behind the lines that could be read.
 
     A thread reads, a few chunks ahead at most. It is a daemon, since nothing ends a read from a terminal.
     """
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue(_WAITING_READS)
     source: Any = sys.stdin.buffer
+    failures: list[OSError] = []
 
     def read() -> None:
         data = b"begin"
         while data:
-            data = source.read1(_READ_BYTES)
+            try:
+                data = source.read1(_READ_BYTES)
+            except OSError as problem:
+                failures.append(problem)
+                data = b""
             putting = chunks.put(data)
             try:
                 asyncio.run_coroutine_threadsafe(putting, loop).result()
@@ -41,3 +50,5 @@ async def stdin_lines() -> AsyncIterator[bytes]:
             yield line
     if rest:
         yield rest
+    if failures:
+        raise InputError(f"cannot read standard input: {failures[0].strerror}")

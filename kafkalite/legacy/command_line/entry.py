@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import atexit
 import gc
-import os
 import sys
 from collections.abc import Callable, Sequence
 
 from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError
+from kafkalite.standard_streams import standard_streams
 
 _INTERRUPTED = 130
 
@@ -16,9 +16,14 @@ _INTERRUPTED = 130
 def run_tool(tool: Callable[[Sequence[str]], int], arguments: Sequence[str] | None, prefix: str = "") -> int:
     """The exit status of `tool`. Its errors are printed behind `prefix`, with their classes, which stand for Java's stack traces.
 
-    A reader of stdout that went away ends the tool quietly, as an interrupt does. Words that are not UTF-8 are read as Java reads
-    them, with U+FFFD.
+    A reader of stdout that went away changes nothing, as in Java: the tool does its work and ends with its own status. Words that are
+    not UTF-8 are read as Java reads them, with U+FFFD.
     """
+    with standard_streams(outlives_reader=True):
+        return _status(tool, arguments, prefix)
+
+
+def _status(tool: Callable[[Sequence[str]], int], arguments: Sequence[str] | None, prefix: str) -> int:
     gc.disable()  # a tenth of the time of a short command; those that run on call `runs_long`
     atexit.register(gc.freeze)  # another tenth: memory that goes with the process need not be searched for garbage
     try:
@@ -31,9 +36,6 @@ def run_tool(tool: Callable[[Sequence[str]], int], arguments: Sequence[str] | No
     except ToolError as problem:
         sys.stdout.flush()
         print_failure(problem, prefix)
-        return 1
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing to flush at the end of the process
         return 1
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -177,16 +177,19 @@ def log_failed(topic: str, problem: Exception) -> None:
 
 
 async def _records(reader: LineReader) -> AsyncIterator[LineRecord]:
-    from kafkalite.cli.records.stdin_lines import stdin_lines
+    from kafkalite.cli.records.stdin_lines import InputError, stdin_lines
 
     prompting = sys.stdin.isatty() and sys.stdout.isatty()
     if prompting:
         print(">", end="", flush=True)
-    async for line in stdin_lines():
-        for part in java_lines(line):
-            yield reader.read(part)
-            if prompting:
-                print(">", end="", flush=True)
+    try:
+        async for line in stdin_lines():
+            for part in java_lines(line):
+                yield reader.read(part)
+                if prompting:
+                    print(">", end="", flush=True)
+    except InputError as problem:
+        raise ToolError(str(problem), "java.io.IOException") from None
 
 
 def java_lines(line: bytes) -> list[bytes]:

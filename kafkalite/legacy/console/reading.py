@@ -11,6 +11,7 @@ from kafkalite.legacy.cluster.client_settings import options_for
 from kafkalite.legacy.command_line.entry import log, runs_long
 from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.console import consumer_options as tool
+from kafkalite.standard_streams import OutputError, is_reader_gone
 
 if TYPE_CHECKING:
     from kafkalite.client.consumer.consumer import Consumer
@@ -33,7 +34,6 @@ class Reading:
         self._timeout_ms: float | None = given if given >= 0 else None
         self._skip = options.has(tool.SKIP_ON_ERROR)
         self._output: Any = sys.stdout.buffer
-        self._gone = False
         self.count = 0
 
     async def run(self, settings: dict[str, str], start: int | str) -> int:
@@ -52,8 +52,9 @@ class Reading:
             status = stopped.result() if stopped.done() else reading.result()
         finally:
             await asyncio.gather(reading, return_exceptions=True)
-            await consumer.close()
-            self._flush()
+            # Records that could not be written are read again.
+            await consumer.close(commit=not _lost_output(reading))
+            self._output.flush()
             print(f"Processed a total of {self.count} messages", file=sys.stderr)
         if self._options.has(tool.SYSTEST_EVENTS):
             print("shutdown_complete")
@@ -68,13 +69,13 @@ class Reading:
                 if not await self._read_some(consumer):
                     log("ERROR", _ENDED, tool.LOGGER, _TIMEOUT)
                     return 0
+                if is_reader_gone():
+                    print("Unable to write to standard out, closing consumer.", file=sys.stderr)
+                    return 0
         except NoBrokersAvailableError:
             log("ERROR", _ENDED, tool.LOGGER, _TIMEOUT)
         except ClientError as problem:
             log("ERROR", _ENDED, tool.LOGGER, problem)
-        except BrokenPipeError:
-            self._gone = True
-            print("Unable to write to standard out, closing consumer.", file=sys.stderr)
         except ToolError as problem:
             log("ERROR", "Unknown error when running consumer: ", tool.LOGGER, problem)
             return 1
@@ -131,7 +132,7 @@ class Reading:
                     self.count += 1
                     self._print(record)
         finally:
-            self._flush()
+            self._output.flush()
         return True
 
     def _print(self, record: Any) -> None:
@@ -142,9 +143,9 @@ class Reading:
                 raise
             log("ERROR", "Error processing message, skipping this message: ", tool.LOGGER, problem)
 
-    def _flush(self) -> None:
-        if not self._gone:
-            self._output.flush()
+
+def _lost_output(reading: asyncio.Future[int]) -> bool:
+    return not reading.cancelled() and isinstance(reading.exception(), OutputError)
 
 
 def _settle(future: asyncio.Future[int], status: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import TerseError, ToolError, UsageError, file_error
 from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, integer, text
+from kafkalite.standard_streams import is_reader_gone
 
 if TYPE_CHECKING:
     from kafkalite.storage.inspection import Row
@@ -130,6 +131,8 @@ class _Dump:
         for found in examine(path, Depth.RECORDS if self._deep else Depth.HEADERS):
             if not isinstance(found, Row):
                 continue
+            if is_reader_gone():
+                return
             if found.kind == BATCH:
                 batch = found.fields
                 if batch["position"] + batch["size"] > self._max_bytes:
