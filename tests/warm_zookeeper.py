@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, Final
 from tests.java_classes import compiled
 from zk import ensemble
 from zk.server_classes import find_server_classes
-from zk.server_command import MAIN_CLASS, server_command
+from zk.server_command import MAIN_CLASS, java_environment, server_command
 
 SOURCE: Final = Path(__file__).with_name("ZooKeeperHost.java")
 _JVM_OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -79,7 +79,8 @@ class _Host:
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
+            env=java_environment(),
             start_new_session=True,
         )
         self._servers: dict[int, WarmServer] = {}

@@ -28,7 +28,7 @@ from typing import BinaryIO
 
 from zk.class_data import ClassData
 from zk.server_classes import JAVA_REMEDY
-from zk.server_command import server_command
+from zk.server_command import java_environment, server_command
 from zk.server_settings import EnsembleTls, ServerPorts, ServerSettings
 
 logger = logging.getLogger(__name__)
@@ -318,8 +318,8 @@ class Ensemble:
         if (jaas := self._server_settings.jaas) is not None:
             jaas_path = member.folder / "jaas.conf"
             jaas_path.touch(0o600)
-            jaas_path.write_text(jaas)
-            jvm_options.append(f"-Djava.security.auth.login.config={jaas_path}")
+            jaas_path.write_text(jaas, encoding="utf-8")
+            jvm_options.append(f"-Djava.security.auth.login.config={jaas_path.as_uri()}")
         if self._class_data is not None:
             jvm_options += self._class_data.jvm_options(writes=member.number == 1)
         command = server_command(
@@ -368,6 +368,7 @@ def start_process(
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
+        env=java_environment(),
         start_new_session=True,
         preexec_fn=None if outlive_parent else end_with_parent(),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -54,8 +55,8 @@ def server_command(
     return [
         find_java(environment),
         *jvm_options,
-        f"-Dlog4j2.configurationFile={log4j2}",
-        f"-Dlogback.configurationFile={logback}",
+        f"-Dlog4j2.configurationFile={log4j2.absolute().as_uri()}",
+        f"-Dlogback.configurationFile={logback.absolute().as_uri()}",
         "-Dzookeeper.jmx.log4j.disable=true",
         "-Djute.maxbuffer=4194304",
         f"-Dzookeeper.forceSync={'yes' if force_sync else 'no'}",
@@ -65,3 +66,12 @@ def server_command(
         MAIN_CLASS,
         str(settings_path),
     ]
+
+
+def java_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables of a server: with names of files in UTF-8 where Python has them so.
+
+    In the locale C, which Python leaves for UTF-8, Java would put a question mark for each character beyond ASCII.
+    """
+    in_utf8 = sys.getfilesystemencoding() == "utf-8"
+    return {**environment, "LC_ALL": "C.UTF-8"} if in_utf8 else dict(environment)

@@ -7,13 +7,17 @@ other neither, and a client's certificate is who it is in znodes' ACLs.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from zk.java_properties import properties_text
+
 _NETTY: Final = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+_ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 _AUTHENTICATION: Final = "org.apache.zookeeper.server.auth"
 
 
@@ -50,55 +54,67 @@ class ServerSettings:
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def text(self, data_path: Path, own: ServerPorts, ensemble: Mapping[int, ServerPorts]) -> str:
-        """The `zoo.cfg` of the server with the ports `own`; `ensemble` has those of all by number."""
-        lines = [
-            f"tickTime={self.tick_time_ms}",
-            "initLimit=20",
-            "syncLimit=10",
-            f"minSessionTimeout={self.min_session_timeout_ms}",
-            "maxSessionTimeout=120000",
-            f"dataDir={data_path}",
-            "maxClientCnxns=0",
-            "admin.enableServer=false",
-            "4lw.commands.whitelist=conf,mntr,ruok,srvr",  # none that names sessions or paths
-            "autopurge.snapRetainCount=3",
-            "autopurge.purgeInterval=1",
-        ]
-        if own.client:
-            lines += [f"clientPort={own.client}", f"clientPortAddress={self.host}"]
-        if self.tls is not None:
-            lines += self._tls_lines(self.tls, own, is_alone=len(ensemble) == 1)
-        if self.users:
-            lines.append(f"authProvider.sasl={_AUTHENTICATION}.SASLAuthenticationProvider")
-        if len(ensemble) > 1:
-            lines += [f"server.{n}={self.host}:{each.quorum}:{each.election}" for n, each in ensemble.items()]
-        return "\n".join(lines) + "\n"
+        """The `zoo.cfg` of the server with the ports `own`; `ensemble` has those of all by number.
 
-    def _tls_lines(self, tls: EnsembleTls, own: ServerPorts, *, is_alone: bool) -> list[str]:
-        uses = ("ssl",) if is_alone else ("ssl", "ssl.quorum")
-        return [
-            f"secureClientPort={own.secure}",
-            f"secureClientPortAddress={self.host}",
-            f"serverCnxnFactory={_NETTY}",
-            f"authProvider.x509={_AUTHENTICATION}.X509AuthenticationProvider",
-            "ssl.clientAuth=need",
-            *([] if is_alone else ["sslQuorum=true"]),
-            *(
-                f"{use}.{store}.{key}"
-                for use in uses
-                for store, path in (("keyStore", tls.identity), ("trustStore", tls.authorities))
-                for key in (f"location={path}", "type=PEM")
-            ),
-        ]
+        Raises ValueError for a `data_path` that is not UTF-8.
+        """
+        settings = {
+            "tickTime": str(self.tick_time_ms),
+            "initLimit": "20",
+            "syncLimit": "10",
+            "minSessionTimeout": str(self.min_session_timeout_ms),
+            "maxSessionTimeout": "120000",
+            "dataDir": str(data_path),
+            "maxClientCnxns": "0",
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "conf,mntr,ruok,srvr",  # none that names sessions or paths
+            "autopurge.snapRetainCount": "3",
+            "autopurge.purgeInterval": "1",
+        }
+        if own.client:
+            settings |= {"clientPort": str(own.client), "clientPortAddress": self.host}
+        if self.tls is not None:
+            settings |= self._tls_settings(self.tls, own, is_alone=len(ensemble) == 1)
+        if self.users:
+            settings["authProvider.sasl"] = f"{_AUTHENTICATION}.SASLAuthenticationProvider"
+        if len(ensemble) > 1:
+            settings |= {f"server.{n}": f"{self.host}:{each.quorum}:{each.election}" for n, each in ensemble.items()}
+        return properties_text(settings)
+
+    def _tls_settings(self, tls: EnsembleTls, own: ServerPorts, *, is_alone: bool) -> dict[str, str]:
+        settings = {
+            "secureClientPort": str(own.secure),
+            "secureClientPortAddress": self.host,
+            "serverCnxnFactory": _NETTY,
+            "authProvider.x509": f"{_AUTHENTICATION}.X509AuthenticationProvider",
+            "ssl.clientAuth": "need",
+        }
+        if not is_alone:
+            settings["sslQuorum"] = "true"
+        for use in ("ssl",) if is_alone else ("ssl", "ssl.quorum"):
+            for store, path in (("keyStore", tls.identity), ("trustStore", tls.authorities)):
+                settings |= {f"{use}.{store}.location": str(path), f"{use}.{store}.type": "PEM"}
+        return settings
 
     @property
     def jaas(self) -> str | None:
-        """The JAAS file of a server with users; None without."""
+        """The JAAS file of a server with users, in UTF-8; None without. Raises ValueError for what such a file cannot hold."""
         if not self.users:
             return None
-        named = " ".join(f'user_{name}="{_escaped(password)}"' for name, password in self.users.items())
+        named = " ".join(f'user_{_word(name)}="{_escaped(password)}"' for name, password in self.users.items())
         return f"Server {{ {_AUTHENTICATION}.DigestLoginModule required {named}; }};\n"
 
 
+def _word(name: str) -> str:
+    if not re.fullmatch(r"[\w.@-]+", name):
+        raise ValueError(f"a JAAS file cannot name the user {name!r}: use letters, digits and . _ - @")
+    return name
+
+
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    """Return text as it stands between quotes in a JAAS file."""
+    if "${" in text:
+        raise ValueError(
+            "a JAAS file cannot hold a password with ${, where Java puts in a system property; choose another"
+        )
+    return "".join(_ESCAPES.get(character, character) for character in text)

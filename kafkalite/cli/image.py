@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Final
 
 from kafkalite.cli.image_health import check_zookeeper
-from kafkalite.config.environment import container_settings, properties_text
+from kafkalite.config.environment import container_settings
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, WILDCARD_HOSTS, parse_listeners, parse_protocol_map
 from kafkalite.standard_streams import standard_streams
 from kafkalite.types import Endpoint
+from zk.java_properties import properties_text
 
 _TIMEOUT_S: Final = 3.0
 _POLL_S: Final = 0.2
@@ -67,7 +68,7 @@ def _configure(options: argparse.Namespace) -> None:
         if properties is None:
             path.unlink(missing_ok=True)
         else:
-            path.write_text(properties_text(properties))
+            path.write_text(properties_text(dict(sorted(properties.items()))))
     (options.directory / "health").write_text(health_lines(settings.broker, settings.zookeeper))
     if settings.broker is not None:
         for log_dir in settings.broker["log.dirs"].split(","):

@@ -86,16 +86,6 @@ def as_variables(properties: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def properties_text(settings: Mapping[str, str]) -> str:
-    """The settings as a .properties file, with escapes so that each is read as it was given."""
-    return "".join(f"{name}={_escaped(text)}\n" for name, text in sorted(settings.items()))
-
-
-def _escaped(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    return "\\" + escaped if escaped.startswith(" ") else escaped
-
-
 def _without_kraft(settings: dict[str, str]) -> dict[str, str]:
     roles = _entries(settings["process.roles"])
     if "broker" not in roles:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
 
 from kafkalite.local.ports import ReservedPort
 from zk.ensemble import HOST, end_with_parent
+from zk.java_properties import escaped_value, properties_text
 
 if TYPE_CHECKING:
     import ssl
@@ -91,12 +92,21 @@ class Inside(NamedTuple):
     tls: ssl.SSLContext
 
 
+def check_directory(path: Path) -> None:
+    """Raise ValueError for a directory that log.dirs cannot name."""
+    if "," in str(path):
+        raise ValueError(
+            f"a broker cannot keep its data in {path}: log.dirs separates directories by commas; choose a path without one"
+        )
+    escaped_value(str(path), "log.dirs")
+
+
 class BrokerProcess:
     """A broker that keeps its id, port and log directory over restarts.
 
     `directory` receives `broker-<id>.properties`, `broker-<id>.log` (all output) and the log directory `broker-<id>`.
     Without `port` one is reserved; metrics and the status page are at `http_port`, without one there are none. The broker is killed when
-    the thread that started it ends, so that no orphan keeps a port.
+    the thread that started it ends, so that no orphan keeps a port. ValueError for a directory that log.dirs cannot name.
     """
 
     def __init__(
@@ -118,6 +128,7 @@ class BrokerProcess:
         """Makes the process."""
         self.environment: dict[str, str] = {}
         """Variables that the process has besides ours, from its next start on."""
+        directory = directory.absolute()
         self.log_path = directory / f"broker-{broker_id}.log"
         self.properties_path = directory / f"broker-{broker_id}.properties"
         self.properties = {
@@ -125,6 +136,8 @@ class BrokerProcess:
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "log.dirs": str(directory / f"broker-{broker_id}"),
         } | dict(properties)
+        if "log.dirs" not in properties:
+            check_directory(directory)
         self.inside: Inside | None = None
         """Where it is asked how it is, when it lets nobody in at its own port without credentials."""
         self.http_port: Final = http_port
@@ -175,7 +188,7 @@ class BrokerProcess:
         if self.running:
             return
         self.properties_path.touch(0o600)  # passwords are among them, sometimes
-        self.properties_path.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()))
+        self.properties_path.write_text(properties_text(self.properties))
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
             self._process = self.start_process([*self.command, str(self.properties_path)], log, self.environment)

@@ -30,7 +30,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, Inside
+from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, Inside, check_directory
 from kafkalite.local.contract import LIVE_CLUSTERS, AskedThroughZooKeeper, Node, broker_settings, nodes, rack_of
 from kafkalite.local.faults import ADDRESS_VARIABLE, SETTINGS, Faults
 from kafkalite.local.ports import ReservedPort
@@ -97,6 +97,8 @@ class LocalCluster(AskedThroughZooKeeper):
             raise ValueError(
                 f"more than {ZOOKEEPER_PORT_OFFSET} brokers leave no place for ZooKeeper behind a base port"
             )
+        if directory is not None:
+            check_directory(directory.absolute())
         self._broker_ids = range(first_broker_id, first_broker_id + brokers)
         self._properties = dict(properties or {})
         self._zookeepers = zookeepers

@@ -29,6 +29,7 @@ from kafkalite.security.acl import (
 from kafkalite.security.authority import ORGANIZATION, Authority
 from kafkalite.security.tls import StoreSettings, TlsSettings, client_context
 from kafkalite.zookeeper_connection import security_of_texts
+from zk.java_properties import properties_text
 from zk.server_settings import EnsembleTls
 from zk.store_security import StoreSecurity
 
@@ -84,7 +85,7 @@ class ClusterSecurity:
             for path in (self._broker, self._admin, self._zookeeper):
                 write_private(path, authority.issue(path.stem, self._hosts).decode())
             made = {name: secrets.token_urlsafe(18) for name in (ADMIN, USER)}
-            write_private(self._passwords_path, _properties(made))  # last: with it, all is there
+            write_private(self._passwords_path, properties_text(made))  # last: with it, all is there
         self.passwords = read_properties(self._passwords_path)
         if not (self.folder / _LOOKERS).exists():
             write_private(self.folder / _LOOKERS, f"{ADMIN}:{self.passwords[ADMIN]}\n")
@@ -200,13 +201,13 @@ class ClusterSecurity:
         }
         spark = {f"kafka.{key}": text for key, text in java.items()}
         files = {
-            "Java's clients, kafkalite --command-config": ("app.properties", _properties(java)),
-            "Java's clients as the administrator": ("admin.properties", _properties(admin)),
-            "librdkafka, kcat -F": ("librdkafka.conf", _properties(librdkafka)),
+            "Java's clients, kafkalite --command-config": ("app.properties", properties_text(java)),
+            "Java's clients as the administrator": ("admin.properties", properties_text(admin)),
+            "librdkafka, kcat -F": ("librdkafka.conf", _librdkafka(librdkafka)),
             "kafka-python, as keyword arguments": ("kafka_python.json", _json(python)),
             "kafkalite, as KAFKALITE_CONFIG": ("kafkalite.toml", _contexts(java, admin, zookeeper_connect, zookeeper)),
             "Spark, as options of the source": ("spark.json", _json(spark)),
-            "Kafka's tools with --zk-tls-config-file": ("zookeeper.properties", _properties(zookeeper)),
+            "Kafka's tools with --zk-tls-config-file": ("zookeeper.properties", properties_text(zookeeper)),
         }
         made = {}
         for purpose, (name, text) in files.items():
@@ -218,7 +219,7 @@ class ClusterSecurity:
         """How each kind of client connects: what the files say, without passwords."""
         for purpose, path in files.items():
             yield f"  {purpose}: {path}"
-            for line in Path(path).read_text().splitlines():
+            for line in Path(path).read_text(encoding="utf-8").splitlines():
                 if line.strip() and not path.endswith(".toml"):
                     yield f"    {self._without_passwords(line)}"
         yield f"users are {ADMIN} and {USER} (topics and groups that begin with {USER}); their passwords are in {self._passwords_path}"
@@ -232,7 +233,7 @@ class ClusterSecurity:
 def write_private(path: Path, text: str) -> None:
     """Replace a file by one that only its owner may read, at no time anybody else. OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, 0o600)
         file.write(text)
 
@@ -264,7 +265,8 @@ def _stores(prefix: str, identity: Path, authorities: Path) -> dict[str, str]:
     }
 
 
-def _properties(settings: Mapping[str, str]) -> str:
+def _librdkafka(settings: Mapping[str, str]) -> str:
+    """A file for `kcat -F`, which knows no escapes."""
     return "".join(f"{key}={text}\n" for key, text in settings.items())
 
 
@@ -284,6 +286,6 @@ def _contexts(user: Mapping[str, str], admin: Mapping[str, str], connect: str, z
         lines += [
             "",
             f"[contexts.{name}]",
-            *(f"{json.dumps(key)} = {json.dumps(text)}" for key, text in settings.items()),
+            *(f"{json.dumps(key)} = {json.dumps(text, ensure_ascii=False)}" for key, text in settings.items()),
         ]
     return "\n".join(lines) + "\n"

@@ -56,6 +56,23 @@ def three(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensem
 
 
 @needs_java
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("name", ["Jürgen", "back\\slash", ' #!:=%41,${x}"', "line\nend", "日本😀"])
+def test_data_is_kept_in_the_folder_that_was_named(tmp_path, monkeypatch, locale, name):
+    """Also with users, who have a file of their own."""
+    monkeypatch.setenv("LC_ALL", locale)
+
+    async def scenario():
+        async with running(tmp_path / name, users={"u": 'päss"word'}) as ensemble:
+            member = ensemble.member(1)
+            assert {"myid", "version-2"} <= {path.name for path in member.data_path.iterdir()}
+            assert "QuorumPeerConfig" in member.log_tail() or member.log_path.stat().st_size > 0
+
+    asyncio.run(scenario())
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@needs_java
 def test_one_server_keeps_data_and_port_over_a_kill(tmp_path):
     async def scenario():
         (port,) = free_ports(1)

@@ -13,6 +13,7 @@ from typing import Final
 
 from kafkalite.local.broker_process import wait_until
 from tests.conftest import foreign_program
+from zk.java_properties import properties_text
 
 OLDEST: Final = "0.9.0.1"
 WITH_TIMESTAMPS: Final = "0.10.2.2"
@@ -73,7 +74,7 @@ def java(version: str, *arguments: str) -> list[str]:
 def running(version: str, directory: Path, properties: Mapping[str, str]) -> Iterator[None]:
     """A broker with these settings, from when it has started until it was asked to stop and did."""
     settings, log = directory / "old-broker.properties", directory / "old-broker.log"
-    settings.write_text("".join(f"{name}={text}\n" for name, text in properties.items()))
+    settings.write_text(properties_text(properties))
     with log.open("wb") as output:
         process = subprocess.Popen(java(version, "kafka.Kafka", str(settings)), stdout=output, stderr=subprocess.STDOUT)
     try:

@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.ports import ReservedPort
 from tests.peers import apache_kafka
+from zk.java_properties import properties_text
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]
 
@@ -64,7 +65,7 @@ class Worker:
         settings |= {"offset.storage.partitions": "1", "status.storage.partitions": "1"}
         folder.mkdir()
         properties = folder / "worker.properties"
-        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        properties.write_text(properties_text(settings))
         self._log, self._url = folder / "log", f"http://127.0.0.1:{port}/connectors/source/config"
         command = apache_kafka.java_command("org.apache.kafka.connect.cli.ConnectDistributed", str(properties))
         with self._log.open("wb") as log:

@@ -82,10 +82,15 @@ def run_server(config: Path, server_id: int | None, heap_mb: int) -> None:
     from kafkalite.config.keys import ConfigError
     from kafkalite.config.properties import read_properties
     from zk.server_classes import MissingRequirementError
-    from zk.server_command import server_command
+    from zk.server_command import java_environment, server_command
 
     try:
         settings = read_properties(config)
+        if not config.read_bytes().isascii():
+            fail(
+                f"{config} has characters that ZooKeeper reads as ISO-8859-1; write those beyond ASCII as \\uXXXX",
+                Exit.USAGE,
+            )
         data_dir = settings.get("dataDir")
         if not data_dir:
             fail(f"{config} has no dataDir; ZooKeeper needs to know where its data is", Exit.USAGE)
@@ -94,7 +99,7 @@ def run_server(config: Path, server_id: int | None, heap_mb: int) -> None:
         if server_id is not None:
             _claim_id(Path(data_dir, "myid"), server_id)
         flush()
-        os.execv(command[0], command)
+        os.execve(command[0], command, java_environment())
     except (ConfigError, MissingRequirementError, OSError) as problem:
         fail(str(problem))
 

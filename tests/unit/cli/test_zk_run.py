@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -36,12 +36,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def became(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     commands: list[Sequence[str]] = []
 
-    def execv(program: str, command: Sequence[str]) -> None:
-        assert program == command[0]
+    def execve(program: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        assert program == command[0] and environment["LC_ALL"] == "C.UTF-8"
         commands.append(command)
         raise Replaced
 
-    monkeypatch.setattr(os, "execv", execv)
+    monkeypatch.setattr(os, "execve", execve)
     return commands
 
 
@@ -93,3 +93,12 @@ def test_settings_that_are_not_there(home: Path, became: list[Sequence[str]]) ->
     assert refused.exit_code == 1
     assert "No such file" in refused.output
     assert not became
+
+
+def test_a_file_that_java_would_read_otherwise_is_refused(
+    home: Path, settings: Path, became: list[Sequence[str]]
+) -> None:
+    settings.write_text(f"dataDir={home}/Jürgen\nclientPort=2181\n")
+    result = run("--config", str(settings))
+    assert result.exit_code == 2 and "write those beyond ASCII as \\uXXXX" in result.stderr
+    assert became == [] and not (home / "Jürgen").exists()

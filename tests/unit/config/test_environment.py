@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.config.environment import broker_settings, container_settings, properties_text
+from kafkalite.config.environment import broker_settings, container_settings
 from kafkalite.config.keys import ConfigError
-from kafkalite.config.properties import parse_properties
 
 ZOOKEEPER = {"KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2181"}
 
@@ -160,8 +159,3 @@ def test_a_member_must_be_one_of_the_ensemble(number: str) -> None:
 
 def test_one_server_is_no_ensemble() -> None:
     assert "server.1" not in zookeeper({"ZOOKEEPER_CLIENT_PORT": "2181", "ZOOKEEPER_SERVERS": "a:2888:3888"})
-
-
-@pytest.mark.parametrize("text", ["a\\b", "two\nlines", " blank", "#no comment", "a=b:c", "", "päth\ttab"])
-def test_the_file_gives_back_what_was_written(text: str) -> None:
-    assert parse_properties(properties_text({"some.key": text, "other": "1"})) == {"some.key": text, "other": "1"}

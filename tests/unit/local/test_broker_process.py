@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kafkalite.config.properties import read_properties
 from kafkalite.local import broker_process
 from kafkalite.local.broker_process import BrokerDied, BrokerProcess
 from kafkalite.local.cluster import LocalCluster
@@ -231,3 +232,24 @@ def test_what_takes_long_to_find_out_is_asked_for_less_often(
     monkeypatch.setattr(broker_process, "time", SimpleNamespace(monotonic=lambda: now_s, sleep=sleep))
     broker_process.wait_until(condition, "the third look", 100)
     assert pauses == pytest.approx([pause_s, pause_s])
+
+
+@pytest.mark.parametrize("name", ["Jürgen", "back\\slash", " #!:=%41${x}", "line\nend", "日本😀"])
+def test_the_settings_of_a_broker_name_its_directory(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    broker = BrokerProcess(7, folder, {}, command(OBEDIENT))
+    try:
+        broker.start()
+        broker.wait_started()
+        assert read_properties(broker.properties_path)["log.dirs"] == str(folder / "broker-7")
+    finally:
+        broker.close()
+
+
+@pytest.mark.parametrize(("name", "reason"), [("a,b", "separates directories by commas"), ("\udcff", "is not UTF-8")])
+def test_a_directory_that_no_setting_can_name_is_refused(tmp_path: Path, name: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        BrokerProcess(7, tmp_path / name, {})
+    with pytest.raises(ValueError, match=reason):
+        LocalCluster(brokers=1, directory=tmp_path / name)
