@@ -12,6 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kafkalite.timestamps import check_int64
+
 
 class InputRecord(NamedTuple):
     """A record to be produced, as read from a line; None for what the line does not say."""
@@ -81,6 +83,11 @@ def from_json_line(line: bytes, with_partition: bool) -> InputRecord:
     for name, number in (("timestamp", timestamp), ("partition", partition)):
         if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
             raise LineError(f"{name} is no whole number")
+    if timestamp is not None:
+        try:
+            check_int64(timestamp)
+        except ValueError as problem:
+            raise LineError(f"timestamp {problem}") from None
     return InputRecord(
         decoded(found.get("key"), "key"),
         decoded(found.get("value"), "value"),

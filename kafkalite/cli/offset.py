@@ -18,6 +18,7 @@ from kafkalite.cli.partition.selection import (
     require_partitions,
     selected_partitions,
 )
+from kafkalite.timestamps import check_int64
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -86,7 +87,12 @@ def _where(text: str) -> int | str:
     """What the admin client takes for `--at`. BadParameter."""
     if text in _NAMED:
         return text
-    return int(text) if text.isdecimal() else max(0, parse_datetime(text, "--at"))
+    if not text.isdecimal():
+        return max(0, parse_datetime(text, "--at"))
+    try:
+        return check_int64(int(text))
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--at") from None
 
 
 async def _partitions(admin: Admin, selected: Topics, internal: bool) -> list[TopicPartition]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.backoff import Backoff
 from kafkalite.client.security import SecurityKeywords, SecurityOptions, check_security
+from kafkalite.server_addresses import parse_servers
 from kafkalite.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ Opener = Callable[[str, int], Awaitable["Connection"]]
 """Makes the connection to a host and port; ConnectionError and TimeoutError tell that there is none."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-DEFAULT_PORT = 9092
 _LEAST_RECEIVED_BYTES = 1000
 _RETRY_JITTER = 0.2
 """By how much Kafka's clients spread their retries (CommonClientConfigs.RETRY_BACKOFF_JITTER)."""
@@ -48,7 +48,8 @@ class ConnectionKeywords(SecurityKeywords, total=False):
 class ConnectionOptions(SecurityOptions):
     """What every client needs to reach a cluster. Times are in ms; names and meanings are Kafka's, where Kafka has the option.
 
-    - `bootstrap_servers`: "host:port,host:port" or a list of such, IPv6 addresses in brackets; the port is 9092 by default.
+    - `bootstrap_servers`: "host:port,host:port" or a list of such, IPv6 addresses in brackets; the port is 9092 by default. A scheme
+      (`PLAINTEXT://host:port`) is ignored, as in Kafka's clients.
     - `client_id`: what brokers call this client in logs, quotas and metrics.
     - `request_timeout_ms` bounds one request.
     - `retry_backoff_ms`, `retry_backoff_max_ms`: the wait before the first retry, and the longest one (KIP-580).
@@ -106,24 +107,6 @@ class AdminOptions(ConnectionOptions):
 
     client_id: str | None = "kafkalite-admin"
     default_api_timeout_ms: int = 60_000
-
-
-def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
-    """(host, port) pairs of "host:port,host:port" or a list of such; IPv6 in brackets. ValueError for what cannot be read."""
-    items = servers.split(",") if isinstance(servers, str) else list(servers)
-    addresses = []
-    for item in (each.strip() for each in items):
-        if not item:
-            continue
-        host, colon, port = item.rpartition(":")
-        if not colon or item.endswith("]"):
-            host, port = item, str(DEFAULT_PORT)
-        if not port.isdigit() or not 0 < int(port) < 65536 or not host:
-            raise ValueError(f"bootstrap server {item!r} is not host:port")
-        addresses.append((host.strip("[]"), int(port)))
-    if not addresses:
-        raise ValueError("no bootstrap server given")
-    return addresses
 
 
 def shows(options: type[ConnectionOptions]) -> Callable[[Function], Function]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final
 
+from kafkalite.server_addresses import address_text
 from kafkalite.types import Endpoint
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -25,8 +26,7 @@ _ENDPOINT: Final = rf"([A-Za-z0-9_.-]+)://{_HOST_AND_PORT}"
 
 def listener_text(endpoint: Endpoint) -> str:
     """`NAME://host:port`, IPv6 hosts in brackets."""
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"{endpoint.listener}://{host}:{endpoint.port}"
+    return f"{endpoint.listener}://{address_text(endpoint.host, endpoint.port)}"
 
 
 def parse_protocol_map(text: str) -> Mapping[str, str]:

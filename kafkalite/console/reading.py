@@ -7,6 +7,7 @@ partition, from which the next and the previous one go on: nothing is kept betwe
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from kafkalite.administration.record_lines import to_dict
 from kafkalite.client.errors import ClientTimeoutError
 from kafkalite.console.decoding import FORMATS, SHORT_BYTES, WHOLE_BYTES, shown
 from kafkalite.console.parameters import BadRequestError, Parameters
+from kafkalite.timestamps import timestamp_text
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Rendering:
             "partition": record.partition,
             "offset": record.offset,
             "timestamp": record.timestamp,
+            "time": timestamp_text(record.timestamp),
             "timestamp_type": "LogAppendTime" if record.timestamp_type else "CreateTime",
             "key": shown(record.key, key_format, limit_bytes, by_schema),
             "value": shown(record.value, self._format, limit_bytes, by_schema),
@@ -94,14 +97,18 @@ class Source:
 
 
 async def one_record(source: Source, place: TopicPartition, asked: Parameters) -> dict[str, Any]:
-    """The record at `offset`, longer than in a list, and in `raw` without loss, so that it can be produced again."""
+    """The record at `offset`, longer than in a list, and in `raw` without loss, so that it can be produced again.
+
+    `line` is `raw` as text: JavaScript's numbers do not hold every timestamp.
+    """
     offset, rendering = asked.number("offset", 0), source.rendering(asked)
     async with source.open_consumer() as consumer:
         end = (await consumer.end_offsets([place]))[place]
         found = await _read(consumer, {place: (offset, min(offset + 1, end))}, 1)
     for record in found[place]:
         (row,) = await rendering.rows([record], WHOLE_BYTES)
-        return {**row, "raw": to_dict(record)}
+        raw = to_dict(record)
+        return {**row, "raw": raw, "line": json.dumps(raw, ensure_ascii=False)}
     raise BadRequestError(f"{place} has no record with offset {offset}")
 
 

@@ -12,6 +12,7 @@ from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError, UsageError
 from kafkalite.legacy.command_line.option_parser import Options, flag, text
 from kafkalite.legacy.topics.filter import TopicFilter
+from kafkalite.timestamps import check_int64
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _timestamp(given: str) -> int:
     if given in _NAMED_TIMES:
         return _NAMED_TIMES[given]
     try:
-        return int(given)
+        return check_int64(int(given))
     except ValueError:
         raise TerseError(
             f"Malformed time argument {given}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp / "

@@ -7,12 +7,12 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.legacy.cluster.zookeeper_store import tool_security
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import TerseError, ToolError
+from kafkalite.timestamps import java_date_text
 from zk.store_security import PLAINTEXT, StoreSecurity
 
 if TYPE_CHECKING:
@@ -322,9 +322,9 @@ def _print_data(data: bytes | None) -> None:
 def _print_stat(stat: Any) -> None:
     for name, value in (
         ("cZxid", f"0x{stat.czxid:x}"),
-        ("ctime", _time(stat.ctime)),
+        ("ctime", java_date_text(stat.ctime)),
         ("mZxid", f"0x{stat.mzxid:x}"),
-        ("mtime", _time(stat.mtime)),
+        ("mtime", java_date_text(stat.mtime)),
         ("pZxid", f"0x{stat.pzxid:x}"),
         ("cversion", stat.cversion),
         ("dataVersion", stat.version),
@@ -334,8 +334,3 @@ def _print_stat(stat: Any) -> None:
         ("numChildren", stat.numChildren),
     ):
         print(f"{name} = {value}")
-
-
-def _time(ms: int) -> str:
-    """As `java.util.Date` prints it, in local time."""
-    return f"{datetime.fromtimestamp(ms / 1000, UTC).astimezone():%a %b %d %H:%M:%S %Z %Y}"

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.server_addresses import address_text
 from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def exchange(
             connection.sendall(b"".join(framed))
             (size,) = _LENGTH.unpack(_received(connection, _LENGTH.size, left_s))
             if not 0 <= size <= _LONGEST_RESPONSE_BYTES:
-                raise NotKafkaError(f"{host}:{port} does not speak Kafka's protocol")
+                raise NotKafkaError(f"{address_text(host, port)} does not speak Kafka's protocol")
             return _received(connection, size, left_s)
 
         if credentials is not None:

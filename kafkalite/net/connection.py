@@ -27,6 +27,7 @@ from kafkalite.net.frames import (
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.bounds import PLAIN_BYTES
+from kafkalite.server_addresses import address_text
 from kafkalite.types import Buffer, Endpoint
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ class Connection(asyncio.BufferedProtocol):
         self._renewal: asyncio.TimerHandle | None = None
         self._renewing: asyncio.Task[None] | None = None
 
+    @property
+    def address(self) -> str:
+        """`host:port`, for messages."""
+        return address_text(self.host, self.port)
+
     @classmethod
     async def open(
         cls,
@@ -145,15 +151,15 @@ class Connection(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_s):
                 await loop.create_connection(lambda: connection, host, port, ssl=tls)
         except TimeoutError:
-            raise TimeoutError(f"no connection to {host}:{port} within {timeout_s:g} s") from None
+            raise TimeoutError(f"no connection to {address_text(host, port)} within {timeout_s:g} s") from None
         except OSError as problem:
             refused = problem.errno if isinstance(problem, ConnectionError) and problem.errno else 0
             why = os.strerror(refused) if refused else problem.strerror or str(problem) or type(problem).__name__
             if tls is not None and isinstance(problem, ssl.SSLError | ConnectionResetError | ConnectionAbortedError):
                 why = f"no TLS with it ({why}); is it a PLAINTEXT port?"
-            raise ConnectionError(f"no connection to {host}:{port}: {why}") from problem
+            raise ConnectionError(f"no connection to {address_text(host, port)}: {why}") from problem
         except (ValueError, OverflowError) as problem:  # brokers tell addresses, which may be anything
-            raise ConnectionError(f"no connection to {host}:{port}: {problem}") from problem
+            raise ConnectionError(f"no connection to {address_text(host, port)}: {problem}") from problem
         if has_sasl:
             connection._credentials = credentials
             await connection._prove_first(timeout_s)
@@ -168,9 +174,9 @@ class Connection(asyncio.BufferedProtocol):
         except BaseException as problem:
             self.close()
             if isinstance(problem, TimeoutError):
-                raise TimeoutError(f"{self.host}:{self.port} did not authenticate within {timeout_s:g} s") from None
+                raise TimeoutError(f"{self.address} did not authenticate within {timeout_s:g} s") from None
             if isinstance(problem, AuthenticationError):
-                raise AuthenticationError(f"{self.host}:{self.port}: {problem}") from None
+                raise AuthenticationError(f"{self.address}: {problem}") from None
             raise
 
     async def _prove(self) -> None:
@@ -192,9 +198,7 @@ class Connection(asyncio.BufferedProtocol):
             async with asyncio.timeout(_RENEWAL_S):
                 await self._prove()
         except (OSError, TimeoutError, ValueError) as problem:
-            self._end(
-                ConnectionError(f"{self.host}:{self.port} did not authenticate again: {problem or 'no answer in time'}")
-            )
+            self._end(ConnectionError(f"{self.address} did not authenticate again: {problem or 'no answer in time'}"))
             return
         held, self._held = self._held or [], None
         if self._transport is not None and self._reason is None:
@@ -275,9 +279,7 @@ class Connection(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_s):
                 return await future
         except TimeoutError:
-            reason = TimeoutError(
-                f"{self.host}:{self.port} did not answer {type(message).__name__} within {timeout_s:g} s"
-            )
+            reason = TimeoutError(f"{self.address} did not answer {type(message).__name__} within {timeout_s:g} s")
             self._end(ConnectionError(f"closed, because {reason}"))
             raise reason from None
 
@@ -295,7 +297,7 @@ class Connection(asyncio.BufferedProtocol):
         if response.error_code:
             known_codes = {int(each): each.name for each in ErrorCode}
             why = known_codes.get(response.error_code, f"error {response.error_code}")
-            raise ConnectionError(f"{self.host}:{self.port} refused ApiVersions: {why}")
+            raise ConnectionError(f"{self.address} refused ApiVersions: {why}")
         known = [each for each in response.api_keys if each.api_key in APIS]
         self._versions = {each.api_key: (each.min_version, each.max_version) for each in known}
         self._frames = FrameReader(receive_buffers(self._loop), self._max_response_bytes)
@@ -307,13 +309,13 @@ class Connection(asyncio.BufferedProtocol):
         version = min(high, api.max_version)
         if version < max(low, api.kept_from):
             raise ValueError(
-                f"{self.host}:{self.port} speaks {api.name} {low} to {high}, this client {api.kept_from} to {api.max_version}"
+                f"{self.address} speaks {api.name} {low} to {high}, this client {api.kept_from} to {api.max_version}"
             )
         return version
 
     def close(self) -> None:
         """Close at once; requests in flight fail."""
-        self._end(ConnectionError(f"connection to {self.host}:{self.port} was closed"))
+        self._end(ConnectionError(f"connection to {self.address} was closed"))
 
     # asyncio.BufferedProtocol
 
@@ -347,10 +349,10 @@ class Connection(asyncio.BufferedProtocol):
             self._not_kafka(problem)
 
     def _not_kafka(self, problem: ProtocolViolation) -> None:
-        self._end(ConnectionError(f"{self.host}:{self.port} does not speak Kafka's protocol: {problem}"))
+        self._end(ConnectionError(f"{self.address} does not speak Kafka's protocol: {problem}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(ConnectionError(f"{self.host}:{self.port} closed the connection" + (f": {exc}" if exc else "")))
+        self._end(ConnectionError(f"{self.address} closed the connection" + (f": {exc}" if exc else "")))
 
     def _answer(self, frame: memoryview) -> None:
         if not self._waiting:
@@ -380,7 +382,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()  # type: ignore[union-attr]
                 self._decoding = self._loop.create_task(self._decode(portions, future))
         except ProtocolViolation as problem:
-            self._fail(future, ConnectionError(f"response of {self.host}:{self.port}: {problem}"))
+            self._fail(future, ConnectionError(f"response of {self.address}: {problem}"))
             raise
 
     async def _decode(self, portions: Reading, future: asyncio.Future[Any]) -> None:
@@ -393,7 +395,7 @@ class Connection(asyncio.BufferedProtocol):
             if not future.done():
                 future.set_result(end.value)
         except ProtocolViolation as problem:
-            self._fail(future, ConnectionError(f"response of {self.host}:{self.port}: {problem}"))
+            self._fail(future, ConnectionError(f"response of {self.address}: {problem}"))
             self._not_kafka(problem)
         if self._reason is not None:
             self._fail(future, self._reason)

@@ -140,6 +140,26 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
         the_demo_ends_with_its_console(cluster, tmp_path)
 
 
+def test_records_of_any_time_are_shown(tmp_path: Path) -> None:
+    """A producer slips to nanoseconds; the records around it are there as otherwise, and it is told with its number."""
+    odd = (NOON_MS * 1000, NOON_MS * 10**6, 2**63 - 1)
+    with (
+        browser(tmp_path / "chromium") as chrome,
+        LocalCluster(brokers=1, properties={**SETTINGS, "num.partitions": "1"}) as cluster,
+    ):
+        producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        for number, timestamp in enumerate((NOON_MS, *odd, NOON_MS + 1)):
+            producer.produce("odd", f"record {number}", timestamp=timestamp)
+            assert producer.flush(30) == 0
+        with console(cluster, tmp_path) as address:
+            screens = Screens(chrome, address, tmp_path)
+            screens.open("#/topics/odd/records", "odd")
+            screens.has("5 records", *(f"record {number}" for number in range(5)), *(f"{each} ms" for each in odd))
+            screens.follow("[data-record='0:3'] button")
+            screens.has(f"{2**63 - 1} ms UTC", "Produce it again")
+            screens.page.assert_sound()
+
+
 def the_demo_ends_with_its_console(cluster: LocalCluster, folder: Path) -> None:
     """As `kafkalite demo --console` does: the console is served until somebody interrupts it."""
     servers, connect = cluster.bootstrap_servers, cluster.zookeeper_connect

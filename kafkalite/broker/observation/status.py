@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite import __version__
 from kafkalite.broker.observation.groups import GroupView
 from kafkalite.broker.observation.readiness import is_ready
+from kafkalite.config.listeners import listener_text
 from kafkalite.types import INTERNAL_TOPICS, topic_id_to_text
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class ClusterTally:
         return {
             "alive": known is not None,
             "rack": known.rack if known else None,
-            "endpoints": [f"{each.listener}://{each.host}:{each.port}" for each in endpoints],
+            "endpoints": [listener_text(each) for each in endpoints],
             "leaders": leaders,
             "replicas": replicas,
             "in_sync": in_sync,

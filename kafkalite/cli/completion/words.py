@@ -23,6 +23,7 @@ from kafkalite.cli.context.settings import (
     setting_names,
     working_directory,
 )
+from kafkalite.server_addresses import address_text, parse_servers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +110,7 @@ def _words_in(names: Names, kind: str, topic: str | None) -> Iterable[str]:
         case "brokers":
             return [str(each.id) for each in names.brokers]
         case "servers":
-            return [f"{each.host}:{each.port}" for each in names.brokers]
+            return [address_text(each.host, each.port) for each in names.brokers]
         case "partition numbers":
             return map(str, range(names.topics.get(topic or "", 0)))
         case "partitions" | "assignments":
@@ -137,8 +138,10 @@ def _cluster(ctx: click.Context) -> tuple[list[Server], Deadline, Callable[[], A
     settings = gather(*given, [BOOTSTRAP_SERVERS, _SECURITY_PROTOCOL])
     named = settings.get(BOOTSTRAP_SERVERS)
     text = ctx.params.get("bootstrap_server") or (named.value if named else DEFAULT_SERVER)
-    addresses = [each.strip().rpartition(":") for each in text.split(",")]
-    servers = [Server(host.strip("[]"), int(port)) for host, _, port in addresses if host and port.isdigit()]
+    try:
+        servers = [Server(host, port) for host, port in parse_servers(text)]
+    except ValueError:
+        servers = []
     protocol = settings.get(_SECURITY_PROTOCOL)
     budget_s = float(os.environ.get(BUDGET_VARIABLE, _BUDGET_MS)) / 1000
     # The start of Python counts, too; its processor time is what is known of it.

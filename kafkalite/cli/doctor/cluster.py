@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.doctor.findings import Finding, Status, judge_space, ok, problem, skipped
+from kafkalite.server_addresses import address_text
 
 if TYPE_CHECKING:
     from kafkalite.administration.cluster_health import Verdict
@@ -103,14 +104,14 @@ def judge_listeners(reached: Sequence[Reached], outside: bool) -> list[Finding]:
     for each in reached:
         broker = each.broker
         remedy = f"set advertised.listeners of broker {broker.id} to a host and port that clients reach, or open its port to them"
-        named = f"broker {broker.id} says that it is at {broker.host}:{broker.port}"
+        named = f"broker {broker.id} says that it is at {address_text(broker.host, broker.port)}"
         if outside and _loopback(each.addresses):
             findings.append(problem(_LISTENERS, f"{named}, which is this machine for every client", remedy))
         elif each.problem is not None:
             findings.append(problem(_LISTENERS, f"{named}: {each.problem}", remedy))
     if findings:
         return findings
-    where = ", ".join(f"{each.broker.host}:{each.broker.port}" for each in reached)
+    where = ", ".join(address_text(each.broker.host, each.broker.port) for each in reached)
     return [ok(_LISTENERS, f"every broker answers where it says: {where}")]
 
 

@@ -234,7 +234,7 @@ async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
     from kafkalite.cli.doctor import cluster as doctor_cluster
     from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
-    from kafkalite.client.options import parse_servers
+    from kafkalite.server_addresses import parse_servers
 
     options = admin_options(bootstrap_server, timeout_s)
     try:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kafkalite.offset_reset import FromTime, Listed, Named, Shift, Target, ToOffset
+from kafkalite.timestamps import parse_time
 from kafkalite.types import TopicPartition
 
 _DURATION = re.compile(
@@ -65,11 +66,9 @@ def target_of(
 def parse_datetime(text: str, option: str = "--to-datetime") -> int:
     """A time in ISO 8601 as ms since 1970; UTC where it names no zone, as with Kafka's tools. BadParameter names the option."""
     try:
-        found = datetime.fromisoformat(text)
+        return parse_time(text)
     except ValueError:
         raise click.BadParameter(f"{text!r} is not like 2013-01-31T06:00:00", param_hint=option) from None
-    aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def parse_duration(text: str) -> int:

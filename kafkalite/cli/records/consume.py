@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +12,7 @@ from kafkalite.administration.record_lines import to_dict
 from kafkalite.cli.calls import admin_options, bootstrap_option, given, run
 from kafkalite.cli.output import counted, flush, note, output_option, write_bytes
 from kafkalite.cli.topic_suggestions import suggesting
+from kafkalite.timestamps import check_int64, parse_time, timestamp_text
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -115,21 +115,26 @@ async def _seek(consumer: Consumer, chosen: list[TopicPartition], start: str) ->
         await consumer.seek_to_beginning(*chosen)
     elif start in ("end", "latest"):
         await consumer.seek_to_end(*chosen)
-    elif start.isdigit():
+    elif start.isdecimal():
         for each in chosen:
-            consumer.seek(each, int(start))
-    elif start.startswith("-") and start[1:].isdigit():
+            consumer.seek(each, _offset(start))
+    elif start.startswith("-") and start[1:].isdecimal():
         beginnings, ends = await consumer.beginning_offsets(chosen), await consumer.end_offsets(chosen)
         for each in chosen:
             consumer.seek(each, max(beginnings[each], ends[each] - int(start[1:])))
     else:
         try:
-            moment = datetime.fromisoformat(start)
+            moment_ms = parse_time(start)
         except ValueError:
             raise click.BadParameter(f"{start!r} is no offset and no time", param_hint="--offset") from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        await consumer.seek_to_time(int(moment.timestamp() * 1000), *chosen)
+        await consumer.seek_to_time(max(0, moment_ms), *chosen)  # negative ones stand for the end and the beginning
+
+
+def _offset(text: str) -> int:
+    try:
+        return check_int64(int(text))
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--offset") from None
 
 
 async def _read(
@@ -202,20 +207,12 @@ class _ArrayWriter:
         write_bytes(b"\n]\n" if self._before == b",\n" else b"[]\n")
 
 
-def _time(record: ConsumerRecord) -> str:
-    if record.timestamp < 0:
-        return "-"
-    return (
-        datetime.fromtimestamp(record.timestamp / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
-
-
 def _text(data: Any) -> str:
     return "null" if data is None else bytes(data).decode("utf-8", "backslashreplace")
 
 
 def _person_line(record: ConsumerRecord) -> str:
-    return f"{record.partition}:{record.offset}\t{_time(record)}\t{_text(record.key)}\t{_text(record.value)}"
+    return f"{record.partition}:{record.offset}\t{timestamp_text(record.timestamp)}\t{_text(record.key)}\t{_text(record.value)}"
 
 
 def _filled(template: str, record: ConsumerRecord) -> bytes:

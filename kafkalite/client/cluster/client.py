@@ -22,10 +22,11 @@ from kafkalite.client.cluster.retry import is_retriable, is_retriable_code
 from kafkalite.client.cluster.secured import SecuredConnections
 from kafkalite.client.cluster.view import ClusterView, views_of
 from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of, unreachable
-from kafkalite.client.options import ConnectionOptions, parse_servers
+from kafkalite.client.options import ConnectionOptions
 from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
+from kafkalite.server_addresses import parse_servers
 
 if TYPE_CHECKING:
     from kafkalite.protocol.messages import Message, Request

@@ -1,7 +1,7 @@
 // Brokers, moves of partitions as they go on, a broker's settings.
 
 import { element } from "./elements.js";
-import { ask, brokerLink, bytes, count, settings, table, topicLink } from "./screen.js";
+import { address, ask, brokerLink, bytes, count, settings, table, topicLink } from "./screen.js";
 
 const BROKERS = [["Broker"], ["State"], ["Address", "mono"], ["Rack"], ["Leads", "number"], ["Replicas", "number"], ["On disk", "number"]];
 const MOVES = [["Partition", "wrap"], ["Replicas"], ["To come"], ["To go"], ["Arrived"], ["Of", "number"]];
@@ -16,7 +16,7 @@ export function show(main, life) {
     brokers.replaceChildren(table(BROKERS, found.brokers.map((each) => [
       brokerLink(each.id),
       [element("span", { class: each.alive ? "good-text" : "bad-text" }, each.alive ? "up" : "down"), each.is_controller ? element("span", { class: "badge" }, "controller") : ""],
-      each.host === null ? "–" : `${each.host}:${each.port}`, each.rack, count(each.leaders), count(each.replicas), bytes(each.bytes),
+      address(each), each.rack, count(each.leaders), count(each.replicas), bytes(each.bytes),
     ])));
   });
   life.every(2000, async () => {

@@ -1,12 +1,15 @@
 // Records of a topic: pages of them, a search, what comes live. Whatever is in a record is put in as text.
 
 import { element, plural, setText } from "./elements.js";
-import { addressOf, ask, bytes, check, choice, count, field, link, notice, time } from "./screen.js";
+import { addressOf, ask, bytes, check, choice, count, field, link, notice } from "./screen.js";
 import { tabs } from "./topic.js";
 
 const FORMATS = [["auto", "as it looks"], ["text", "text"], ["json", "JSON"], ["msgpack", "msgpack"], ["hex", "hexadecimal"]];
 const STARTS = [["latest", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["time", "a time"]];
 const LIVE_KEPT = 500;
+
+// A producer may write any 64-bit number; the console says how each is shown.
+const shownTime = (record) => (record.time === "-" ? "–" : record.time.replace("T", " ").replace("Z", ""));
 
 function shownData(data) {
   if (data.kind === "null") return element("span", { class: "faint" }, "null");
@@ -28,7 +31,7 @@ function recordRows(topic, record, life, format) {
     { "data-record": `${record.partition}:${record.offset}` },
     element("td", {}, more),
     element("th", { scope: "row", class: "number" }, `${record.partition}:${record.offset}`),
-    element("td", { class: "nowrap" }, time(record.timestamp)),
+    element("td", { class: "nowrap" }, shownTime(record)),
     element("td", {}, shownData(record.key)),
     element("td", {}, shownData(record.value), headers),
   );
@@ -46,11 +49,11 @@ function recordRows(topic, record, life, format) {
     const again = link(`#/topics/${encodeURIComponent(topic)}/produce?from=${record.partition}:${record.offset}`, "Produce it again");
     const save = element("button", { type: "button" }, "Copy as JSON");
     save.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(JSON.stringify(found.raw));
+      await navigator.clipboard.writeText(found.line);
       setText(save, "Copied");
     });
     cell.replaceChildren(
-      element("p", {}, `${time(found.timestamp)} UTC, ${found.timestamp_type}  `, save, ...(life.about.read_only ? [] : ["  ", again])),
+      element("p", {}, `${shownTime(found)} UTC, ${found.timestamp_type}  `, save, ...(life.about.read_only ? [] : ["  ", again])),
       ...whole("Key", found.key),
       ...whole("Value", found.value),
       ...found.headers.flatMap(([name, content]) => whole(`Header ${name}`, content)),

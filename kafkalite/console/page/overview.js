@@ -2,7 +2,7 @@
 
 import { element } from "./elements.js";
 import { plot } from "./plot.js";
-import { ask, brokerLink, bytes, changeLog, count, notice, rate, table, tiles } from "./screen.js";
+import { address, ask, brokerLink, bytes, changeLog, count, notice, rate, table, tiles } from "./screen.js";
 
 const BROKERS = [["Broker"], ["State"], ["Address", "mono"], ["Rack"], ["Leads", "number"], ["Replicas", "number"], ["Not in sync", "number"], ["On disk", "number"]];
 
@@ -10,7 +10,7 @@ function brokerRow(each) {
   const state = [element("span", { class: each.alive ? "good-text" : "bad-text" }, each.alive ? "up" : "down")];
   if (each.is_controller) state.push(" ", element("span", { class: "badge" }, "controller"));
   const behind = element("span", { class: each.out_of_sync ? "warn-text" : null }, count(each.out_of_sync));
-  return [brokerLink(each.id), state, each.host === null ? "–" : `${each.host}:${each.port}`, each.rack, count(each.leaders), count(each.replicas), behind, bytes(each.bytes)];
+  return [brokerLink(each.id), state, address(each), each.rack, count(each.leaders), count(each.replicas), behind, bytes(each.bytes)];
 }
 
 function health(verdicts) {

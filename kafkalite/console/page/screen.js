@@ -42,7 +42,12 @@ export const count = (number) => (number === null || number === undefined ? "–
 
 export const rate = (number) => (number === null || number === undefined ? "–" : number < 10 ? number.toFixed(1) : count(Math.round(number)));
 
-export const time = (time_ms) => (time_ms < 0 ? "–" : new Date(time_ms).toISOString().replace("T", " ").replace("Z", ""));
+// Times of servers. Date shows those within 275,000 years; another number, which no clock gave, stands for itself.
+const isoTime = (time_ms) => (Math.abs(time_ms) <= 8.64e15 ? new Date(time_ms).toISOString() : `${time_ms} ms`);
+
+export const time = (time_ms) => (time_ms === -1 ? "–" : isoTime(time_ms).replace("T", " ").replace("Z", ""));
+
+export const address = ({ host, port }) => (host === null ? "–" : host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`);
 
 // Parts of pages
 
@@ -183,8 +188,7 @@ export function settings(rows) {
 // Changes of the cluster, the newest first.
 export function changeLog(rows) {
   const items = rows.map((each) => {
-    const clock = new Date(each.time_ms);
-    return element("li", {}, element("time", { datetime: clock.toISOString() }, time(each.time_ms).slice(0, 19)), element("span", {}, each.text));
+    return element("li", {}, element("time", { datetime: isoTime(each.time_ms) }, time(each.time_ms).slice(0, 19)), element("span", {}, each.text));
   });
   return element("ol", { class: "log", "aria-label": "Changes" }, ...items);
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.legacy.cluster.zookeeper_store import with_store
 from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.consumer_groups.options import DELETE, DESCRIBE, GROUP, LIST, TIMEOUT, TOPIC, ZOOKEEPER
+from kafkalite.server_addresses import address_text
 from kafkalite.types import TopicPartition
 from zk import consumer_groups as groups
 from zk import paths
@@ -114,7 +115,9 @@ async def _servers(store: Store) -> str:
     for name in await store.children(paths.BROKER_IDS):
         data, _ = await store.read(f"{paths.BROKER_IDS}/{name}")
         registered = BrokerRegistration.decode(data).endpoints
-        found += [f"{each.host}:{each.port}" for each in registered if each.security_protocol == "PLAINTEXT"][:1]
+        found += [address_text(each.host, each.port) for each in registered if each.security_protocol == "PLAINTEXT"][
+            :1
+        ]
     return ",".join(found)
 
 

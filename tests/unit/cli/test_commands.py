@@ -180,6 +180,61 @@ def test_consume_shapes(cluster: FakeCluster) -> None:
     assert line == "t 0 0 1356998400000 k v h=1 % %x\n"
 
 
+@pytest.mark.parametrize(
+    ("timestamp", "shown"),
+    [
+        (1371254400002000, "1371254400002000 ms"),
+        (1371254400002000000, "1371254400002000000 ms"),
+        (2**63 - 1, "9223372036854775807 ms"),
+        (-(2**63), "-9223372036854775808 ms"),
+        (-2, "1969-12-31T23:59:59.998Z"),
+        (-1, "-"),
+    ],
+)
+def test_consume_shows_records_of_any_time(cluster: FakeCluster, timestamp: int, shown: str) -> None:
+    put(cluster, T0, (timestamp, b"k", b"v", []))
+    put(cluster, T0, (1356998400000, b"k", b"behind it", []))
+    lines = call("consume", "t", "-e", "-o", "table").stdout.splitlines()
+    assert lines == [f"0:0\t{shown}\tk\tv", "0:1\t2013-01-01T00:00:00.000Z\tk\tbehind it"]
+    for shape in ("json", "jsonl", "value"):
+        assert call("consume", "t", "-e", "-o", shape).exit_code == 0
+    (line, _) = call("consume", "t", "-e", "-o", "jsonl").stdout.splitlines()
+    assert json.loads(line)["timestamp"] == timestamp
+    assert call("consume", "t", "-n", "1", "-f", "%T").stdout == str(timestamp)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("consume", "t", "-s", "9223372036854775808"),
+        ("consume", "t", "-s", "²"),
+        ("offset", "list", "t", "--at", "9223372036854775808"),
+    ],
+)
+def test_numbers_that_no_request_can_hold_are_wrong_usage(cluster: FakeCluster, command: tuple[str, ...]) -> None:
+    result = call(*command)
+    assert result.exit_code == 2 and command[-1] in result.stderr
+
+
+def test_a_time_before_1970_is_the_beginning(cluster: FakeCluster) -> None:
+    """-1 ms and -2 ms have meanings of their own in the protocol: the end, the beginning."""
+    put(cluster, T0, (1356998400000, b"k", b"v", []))
+    call("consume", "t", "-e", "-s", "1969-12-31T23:59:59.999Z")
+    asked = [
+        partition.timestamp
+        for request in cluster.requests_of(ApiKey.LIST_OFFSETS)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    assert 0 in asked
+
+
+def test_a_line_with_a_timestamp_that_is_no_64_bit_number_is_refused(cluster: FakeCluster) -> None:
+    result = call("produce", "t", "-i", "jsonl", stdin=b'{"value": "v", "timestamp": 9223372036854775808}\n')
+    assert result.exit_code == 1
+    assert "line 1: timestamp 9223372036854775808 is not a 64-bit number" in result.stderr
+
+
 def test_consume_begins_and_ends_where_it_is_told(cluster: FakeCluster) -> None:
     for number in range(10):
         put(cluster, T0, (number * 1000, None, b"%d" % number, []))

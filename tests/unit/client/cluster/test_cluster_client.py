@@ -10,7 +10,7 @@ import pytest
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import ClientClosedError, NoBrokersAvailableError
-from kafkalite.client.options import ConnectionOptions, parse_servers
+from kafkalite.client.options import ConnectionOptions
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.messages import metadata_response
 from kafkalite.testing.simulation import virtual_time
@@ -21,27 +21,6 @@ def client(cluster: FakeCluster, servers: str = "fake:9001,fake:9002") -> Cluste
     return ClusterClient(
         ConnectionOptions(bootstrap_servers=servers, opener=cluster.open, retry_backoff_ms=1, retry_backoff_max_ms=2)
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "addresses"),
-    [
-        ("a:1", [("a", 1)]),
-        ("a:1, b:2,", [("a", 1), ("b", 2)]),
-        (["a:1", "b:2"], [("a", 1), ("b", 2)]),
-        ("a", [("a", 9092)]),
-        ("[::1]:5", [("::1", 5)]),
-        ("[::1]", [("::1", 9092)]),
-    ],
-)
-def test_addresses(text: Any, addresses: list[tuple[str, int]]) -> None:
-    assert parse_servers(text) == addresses
-
-
-@pytest.mark.parametrize("text", ["", ",", "a:b", "a:0", "a:70000", ":1"])
-def test_addresses_that_cannot_be(text: str) -> None:
-    with pytest.raises(ValueError):
-        parse_servers(text)
 
 
 def test_one_server_that_answers_is_enough() -> None:
