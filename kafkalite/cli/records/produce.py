@@ -11,6 +11,7 @@ import click
 from kafkalite.administration.record_lines import InputRecord, LineError, from_json_line, from_text_line
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import admin_options, bootstrap_option, given, producer_options, run
+from kafkalite.cli.new_topic import prepare_topic
 from kafkalite.cli.output import Exit, counted, fail, note
 from kafkalite.cli.topic_suggestions import suggesting
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     type=click.Choice(["murmur2", "round_robin", "sticky", "murmur3"]),
     show_default="murmur2",
 )
+@click.option("--create", is_flag=True, help="Make the topic, with the brokers' defaults, where there is none.")
 @click.option("--dry-run", is_flag=True, help="Only read the lines, and check that they could be written.")
 @bootstrap_option
 def produce(
@@ -59,11 +61,15 @@ def produce(
     acks: str | None,
     compression: str | None,
     partitioner: str | None,
+    create: bool,
     dry_run: bool,
     bootstrap_server: str,
     timeout: float,
 ) -> None:
-    """Write the lines of stdin to TOPIC; with -X transactional.id=ID in one transaction."""
+    """Write the lines of stdin to TOPIC; with -X transactional.id=ID in one transaction.
+
+    A TOPIC that there is not is made by brokers that do so (auto.create.topics.enable), unless it looks like a mistyped one.
+    """
     extra: list[tuple[str, bytes | None]] = [
         (name, value.encode()) for name, _, value in (each.partition("=") for each in headers)
     ]
@@ -77,8 +83,11 @@ def produce(
     options = producer_options(bootstrap_server, timeout)
     options.setdefault("delivery_timeout_ms", options["request_timeout_ms"] + options.get("linger_ms", 0))
     options |= given(acks=acks, compression_type=compression, partitioner=partitioner)
+    is_new = ask_cluster(bootstrap_server, timeout, lambda admin: prepare_topic(admin, topic, create))
     options_of_admin = admin_options(bootstrap_server, timeout)
     count, unreadable = run(suggesting(_written(options, topic, records), options_of_admin))
+    if is_new and count:
+        note(f"created topic {topic}, which did not exist")
     note(f"{counted(count, 'record')} written to {topic}")
     if unreadable is not None:
         fail(str(unreadable))

@@ -261,6 +261,71 @@ def test_produce_reports_what_was_not_delivered(cluster: FakeCluster) -> None:
     assert result.exit_code == 3 and "topic nope" in result.stderr
 
 
+def named(cluster: FakeCluster, *topics: str) -> None:
+    for topic in topics:
+        cluster.topics[topic], cluster.leaders[TopicPartition(topic, 0)] = 1, 1
+    m = messages.describe_cluster_response
+    brokers = [m.DescribeClusterBroker(broker_id=each, host="fake", port=9000 + each) for each in (1, 2)]
+    cluster.script[ApiKey.DESCRIBE_CLUSTER].append(m.DescribeClusterResponse(cluster_id="c", brokers=brokers))
+
+
+def test_produce_asks_whether_a_mistyped_topic_was_meant(cluster: FakeCluster) -> None:
+    named(cluster, "orders")
+    result = call("produce", "ordrs", stdin=b"x\n")
+    assert result.exit_code == 3
+    assert result.stderr == "Error: topic ordrs: there is none; did you mean orders? --create makes ordrs\n"
+    assert cluster.requests_of(ApiKey.PRODUCE) == [] == cluster.requests_of(ApiKey.CREATE_TOPICS)
+    assert not any(request.allow_auto_topic_creation for request in cluster.requests_of(ApiKey.METADATA))
+
+
+def test_produce_makes_a_topic_on_request(cluster: FakeCluster) -> None:
+    named(cluster, "orders")
+    m = messages.create_topics_response
+    made = m.CreateTopicsResponse(topics=[m.CreatableTopicResult(name="ordrs")])
+
+    def create(*_: object) -> object:
+        named(cluster, "ordrs")
+        return made
+
+    cluster.script[ApiKey.CREATE_TOPICS].append(create)
+    result = call("produce", "ordrs", "--create", stdin=b"x\n")
+    assert (result.exit_code, result.stderr) == (0, "created topic ordrs\n1 record written to ordrs\n")
+    result = call("produce", "ordrs", "--create", stdin=b"x\n")
+    assert (result.exit_code, result.stderr) == (0, "1 record written to ordrs\n")
+
+
+@pytest.mark.parametrize(("answer", "status"), [("y", 0), ("n", 3)])
+def test_somebody_at_a_terminal_is_asked(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, answer: str, status: int
+) -> None:
+    named(cluster, "orders")
+    asked: list[str] = []
+
+    def confirm(question: str, **_: object) -> bool:
+        asked.append(question)
+        named(cluster, "ordrs")
+        return answer == "y"
+
+    monkeypatch.setattr("kafkalite.cli.new_topic._is_at_terminal", lambda: True)
+    monkeypatch.setattr("kafkalite.cli.new_topic.click.confirm", confirm)
+    result = call("produce", "ordrs", stdin=b"x\n")
+    assert result.exit_code == status and "did you mean orders?" in asked[0]
+    if answer == "y":
+        assert "created topic ordrs, which did not exist" in result.stderr
+    else:
+        assert "nothing was written" in result.stderr
+
+
+def test_a_topic_that_one_broker_knows_already_is_written_to(cluster: FakeCluster) -> None:
+    """It was just made, and the broker that was asked first had not heard of it."""
+    named(cluster, "orders", "orders2")
+    m = messages.metadata_response
+    unknown = m.MetadataResponse(topics=[m.MetadataResponseTopic(error_code=3, name="orders2")])
+    cluster.script[ApiKey.METADATA].append(unknown)
+    result = call("produce", "orders2", stdin=b"x\n")
+    assert (result.exit_code, result.stderr) == (0, "1 record written to orders2\n")
+
+
 def test_an_even_ensemble_is_refused_with_the_reason() -> None:
     result = call("cluster", "up", "--zookeepers", "2", "-o", "json")
     assert result.exit_code == 2 and "odd number" in result.stderr and result.stdout == ""
