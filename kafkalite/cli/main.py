@@ -79,7 +79,13 @@ class _Commands(click.Group):
         if "_KAFKALITE_COMPLETE" in os.environ:
             import_module("kafkalite.cli.completion.shells")  # a shell asks: it is answered in our way
         with standard_streams():
-            return super().main(*args, **extra)
+            try:
+                return super().main(*args, **extra)
+            except OSError as problem:
+                if problem.filename is None:
+                    raise
+                click.echo(f"Error: cannot use {problem.filename}: {problem.strerror}", err=True)
+                raise SystemExit(1) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """The commands without importing them, and the options."""

@@ -108,8 +108,9 @@ FORMAT_IS_FIXED: Final = "from an inter.broker.protocol.version of 3.0 on, recor
 
 
 def load_broker_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:
-    """The settings in the file at `path`, if any, replaced by `overrides`. Raises ConfigError."""
-    return BrokerConfig.from_properties(read_properties(path) if path is not None else {}, overrides)
+    """The settings in the file at `path`, if any, which the option --config names, replaced by `overrides`. Raises ConfigError."""
+    texts = read_properties(path, "--config") if path is not None else {}
+    return BrokerConfig.from_properties(texts, overrides)
 
 
 def topic_defaults_of(texts: Mapping[str, str]) -> TopicConfig:

@@ -20,18 +20,22 @@ _KEY: Final = re.compile(r"(?:[^ \t\f=:\\]+|\\.?)*", re.DOTALL)
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def read_properties(path: Path) -> dict[str, str]:
-    """The settings in a file. Raises ConfigError when it cannot be read or is no properties file."""
+def read_properties(path: Path, option: str = "") -> dict[str, str]:
+    """The settings in a file. Raises ConfigError when it cannot be read or is no properties file, naming the `option` that named it."""
+    named = f"{option}: " if option else ""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as problem:
-        raise ConfigError(f"Cannot read the settings file {path}: {problem.strerror}; check its name") from problem
+        raise ConfigError(
+            f"{named}Cannot read the settings file {path}: {problem.strerror}; check its name"
+        ) from problem
     except UnicodeDecodeError as problem:
-        raise ConfigError(f"The settings file {path} is not UTF-8 text; write other characters as \\uXXXX") from problem
+        reason = "is not UTF-8 text; write other characters as \\uXXXX"
+        raise ConfigError(f"{named}The settings file {path} {reason}") from problem
     try:
         return parse_properties(text)
     except ConfigError as problem:
-        raise ConfigError(f"The settings file {path}: {problem}") from problem
+        raise ConfigError(f"{named}The settings file {path}: {problem}") from problem
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -118,11 +118,20 @@ def up(
     except OSError as problem:
         is_full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = f"; make room in {running.directory}, or choose another --data-dir" if is_full else ""
+        if data_dir is not None and _is_about(problem.filename, data_dir):
+            fail(f"--data-dir {data_dir}: {problem.strerror} ({problem.filename}){remedy}")
         fail(f"{problem}{remedy}")
     finally:
         unclean = running.close(_tell)
     if unclean:
         fail(f"brokers that did not stop cleanly, with their exit statuses: {unclean}")
+
+
+def _is_about(name: object, folder: Path) -> bool:
+    """True if a file lies in the folder, or the folder below it."""
+    if not isinstance(name, str | Path):
+        return False
+    return Path(name).is_relative_to(folder.resolve()) or folder.resolve().is_relative_to(name)
 
 
 def _tell_ports(running: LocalCluster) -> None:

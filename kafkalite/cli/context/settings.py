@@ -120,7 +120,12 @@ def working_directory() -> Path:
 def load_contexts(environment: Mapping[str, str], directory: Path, wanted: str | None = None) -> Contexts:
     """Read both files and choose: `wanted` (the option), the environment, the project's current one, the user's. ContextError."""
     user_path, project_path = user_file_path(environment), find_project_file(directory)
-    user = parse(read(user_path), user_path)
+    try:
+        user = parse(read(user_path), user_path)
+    except ContextError as problem:
+        if environment.get(FILE_VARIABLE):
+            raise ContextError(f"{FILE_VARIABLE}: {problem}") from None
+        raise
     project = None
     if project_path is not None and project_path != user_path:
         project = parse(read(project_path), project_path)
@@ -160,7 +165,7 @@ def gather(given: Given, environment: Mapping[str, str], directory: Path, keys: 
     add({key: Setting(value, "-X") for key, value in parse_overrides(given.overrides).items()})
     if given.command_config is not None:
         path = given.command_config
-        add({key: Setting(value, str(path)) for key, value in read_properties(path).items()})
+        add({key: Setting(value, str(path)) for key, value in read_properties(path, "--command-config").items()})
     contexts = load_contexts(environment, directory, given.context)
     if given.context is not None:
         add(contexts.current_settings())

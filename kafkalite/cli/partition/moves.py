@@ -47,13 +47,13 @@ def read_moves(file: Path) -> dict[TopicPartition, tuple[int, ...]]:
         raise click.BadParameter(f"{file} has no moves in Kafka's form: {problem!r}", param_hint="--file") from None
 
 
-def write_moves(file: Path, assignment: Assignment) -> None:
-    """Write an assignment in the form of Kafka's tools. Ends the command when the file cannot be written."""
+def write_moves(file: Path, assignment: Assignment, option: str) -> None:
+    """Write an assignment in the form of Kafka's tools. Ends the command when the file, which `option` names, cannot be written."""
     partitions = [{**partition._asdict(), "replicas": list(replicas)} for partition, replicas in assignment.items()]
     try:
         file.write_text(json.dumps({"version": 1, "partitions": partitions}, indent=1) + "\n")
     except OSError as problem:
-        fail(f"cannot write {file}: {problem.strerror}")
+        fail(f"{option}: cannot write {file}: {problem.strerror}")
 
 
 def assignment_of(described: Iterable[TopicDescription]) -> dict[TopicPartition, tuple[int, ...]]:

@@ -91,7 +91,7 @@ def plan(
     current, proposed = ask_cluster(bootstrap_server, timeout, call)
     changed = {each: target for each, target in proposed.items() if target != current[each]}
     if save is not None:
-        write_moves(save, changed)
+        write_moves(save, changed, "--save")
     write_rows(plan_rows(current, changed), output, columns=PLAN_COLUMNS, name=partition_name)
     note(f"{len(changed)} of {counted(len(proposed), 'partition')} would change")
 
@@ -139,7 +139,7 @@ def execute(
     current = ask_cluster(bootstrap_server, timeout, described) if targets else {}
     rows = plan_rows(current, targets)
     if save_current is not None:
-        write_moves(save_current, {each: current[each] for each in targets})
+        write_moves(save_current, {each: current[each] for each in targets}, "--save-current")
     told = f"{counted(len(rows), 'move')} could begin" if targets else _nothing_in(file)
     if targets and not dry_run:
         confirm(f"Move {', '.join(_move_text(row) for row in rows)}?", yes)

@@ -64,7 +64,10 @@ def serve(servers: int, data_dir: Path, base_port: int, output: str) -> None:
         asyncio.run(run_servers())
     except ValueError as problem:
         fail(str(problem), Exit.USAGE)
-    except (EnsembleError, MissingRequirementError, OSError) as problem:
+    except OSError as problem:
+        named = f"--data-dir {data_dir}: " if problem.filename is not None else ""
+        fail(f"{named}{problem}")
+    except (EnsembleError, MissingRequirementError) as problem:
         fail(str(problem))
 
 
@@ -85,7 +88,7 @@ def run_server(config: Path, server_id: int | None, heap_mb: int) -> None:
     from zk.server_command import java_environment, server_command
 
     try:
-        settings = read_properties(config)
+        settings = read_properties(config, "--config")
         if not config.read_bytes().isascii():
             fail(
                 f"{config} has characters that ZooKeeper reads as ISO-8859-1; write those beyond ASCII as \\uXXXX",
