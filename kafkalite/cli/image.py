@@ -120,7 +120,7 @@ def health_endpoint(properties: Mapping[str, str]) -> Endpoint:
 
 def _zookeeper_ready(options: argparse.Namespace) -> None:
     servers = [server.rpartition(":") for server in options.connect.partition("/")[0].split(",")]
-    pairs = [(host or port, int(port) if host else 2181) for host, _, port in servers]
+    pairs = [((host or port).strip("[]"), int(port) if host else 2181) for host, _, port in servers]
     for host, port in pairs:
         wait_for(partial(check_zookeeper, host, port), options.timeout_s)
 
