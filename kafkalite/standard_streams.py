@@ -15,10 +15,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn, TextIO
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from typing import Any, NoReturn, TextIO
 
 _STDOUT = 1
 _STDERR = 2
@@ -109,7 +106,7 @@ class _WatchedFile(io.FileIO):
         self._outlives_reader = outlives_reader
         self._has_failed = False
 
-    def write(self, data: ReadableBuffer, /) -> int:
+    def write(self, data: Any, /) -> int:
         if not memoryview(data).nbytes:
             return 0  # by which click finds out what kind of stream this is
         try:

@@ -17,7 +17,7 @@ from kafkalite.cli.main import main
         ("broker --config FILE", "--config"),
         ("zk run --config FILE", "--config"),
         ("doctor --config FILE --only zookeeper", "--config"),
-        ("config set retention.ms=1 --topic t --file FILE", "--file"),
+        ("config alter --topic t --file FILE", "--file"),
         ("perf produce t --payload-file FILE", "--payload-file"),
         ("record delete --file FILE --yes", "--file"),
         ("group reset-offsets g --from-file FILE --execute", "--from-file"),
