@@ -45,7 +45,7 @@ BUILDS: Final = (
     BrokenBuild(
         "the high watermark is forgotten on restart",
         "kafkalite/broker/replicas.py",
-        "max(log.log_start_offset, min(self.logs.read_high_watermark(topic_partition), log.log_end_offset))",
+        "max(log.log_start_offset, min(checkpointed, log.log_end_offset))",
         "log.log_start_offset",
     ),
     BrokenBuild(
