@@ -144,7 +144,8 @@ class BrokerRegistrar:
 
         if await self._store.exists(self._path, wake) is not None:
             try:
-                await asyncio.wait_for(changed.wait(), timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    await changed.wait()
             except TimeoutError:
                 pass
 

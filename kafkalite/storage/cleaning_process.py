@@ -77,7 +77,8 @@ async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenera
                 (length,) = _LENGTH.unpack(await source.readexactly(_LENGTH.size))
                 step = pickle.loads(await source.readexactly(length))
             except (asyncio.IncompleteReadError, ConnectionError) as problem:
-                raise PassInterrupted(f"the process that made it ended with status {await process.wait()}") from problem
+                status = await _ended(process)
+                raise PassInterrupted(f"the process that made it ended with status {status}") from problem
             if step is None:
                 return
             if isinstance(step, Failure):
@@ -85,9 +86,22 @@ async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenera
             yield step
     finally:
         target.close()
-        try:
-            await asyncio.wait_for(process.wait(), _END_S)
-        except TimeoutError:
+        await _ended(process)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int | None:
+    """Return the exit status of a child that is about to end, or kill one that does not in time.
+
+    Not by `asyncio.wait_for`, which up to Python 3.11 forgets a cancellation that comes together with the result: the worker whose pass
+    this was would go on, and the stop of its broker would wait for it for ever.
+    """
+    try:
+        async with asyncio.timeout(_END_S):
+            return await process.wait()
+    except TimeoutError:
+        return None
+    finally:
+        if process.returncode is None:
             process.kill()
 
 

@@ -60,5 +60,6 @@ async def _serve(zookeeper: MemoryZooKeeper, directory: str) -> None:
     async with Consumer(
         "practice", bootstrap_servers=servers, group_id="practice", auto_offset_reset="earliest"
     ) as consumer:
-        await asyncio.wait_for(consumer.getone(), 10)
+        async with asyncio.timeout(10):
+            await consumer.getone()
     await broker.stop()

@@ -1,4 +1,5 @@
-"""What holds for all modules: none imports another one that, directly or not, imports it, for its types neither."""
+"""What holds for all modules: none imports another one that, directly or not, imports it, for its types neither; none may lose a
+cancellation in `asyncio.wait_for`."""
 
 from __future__ import annotations
 
@@ -39,3 +40,15 @@ def test_no_modules_import_each_other() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as problem:
         raise AssertionError(" imports ".join(reversed(problem.args[1]))) from None
+
+
+def test_no_module_waits_with_what_forgets_cancellations() -> None:
+    """Up to Python 3.11 `asyncio.wait_for` returns the result and forgets the cancellation when both come together; `asyncio.timeout` does
+    not. A task that goes on is waited for by whoever cancelled it: so a broker did not end."""
+    found = [
+        f"{name}:{node.lineno}"
+        for name, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "asyncio.wait_for"
+    ]
+    assert not found, f"use asyncio.timeout instead of asyncio.wait_for: {', '.join(found)}"
