@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from kafkalite.backoff import Backoff
@@ -26,6 +26,7 @@ _T = TypeVar("_T")
 
 RETRIES: Final = Backoff(100, 10_000)
 """What failed in the background is tried again after 0.1 s, then after twice as long each time, at most 10 s."""
+_CANCEL_AGAIN_S: Final = 5.0
 
 
 class UnexpectedErrors:
@@ -67,6 +68,26 @@ def _report_failure(task: asyncio.Task[Any]) -> None:
         report(f"{task.get_name()} failed", problem)
 
 
+async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel these tasks, in this order, and wait until all of them have ended.
+
+    One that goes on, because what it awaits has swallowed the cancellation, is named and cancelled again every 5 s: whoever waits for it
+    would wait for ever.
+    """
+    tasks = list(tasks)
+    left = tasks
+    while left:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=_CANCEL_AGAIN_S)
+        left = [task for task in left if not task.done()]
+        for task in left:
+            logger.warning("%s was cancelled and goes on; it is cancelled again", task.get_name())
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # retrieved, so that nobody is warned
+
+
 class Jobs:
     """Tasks of one owner, supervised and stopped together. A broken invariant ends any of them, and the broker."""
 
@@ -92,10 +113,7 @@ class Jobs:
 
     async def stop(self) -> None:
         """Cancel everything and wait for it to end."""
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     async def _repeat(
         self, interval_s: float, first_s: float, name: str, job: Callable[[], Awaitable[None] | None]

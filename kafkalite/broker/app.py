@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkalite.broker.authorizer import ALLOW_ALL
+from kafkalite.broker.bounded_stop import HAND_OVER_SHARE, LAST_SHARE, BoundedStop
 from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.delegation_tokens import DelegationTokens
 from kafkalite.broker.dispatch import Dispatcher
@@ -137,6 +138,8 @@ class Broker:
         )
         self._observation: Observation | None = None
         self._fault_control = fault_control
+        self._stop: BoundedStop | None = None
+        """The stop that is under way."""
         self.serving: Serving | None = None
         """What clients are served with; None until the broker is running."""
 
@@ -311,46 +314,58 @@ class Broker:
     # Stop
 
     async def stop(self) -> None:
-        """A clean stop of a broker that has started: leaders moved away, answers sent, logs flushed, registration removed."""
+        """A clean stop of a broker that has started: leaders moved away, answers sent, logs flushed, registration removed.
+
+        Checkpoints are written first, again when no request is served any more, and with the logs at the end: whoever kills a broker that
+        stops undoes nothing that was answered. Raises UncleanStop, after all that could be done, for what failed or took too long.
+        """
         serving = self.serving
         if serving is None:
             raise InvariantBroken("a broker is stopped that has not started")
-        parts, dispatcher, server, config_changes_watch = serving
-        stages = self.stages
+        parts, stages = serving.parts, self.stages
+        stop = self._stop = BoundedStop(self.config.kafkalite_shutdown_timeout_ms / 1000)
         stages.begin()
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        stop.call("checkpoints", partial(_write_checkpoints, parts))
         parts.fetchers.follow_no_more()
         if self.config.controlled_shutdown_enable:
-            await controlled_shutdown(parts)
-            await parts.controller.hand_over(_HAND_OVER_S)
+            await stop.step("leaders that are handed over", controlled_shutdown(parts), HAND_OVER_SHARE)
+            await stop.step("brokers that hear of it", parts.controller.hand_over(_HAND_OVER_S))
         stages.end("leaders handed over")
         self.state = BrokerState.SHUTTING_DOWN
-        await config_changes_watch.stop()
-        if parts.acls is not None:
-            await parts.acls.stop()
-        await self._tokens.stop()
-        await self.jobs.stop()
-        await parts.controller.stop()
-        await parts.fetchers.close()
-        await parts.isr_changes.close()
-        parts.coordinators.close()
-        parts.marker_sender.close()
-        parts.transaction_verifier.close()
-        await server.close()
-        dispatcher.cancel_all()
-        await parts.producer_ids.close()
-        await parts.topic_creation.close()
-        await parts.controller_channel.close()
+        await self._end_serving(serving, stop)
         stages.end("jobs, controller and connections ended")
-        parts.replicas.checkpoint_high_watermarks()
-        await parts.logs.close()
+        stop.call("high watermarks", parts.replicas.checkpoint_high_watermarks)
+        await stop.step("logs that are closed", parts.logs.close(may_mark=not stop.problems), LAST_SHARE)
         stages.end("logs closed")
         if self._observation is not None:
-            await self._observation.close()
+            await stop.step("HTTP listener", self._observation.close())
         if self._fault_control is not None:
-            self._fault_control.close()
-        await self.store.close()
+            stop.call("faults on purpose", self._fault_control.close)
+        await stop.step("session with ZooKeeper", self.store.close())
         stages.end("session with ZooKeeper closed")
+        stop.end()
+
+    async def _end_serving(self, serving: Serving, stop: BoundedStop) -> None:
+        """End everything that appends, answers or decides."""
+        parts, dispatcher, server, config_changes_watch = serving
+        await stop.step("watch of configuration changes", config_changes_watch.stop())
+        if parts.acls is not None:
+            await stop.step("watches of ACLs", parts.acls.stop())
+        await stop.step("watch of delegation tokens", self._tokens.stop())
+        await stop.step("jobs", self.jobs.stop())
+        await stop.step("controller", parts.controller.stop())
+        await stop.step("replica fetchers", parts.fetchers.close())
+        await stop.step("ISR changes", parts.isr_changes.close())
+        stop.call("coordinators", parts.coordinators.close)
+        stop.call("transaction markers", parts.marker_sender.close)
+        stop.call("transaction verification", parts.transaction_verifier.close)
+        await stop.step("connections", server.close())
+        stop.call("requests", dispatcher.cancel_all)
+        stop.call("checkpoints", partial(_write_checkpoints, parts))
+        await stop.step("producer ids", parts.producer_ids.close())
+        await stop.step("topics that are created", parts.topic_creation.close())
+        await stop.step("connection to the controller", parts.controller_channel.close())
 
     @property
     def left_to_stop(self) -> str:
@@ -358,10 +373,18 @@ class Broker:
         if self.serving is not None and self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             leaders = sum(len(partition.replicas) > 1 for partition in self.serving.parts.replicas.leading())
             return f"{leaders} leaders to hand over"
-        return f"{self._early.logs.left_to_close} logs to close"
+        step = f"; now {self._stop.step_name}" if self._stop is not None else ""
+        return f"{self._early.logs.left_to_close} logs to close{step}"
 
     async def _notice_failed_directories(self, replicas: Replicas) -> None:
         """Partitions of a failed directory go offline, and the controller is notified (Kafka's LogDirEvent)."""
         if replicas.directory_failed():
             event = LogDirEvent(broker_id=self.broker_id).encode()
             await self.store.create(paths.LOG_DIR_EVENT_PREFIX, event, sequence=True)
+
+
+def _write_checkpoints(parts: BrokerParts) -> None:
+    """Write what a kill would undo: where logs start, what is on the medium, what is committed."""
+    parts.logs.checkpoint_log_start_offsets()
+    parts.logs.checkpoint_recovery_points()
+    parts.replicas.checkpoint_high_watermarks()

@@ -25,7 +25,7 @@ from kafkalite.broker.leader_offsets import code_of, offset_in, offset_request
 from kafkalite.broker.partition import Partition
 from kafkalite.broker.rates import ReplicationRate, is_throttled
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
-from kafkalite.lifecycle import report, start_task
+from kafkalite.lifecycle import end_tasks, report, start_task
 from kafkalite.net.connection import Connection, OpenToBroker, open_unauthenticated
 from kafkalite.protocol import messages
 from kafkalite.protocol.fetch_session_handler import FULL_FETCH_EPOCH, SESSION_IS_OVER, FetchSessionHandler
@@ -148,14 +148,11 @@ class LeaderFetcher:
             self._session.forget(topic_partition)
 
     async def close(self) -> None:
-        self._task.cancel()
         if self._renew is not None:
             self._renew.cancel()
         if self._connection is not None:
             self._connection.close()
-        for task in self._range_tasks:
-            task.cancel()
-        await asyncio.gather(self._task, *self._range_tasks, return_exceptions=True)
+        await end_tasks([self._task, *self._range_tasks])
 
     def statistics(self) -> dict[str, Any]:
         return {"partitions": len(self._followed), "requests": self._requests, "failures": self._failures}

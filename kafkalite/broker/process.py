@@ -3,8 +3,9 @@
 Prints `[KafkaServer id=N] started` on stdout when the broker serves and knows the cluster; testcontainers and scripts wait for that line.
 While it stops it prints `[KafkaServer id=N] stopping: 212 leaders to hand over`, again in each second in which that changed, so that
 whoever stops it can wait for as long as there is progress.
-SIGTERM and SIGINT are a clean stop; SIGUSR1 writes what all tasks are doing to the log. Exit code 0 after a clean stop, 1 when the
-broker could not start or had to give up; the last line on stderr says why.
+SIGTERM and SIGINT are a clean stop, which takes `kafkalite.shutdown.timeout.ms` at most, also where the broker is still starting or its
+event loop hangs; SIGUSR1 writes what all tasks are doing to the log. Exit code 0 after a clean stop, 1 when the broker could not start, had
+to give up, or left something of its stop behind; the last line on stderr says why.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from kafkalite.broker.app import Broker
+from kafkalite.broker.bounded_stop import UncleanStop, Watchdog, standing
 from kafkalite.broker.garbage_collections import GarbageCollections
 from kafkalite.broker.log_output import WINDOW_S, BrokerLog
 from kafkalite.broker.stages import Stages, since_process_began
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.lifecycle import end_tasks
 from kafkalite.protocol.compiled_records import preload
 from kafkalite.storage.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.process")
 
 _PROGRESS_S = 1.0
+_MARGIN_S = 5.0
+"""What a stop may take beyond its bound before the process is ended from outside of the event loop, and what the loop may take to close."""
 _UNUSED_S = 10.0
 """Memory for reads that nobody used for so long is given back."""
 
@@ -58,7 +63,9 @@ def run(config: BrokerConfig, log_level: str = "INFO", timings: bool = False) ->
     log = BrokerLog(sys.stderr)
     logging.basicConfig(level=log_level, handlers=[log])
     tell = _tell_stages if timings else None
-    status = uvloop.run(_serve(config, log, fault_control, security, stages, tell))
+    watchdog = Watchdog()
+    status = uvloop.run(_serve(config, log, fault_control, security, stages, tell, watchdog))
+    watchdog.cancel()
     stages.end("event loop closed")
     if tell is not None:
         tell(stages)
@@ -72,6 +79,7 @@ async def _serve(
     security: StoreSecurity,
     stages: Stages,
     tell: Callable[[Stages], None] | None,
+    watchdog: Watchdog,
 ) -> int:
     loop = asyncio.get_running_loop()
     _tell_left_out(loop, log)
@@ -82,9 +90,14 @@ async def _serve(
 
     def fatal(reason: str) -> None:
         reasons.append(reason)
+        stop()
+
+    def stop() -> None:
+        if not stopping.is_set():
+            _watch(watchdog, config, broker)
         stopping.set()
 
-    _handle_signals(loop, stopping.set)
+    _handle_signals(loop, stop)
     store = KazooStore(
         config.zookeeper_connect,
         config.zookeeper_session_timeout_ms / 1000,
@@ -100,8 +113,9 @@ async def _serve(
     stop_asked = loop.create_task(stopping.wait())
     await asyncio.wait({starting, stop_asked}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
+        await end_tasks([starting])
+    if starting.cancelled():
+        logger.info("stopped before it had started")
     elif (problem := starting.exception()) is not None:
         logger.debug("the start failed", exc_info=problem)
         reasons.append(str(problem) or repr(problem))
@@ -118,21 +132,45 @@ async def _serve(
         print(f"[KafkaServer id={broker.broker_id}] started", flush=True)
         loop.run_in_executor(None, preload)
         await stopping.wait()
-        logger.info("stopping")
-        telling = loop.create_task(_tell_progress(broker))
-        try:
-            await broker.stop()
-        except Exception as problem:
-            logger.exception("the broker could not stop cleanly")
-            reasons.append(f"it could not stop cleanly: {problem!r}")
-        telling.cancel()
+        reasons += await _stop(broker)
         collections.stop()
-        logger.info("stopped")
     stop_asked.cancel()
-    if reasons:
+    if reasons or starting.cancelled():
         await store.close()
+    if reasons:
         print(f"kafkalite broker: {reasons[0]}", file=sys.stderr, flush=True)
-    return 1 if reasons else 0
+    status = 1 if reasons else 0
+    watchdog.limit(
+        _MARGIN_S, lambda: "kafkalite broker: all is closed but its event loop, which is left behind", status
+    )
+    return status
+
+
+async def _stop(broker: Broker) -> list[str]:
+    """Stop a broker that has started; why the stop was not clean."""
+    logger.info("stopping")
+    telling = asyncio.get_running_loop().create_task(_tell_progress(broker))
+    reasons: list[str] = []
+    try:
+        await broker.stop()
+    except UncleanStop as problem:
+        reasons.append(f"it could not stop cleanly: {problem}")
+    except Exception as problem:
+        logger.exception("the broker could not stop cleanly")
+        reasons.append(f"it could not stop cleanly: {problem!r}")
+    telling.cancel()
+    logger.info("stopped")
+    return reasons
+
+
+def _watch(watchdog: Watchdog, config: BrokerConfig, broker: Broker) -> None:
+    timeout_s = config.kafkalite_shutdown_timeout_ms / 1000
+    watchdog.limit(
+        timeout_s + _MARGIN_S,
+        lambda: (
+            f"kafkalite broker: it did not stop within {timeout_s:g} s ({broker.left_to_stop}); the next start recovers its logs"
+        ),
+    )
 
 
 def _tell_stages(stages: Stages) -> None:
@@ -186,7 +224,5 @@ def _handle_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -
 
 
 def _dump_tasks() -> None:
-    for task in asyncio.all_tasks():
-        frames = task.get_stack(limit=4)
-        where = " < ".join(f"{f.f_code.co_name}:{f.f_lineno}" for f in reversed(frames))
-        logger.warning("task %s: %s", task.get_name(), where)
+    for line in standing():
+        logger.warning("task %s", line)

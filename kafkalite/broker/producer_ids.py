@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.lifecycle import end_tasks
 from kafkalite.protocol import messages
 from kafkalite.types import BrokerId
 from zk.producer_ids import allocate_block
@@ -82,8 +83,7 @@ class ProducerIds:
     async def close(self) -> None:
         """Wait for no block any more: a controller that is out of reach would keep the broker from ending cleanly."""
         if self._coming is not None:
-            self._coming.cancel()
-            await asyncio.wait([self._coming])
+            await end_tasks([self._coming])
 
     def _fetch(self) -> asyncio.Task[tuple[int, int]]:
         failed = (

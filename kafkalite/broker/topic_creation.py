@@ -12,6 +12,7 @@ from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.controller.topic_rules import name_error
 from kafkalite.errors import ErrorCode
+from kafkalite.lifecycle import end_tasks
 from kafkalite.portions import Portions
 from kafkalite.protocol import messages
 from kafkalite.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -72,10 +73,7 @@ class TopicCreation:
 
     async def close(self) -> None:
         """Creations that are on their way end here; the controller goes on with what it has been asked for."""
-        begun = set(self._in_flight.values())
-        for task in begun:
-            task.cancel()
-        await asyncio.gather(*begun, return_exceptions=True)
+        await end_tasks(dict.fromkeys(self._in_flight.values()))
 
     async def partition_count(self, topic: str) -> int:
         """The partitions that a topic has in ZooKeeper, 0 when it is not there or cannot be read."""

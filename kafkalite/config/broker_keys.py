@@ -275,6 +275,11 @@ class BrokerSettings(ZookeeperSettings):
     controlled_shutdown_enable: bool = _boolean(True, "Does a stopping broker hand over its leaderships first?")
     controlled_shutdown_max_retries: int = _int(3, "Attempts to hand over.")
     controlled_shutdown_retry_backoff_ms: int = _long(5000, "Pause between these attempts.")
+    kafkalite_shutdown_timeout_ms: int = _int(
+        100_000,
+        "Longest clean stop, half of it for handing over leaderships; what is not done by then is left behind, with exit status 1.",
+        at_least(1),
+    )
 
     # Groups
     group_min_session_timeout_ms: int = _int(6000, "Shortest session timeout that a member may ask for.")

@@ -25,7 +25,7 @@ from kafkalite.controller.wire import outgoing
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.failpoints import reach
 from kafkalite.histogram import Histogram
-from kafkalite.lifecycle import report
+from kafkalite.lifecycle import end_tasks, report
 from kafkalite.portions import Portions
 from zk.controller_seat import FencedWriter, Seat, vacate
 from zk.store import NoNodeError, Operation, Result, Stat, Store, StoreError, WatchEvent
@@ -77,8 +77,7 @@ class EventQueue:
         """Drop what waits and end the consumer, wherever it stands."""
         self.clear()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end_tasks([self._task])
             self._task = None
 
     def put(self, event: events.Event) -> None:

@@ -42,11 +42,14 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     return offsets
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace a checkpoint file, durably. Raises OSError."""
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int], *, durable: bool = True) -> None:
+    """Replace a checkpoint file. Raises OSError.
+
+    One that is not `durable` survives the end of the process, but perhaps not that of the machine.
+    """
     reach("checkpoint.replacing")
     lines = (f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
-    disk.replace(path, _text(len(offsets), lines))
+    disk.replace(path, _text(len(offsets), lines), durable=durable)
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:

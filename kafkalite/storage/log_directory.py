@@ -138,6 +138,19 @@ class LogDirectory:
         except OSError as problem:
             raise self.failure(problem) from problem
 
+    def change_offsets(self, name: str, changes: Mapping[TopicPartition, int | None], *, durable: bool = True) -> None:
+        """Give some partitions other offsets in a checkpoint, or (None) take them out. An error of the disk is dealt with and logged."""
+        try:
+            before = self.read_offsets(name)
+            after = before | {each: offset for each, offset in changes.items() if offset is not None}
+            for topic_partition, offset in changes.items():
+                if offset is None:
+                    after.pop(topic_partition, None)
+            if after != before:
+                checkpoints.write_offsets(self.disk, self.file(name), after, durable=durable)
+        except OSError as problem:
+            logger.warning("Checkpoint not written: %s", self.failure(problem))
+
     # Errors
 
     def failure(self, problem: OSError) -> KafkaError:

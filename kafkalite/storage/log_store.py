@@ -91,8 +91,8 @@ class LogStore:
         self._offline: set[TopicPartition] = set()
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._doomed: list[tuple[int, LogDirectory, str]] = []
-        self._deleted_from: dict[str, LogDirectory] = {}
-        """Directories with recovery points of logs that were deleted."""
+        self._deleted: dict[str, tuple[LogDirectory, list[TopicPartition]]] = {}
+        """Logs that were deleted and are still in the checkpoints of their directory, by its path."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
 
     # Facts
@@ -317,13 +317,19 @@ class LogStore:
         self.give_up(log)
         del self._logs[topic_partition]
         self._high_watermarks.pop(topic_partition, None)
-        self._deleted_from[log.log_directory.path] = log.log_directory
+        self._deleted.setdefault(log.log_directory.path, (log.log_directory, []))[1].append(topic_partition)
 
     def checkpoint_deletions(self) -> None:
-        """Write the recovery points without the logs that were deleted, which would be taken for those of their successors."""
-        if self._deleted_from:
-            self.checkpoint_recovery_points(self._deleted_from.values())
-            self._deleted_from.clear()
+        """Take the logs that were deleted out of the checkpoints, whose offsets would be taken for those of their successors.
+
+        A successor would begin at the log start offset of its predecessor when it is opened after a kill: what was acknowledged before that
+        offset would be lost.
+        """
+        deleted, self._deleted = self._deleted, {}
+        for directory, gone in deleted.values():
+            self.checkpoint_recovery_points([directory])
+            for name in (checkpoints.LOG_START, checkpoints.HIGH_WATERMARK, checkpoints.CLEANER):
+                directory.change_offsets(name, dict.fromkeys(gone))
 
     def give_up(self, log: PartitionLog) -> None:
         """Have the directory of a log removed, which is not told any more. KafkaError KAFKA_STORAGE_ERROR."""
@@ -419,6 +425,14 @@ class LogStore:
             lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
         )
 
+    def note_log_starts(self, logs: Iterable[PartitionLog]) -> None:
+        """Write where these logs start now, so that a kill of this process does not undo it; durable with the next checkpoint."""
+        starts: dict[LogDirectory, dict[TopicPartition, int | None]] = {}
+        for log in logs:
+            starts.setdefault(log.log_directory, {})[log.topic_partition] = log.log_start_offset
+        for directory, changes in starts.items():
+            directory.change_offsets(checkpoints.LOG_START, changes, durable=False)
+
     def checkpoint_first_dirty_offsets(self, directories: Iterable[LogDirectory]) -> None:
         """Write where compaction goes on in the logs that were compacted."""
         self._checkpoint(checkpoints.CLEANER, lambda log: log.first_dirty_offset, directories)
@@ -450,8 +464,8 @@ class LogStore:
 
     # Closing
 
-    async def close(self) -> None:
-        """Flush and close every log, write the checkpoints, and mark each directory that worked as left in good order."""
+    async def close(self, *, may_mark: bool = True) -> None:
+        """Flush and close every log, write the checkpoints, and, if it `may_mark` them, mark directories as left in good order."""
         logs = (*self.all_logs(), *self.future.logs.values())
         self._without_files.clear()
         self._closings = [
@@ -463,7 +477,7 @@ class LogStore:
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()
         for closing in self._closings:
-            if closing.in_good_order and closing.directory.offline_reason is None:
+            if may_mark and closing.in_good_order and closing.directory.offline_reason is None:
                 try:
                     closing.directory.leave_clean_marker()
                 except OSError as problem:

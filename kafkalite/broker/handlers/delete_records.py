@@ -2,6 +2,8 @@
 
 - An offset of -1 means the high watermark. OFFSET_OUT_OF_RANGE outside [log start, high watermark]; POLICY_VIOLATION where the topic's
   cleanup.policy lacks "delete".
+- What was answered is not undone when the broker is killed: the new log starts are in the checkpoint by then (Apache Kafka writes it
+  once a minute).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.replicas import Replicas
+    from kafkalite.storage.partition_log import PartitionLog
 
 _POLL_S = 0.02
 
@@ -40,6 +43,7 @@ async def delete_records(
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + request.timeout_ms / 1000
     topics, waiting = [], []
+    moved: dict[PartitionLog, None] = {}
     pace = context.portions.pace()
     for topic in request.topics:
         await pace.unit()
@@ -50,6 +54,7 @@ async def delete_records(
             try:
                 partition = parts.replicas.require(TopicPartition(topic.name, asked.partition_index))
                 start = _delete(partition, asked.offset)
+                moved[partition.log] = None
                 answer.low_watermark = partition.low_watermark
                 if answer.low_watermark < start:
                     waiting.append((partition, start, answer))
@@ -57,6 +62,7 @@ async def delete_records(
                 answer.error_code = problem.code
             answers.append(answer)
         topics.append(m.DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+    parts.replicas.logs.note_log_starts(moved)
     for partition, start, answer in waiting:
         await pace.unit()
         await _follow(partition, start, answer, deadline_s)

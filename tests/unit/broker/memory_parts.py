@@ -80,6 +80,16 @@ def leader(topic: str = "t", index: int = 0, end: int = 0, isr: tuple[int, ...] 
     return partition
 
 
+class MemoryLogs:
+    """Notes which logs had their start written."""
+
+    def __init__(self) -> None:
+        self.noted: list[Any] = []
+
+    def note_log_starts(self, logs: Iterable[Any]) -> None:
+        self.noted += logs
+
+
 class MemoryReplicas:
     """The part of `Replicas` that handlers use."""
 
@@ -88,6 +98,7 @@ class MemoryReplicas:
         self.partitions = {each.topic_partition: each for each in partitions}
         self.watched: set[TopicPartition] = set()
         self.pace = AppendPace()
+        self.logs = MemoryLogs()
 
     def require(self, topic_partition: TopicPartition) -> Partition:
         if topic_partition not in self.partitions:

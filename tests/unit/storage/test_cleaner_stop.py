@@ -53,7 +53,9 @@ def test_a_cleaner_whose_child_had_just_ended_outlived_the_stop(
     4. `asyncio.wait_for` of Python 3.11 returns the status and forgets the cancellation. 5. The worker sleeps and looks for dirty logs
     for ever, and the stop waits for it.
     """
-    outlived = [turns for turns in range(TURNS) if not virtual_time.run(_stopped(tmp_path, monkeypatch, turns, last_words))]
+    outlived = [
+        turns for turns in range(TURNS) if not virtual_time.run(_stopped(tmp_path, monkeypatch, turns, last_words))
+    ]
     assert not outlived, f"cancelled so many turns of the loop after the child's end, it goes on: {outlived}"
 
 

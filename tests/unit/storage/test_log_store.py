@@ -105,6 +105,43 @@ def test_the_log_start_is_remembered(tmp_path):
     assert opened(tmp_path).get(A0).log_start_offset == 4
 
 
+def test_a_log_start_that_was_noted_outlives_a_kill_and_leaves_the_others_as_they_are(tmp_path):
+    store = opened(tmp_path)
+    logs = [store.create(each, TOPIC_ID) for each in (A0, A1)]
+    for log in logs:
+        append(log, batch(10))
+        log.set_high_watermark(10)
+        log.delete_records(4)
+    store.checkpoint_log_start_offsets()
+    logs[0].delete_records(6)
+    store.note_log_starts(logs[:1])
+    die(store)
+    store = opened(tmp_path)
+    assert [store.get(each).log_start_offset for each in (A0, A1)] == [6, 4]
+
+
+def test_a_topic_that_was_made_again_lost_what_its_predecessor_had_deleted(tmp_path):
+    """Within the minute between two checkpoints a topic is deleted and made again, and the broker is killed: the log start, the high
+    watermark and the place of the cleaner were taken for those of the new log, whose first records were gone."""
+    store = opened(tmp_path)
+    log = store.create(A0, TOPIC_ID)
+    append(log, batch(10))
+    log.set_high_watermark(10)
+    log.delete_records(4)
+    log.first_dirty_offset = 9
+    store.checkpoint_log_start_offsets()
+    store.checkpoint_high_watermarks()
+    store.checkpoint_first_dirty_offsets(store.directories)
+    store.delete(A0)
+    store.checkpoint_deletions()
+    append(store.create(A0, bytes(reversed(TOPIC_ID))), batch(7))
+    die(store)
+    store = opened(tmp_path)
+    again = store.get(A0)
+    assert (again.log_start_offset, again.log_end_offset, again.first_dirty_offset) == (0, 7, None)
+    assert store.read_high_watermark(A0) == 0
+
+
 def test_new_logs_go_where_the_fewest_are(tmp_path):
     store = opened(tmp_path / "x", tmp_path / "y")
     places = [store.create(TopicPartition("t", n), TOPIC_ID).log_directory.path for n in range(4)]
