@@ -46,16 +46,12 @@ class ControllerChannel:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection = await self._connected()
-                version = connection.version_of(message.API.key)
-                if max_version is not None:
-                    version = min(version, max_version)
-                timeout_s = (
-                    self._timeout_s
-                    if deadline_s is None
-                    else max(0.001, min(self._timeout_s, deadline_s - loop.time()))
-                )
-                response = await connection.request(message, version, timeout_s)
+                async with asyncio.timeout_at(deadline_s):  # to connect takes its time too, behind others who do
+                    connection = await self._connected()
+                    version = connection.version_of(message.API.key)
+                    if max_version is not None:
+                        version = min(version, max_version)
+                    response = await connection.request(message, version, self._timeout_s)
                 if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
                     return response
             except (OSError, TimeoutError) as problem:
@@ -76,7 +72,11 @@ class ControllerChannel:
                 self._forget()
                 client_id = f"broker-{self._broker_id}-to-controller"
                 connection = await self._connect(target[1], client_id, self._timeout_s)
-                await connection.negotiate(self._timeout_s)
+                try:
+                    await connection.negotiate(self._timeout_s)
+                except BaseException:  # also when whoever asked waits no longer
+                    connection.close()
+                    raise
                 self._connection, self._connected_to = connection, target
             return self._connection
 
