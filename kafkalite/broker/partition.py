@@ -406,12 +406,11 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The lowest log start offset of the replicas that are alive; what DeleteRecords answers."""
-        starts = [
-            f.log_start_offset
-            for f in self.followers.values()
-            if f.log_start_offset >= 0 and self._is_eligible(f.broker_id)
-        ]
+        """The lowest log start offset of the replicas that are alive; what DeleteRecords answers.
+
+        -1 as long as one of them has not fetched in this leader epoch: it may be elected next, and start where it did before.
+        """
+        starts = [f.log_start_offset for f in self.followers.values() if self._is_eligible(f.broker_id)]
         return min([self.log.log_start_offset, *starts])
 
     # ISR changes

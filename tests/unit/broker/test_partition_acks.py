@@ -169,6 +169,20 @@ def test_a_follower_takes_the_high_watermark_as_far_as_it_has_records() -> None:
     assert recorder.seen == ["high watermark"]
 
 
+def test_records_were_deleted_before_a_live_follower_had_followed() -> None:
+    """A follower that has not fetched in this leader epoch yet was left out. It is in the ISR, and elected when this leader stops: the records
+    whose deletion was answered were back."""
+    partition = lead(alive={1, 2, 3})
+    append(partition, 20)
+    partition.log.log_start_offset = 7
+    assert partition.low_watermark == -1
+    for broker in (2, 3):
+        partition.follower_fetched(broker, 20, 7, 1.0, Clock())
+    assert partition.low_watermark == 7
+    partition.become_leader(assignment(leader_epoch=partition.leader_epoch + 1), 2.0)
+    assert partition.low_watermark == -1
+
+
 def test_the_low_watermark_is_that_of_the_living() -> None:
     partition = lead(alive={1, 2})
     partition.log.log_start_offset = 7
