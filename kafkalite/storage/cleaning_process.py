@@ -95,6 +95,8 @@ async def _ended(process: asyncio.subprocess.Process) -> int | None:
     Not by `asyncio.wait_for`, which up to Python 3.11 forgets a cancellation that comes together with the result: the worker whose pass
     this was would go on, and the stop of its broker would wait for it for ever.
     """
+    if process.returncode is not None:
+        return process.returncode
     try:
         async with asyncio.timeout(_END_S):
             return await process.wait()

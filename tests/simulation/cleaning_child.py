@@ -1,5 +1,7 @@
-"""The process of a compaction pass, simulated: production's side of the pipes (`cleaning_process.in_process`) in front of a child that works
-on a broker's simulated disk, takes time, and may be ended by a signal at any moment."""
+"""The process of a compaction pass, simulated: it works on a broker's disk, takes time, and may be ended by a signal at any moment.
+
+The broker's side of the pipes is production's (`cleaning_process.in_process`).
+"""
 
 from __future__ import annotations
 
@@ -92,4 +94,8 @@ def cleaning_children(disk_here: Callable[[], Disk], chance: random.Random) -> I
         patch("kafkalite.testing.simulation.cluster.in_executor", lambda disk: in_process),
         patch("asyncio.create_subprocess_exec", start),
     ):
-        yield children
+        try:
+            yield children
+        finally:
+            for child in children:  # whoever waits for one when the simulation is taken apart waits no longer
+                child.end()

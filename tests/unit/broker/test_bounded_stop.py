@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Coroutine
 from typing import Any
@@ -72,7 +71,10 @@ def test_a_step_that_failed_kept_the_next_ones_from_being_done() -> None:
             await stop.step("jobs", fail())
             stop.call("markers", lambda: 1 // 0)
             stop.call("checkpoints", lambda: done.append("checkpoints"))
-        assert [context["message"] for context in seen.contexts] == ["stopping: jobs failed", "stopping: markers failed"]
+        assert [context["message"] for context in seen.contexts] == [
+            "stopping: jobs failed",
+            "stopping: markers failed",
+        ]
         assert len(stop.problems) == 2 and "a bug" in stop.problems[0]
 
     virtual_time.run(scenario())

@@ -170,8 +170,10 @@ def test_a_follower_takes_the_high_watermark_as_far_as_it_has_records() -> None:
 
 
 def test_records_were_deleted_before_a_live_follower_had_followed() -> None:
-    """A follower that has not fetched in this leader epoch yet was left out. It is in the ISR, and elected when this leader stops: the records
-    whose deletion was answered were back."""
+    """A follower that has not fetched in this leader epoch yet was left out.
+
+    It is in the ISR, and elected when this leader stops: the records whose deletion was answered were back.
+    """
     partition = lead(alive={1, 2, 3})
     append(partition, 20)
     partition.log.log_start_offset = 7
