@@ -420,6 +420,7 @@ class Partition:
         if (
             follower.broker_id in (self.isr if pending is None else pending.isr)
             or follower.log_end_offset < max(self.log.high_watermark, self.leader_epoch_start_offset)
+            or 0 <= follower.log_start_offset < self.log.log_start_offset  # it would bring back what was deleted
             or not self._is_eligible(follower.broker_id)
         ):
             return None

@@ -185,6 +185,15 @@ def test_records_were_deleted_before_a_live_follower_had_followed() -> None:
     assert partition.low_watermark == -1
 
 
+def test_a_replica_that_was_away_joined_before_it_knew_what_was_deleted() -> None:
+    """It has all records, so its first fetch made it a member of the ISR; elected before the answer was there, it started where it had."""
+    partition = lead(alive={1, 2, 3}, isr=(1,))
+    append(partition, 20)
+    partition.log.log_start_offset = 7
+    assert partition.follower_fetched(2, 20, 3, 1.0, Clock()) is None
+    assert partition.follower_fetched(2, 20, 7, 2.0, Clock()) is not None
+
+
 def test_the_low_watermark_is_that_of_the_living() -> None:
     partition = lead(alive={1, 2})
     partition.log.log_start_offset = 7
