@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig, LiveConfig
     from kafkalite.protocol.inter_broker import InterBrokerVersions
+    from kafkalite.storage.partition_log import PartitionLog
 
 logger = logging.getLogger("kafkalite.broker.leader_fetcher")
 
@@ -55,7 +56,10 @@ _WAIT_AND_RETRY = frozenset(
 
 @dataclass(slots=True)
 class FetcherContext:
-    """What the fetchers of a broker share. `endpoint_of(leader)` is a broker's endpoint for other brokers."""
+    """What the fetchers of a broker share. `endpoint_of(leader)` is a broker's endpoint for other brokers.
+
+    `note_log_starts(logs)` writes where these logs start now, because their leader has deleted records.
+    """
 
     broker_id: BrokerId
     broker_epoch: Callable[[], int]
@@ -65,6 +69,7 @@ class FetcherContext:
     now_ms: Callable[[], float]
     wall_ms: Callable[[], int]
     throttled_rate: ReplicationRate
+    note_log_starts: Callable[[Iterable[PartitionLog]], None]
     connect: OpenToBroker = open_unauthenticated
     bytes_in: int = 0
     """Of records, from all leaders."""
@@ -116,6 +121,8 @@ class LeaderFetcher:
         self._is_renewing = False
         self._range_tasks: dict[asyncio.Task[None], None] = {}
         self._requests = self._empty_answers = 0
+        self._moved: list[PartitionLog] = []
+        """Logs whose start moved with the response that is being taken."""
         self._task = start_task(self._run(), f"fetching from broker {leader}")
 
     @property
@@ -262,6 +269,9 @@ class LeaderFetcher:
                     self._session.refuse(topic_partition, topic.topic_id)
                 elif self._is_current(self._followed[topic_partition]):
                     self._take(self._followed[topic_partition], data)
+        if self._moved:  # before the leader is told, which answers DeleteRecords then: a kill must not undo it
+            self._context.note_log_starts(self._moved)
+            self._moved.clear()
         self._session.answered(response.session_id)
         if self._session.epoch == FULL_FETCH_EPOCH:  # the leader keeps no session
             self._changed = dict.fromkeys(self._followed)
@@ -376,6 +386,7 @@ class LeaderFetcher:
             self._changed[partition.topic_partition] = None
         if data.log_start_offset > log.log_start_offset:
             log.delete_records(min(data.log_start_offset, log.log_end_offset))
+            self._moved.append(log)
             self._changed[partition.topic_partition] = None
         following.is_in_sync = log.log_end_offset >= data.high_watermark
         partition.follow_high_watermark(data.high_watermark)

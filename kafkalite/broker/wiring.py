@@ -184,6 +184,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
             clock.monotonic_ms,
             clock.now_ms,
             follower_rate,
+            logs.note_log_starts,
             connect,
         )
     )

@@ -95,6 +95,10 @@ class FakeLog:
             raise self.failures.pop(0)
         self.log_end_offset += len(records)
 
+    def delete_records(self, offset: int) -> int:
+        self.log_start_offset = max(self.log_start_offset, offset)
+        return self.log_start_offset
+
     def set_high_watermark(self, offset: int) -> None:
         self.high_watermark = self.last_stable_offset = offset
 

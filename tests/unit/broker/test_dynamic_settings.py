@@ -170,7 +170,9 @@ async def loops_of_fetchers(scene: Scene) -> Look:
     """Over how many loops nine partitions of one leader are spread."""
     rate = ReplicationRate(11, 1000, lambda: 1e18)
     versions = ProtocolVersion.parse("3.9").requests
-    context = FetcherContext(0, lambda: 0, scene.live, versions, lambda leader: None, lambda: 0.0, lambda: 0, rate)
+    context = FetcherContext(
+        0, lambda: 0, scene.live, versions, lambda leader: None, lambda: 0.0, lambda: 0, rate, lambda logs: None
+    )
     fetchers = ReplicaFetchers(context)
     return look_of(lambda: len({fetchers._index(TopicPartition("t", number)) for number in range(9)}))
 

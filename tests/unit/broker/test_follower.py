@@ -122,6 +122,8 @@ class Following:
         self.endpoint: Endpoint | None = Endpoint("L", "h", 1)
         loop = asyncio.get_running_loop()
         self.throttled_bytes_per_s = 1e18
+        self.noted: list[tuple[int, int]] = []
+        """Log starts that were written, each with the number of fetches until then."""
         self.throttled_rate = ReplicationRate(11, 1000, lambda: self.throttled_bytes_per_s)
         config = BrokerConfig.from_properties(
             {"broker.id": "1", "zookeeper.connect": "localhost:2181", "log.dirs": "unused"}
@@ -136,6 +138,7 @@ class Following:
                 lambda: loop.time() * 1000,
                 lambda: 0,
                 self.throttled_rate,
+                lambda logs: self.noted.extend((log.log_start_offset, len(self.leader.requests)) for log in logs),
             )
         )
 
@@ -181,6 +184,19 @@ def test_a_diverging_epoch_cuts_the_log(monkeypatch: pytest.MonkeyPatch) -> None
     following = run(monkeypatch, lambda request: next(answers, None), act)
     assert log.log_end_offset == 6
     assert following.leader.requests[1].topics[0].partitions[0].fetch_offset == 6
+
+
+def test_a_follower_that_was_killed_brought_back_what_its_leader_had_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its start is written before the next fetch tells the leader of it, which takes that for having followed and answers DeleteRecords."""
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(log_end_offset=20, epochs=[(0, 0)]))
+        await asyncio.sleep(0.1)
+
+    answers = iter([partition_answer(log_start_offset=7), partition_answer(log_start_offset=7)])
+    following = run(monkeypatch, lambda request: next(answers, None), act)
+    assert following.noted == [(7, 1)]
+    assert following.leader.requests[1].topics[0].partitions[0].log_start_offset == 7
 
 
 def test_a_partition_with_an_error_is_left_out_while_it_backs_off(monkeypatch: pytest.MonkeyPatch) -> None:
