@@ -76,9 +76,19 @@ class Traffic:
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
         """What was acknowledged with acks=all."""
         self.floors: dict[TopicPartition, int] = {}
-        """Where each log starts at least, as DeleteRecords was answered."""
+        """Where each log starts at least, as DeleteRecords was answered while every replica was there and in sync.
+
+        A replica that is down meanwhile is not waited for, as in Kafka: elected before it has left the ISR, it brings the records back.
+        """
+        self.interruptions = 0
+        self.is_whole = True
         self.committed: set[bytes] = set()
         self.deletions = 0
+
+    def interrupt(self) -> None:
+        """Some brokers are about to stop; until `is_whole` is set again no deletion is counted on."""
+        self.interruptions += 1
+        self.is_whole = False
 
     def programs(self) -> dict[str, Callable[[], Any]]:
         """Coroutines that go on until they fail, when they are to be begun again, by name."""
@@ -197,10 +207,12 @@ class Traffic:
                 partition = TopicPartition(CUT, chance.randrange(2))
                 known = self.acknowledged.get(partition)
                 if known:
+                    asked_in, was_whole = self.interruptions, self.is_whole
                     try:
                         (done,) = await admin.delete_records({partition: chance.choice(list(known)[-50:])})
-                        self.floors[partition] = max(self.floors.get(partition, 0), done.low_watermark)
-                        self.deletions += 1
+                        if was_whole and asked_in == self.interruptions:
+                            self.floors[partition] = max(self.floors.get(partition, 0), done.low_watermark)
+                            self.deletions += 1
                     except ClientError:
                         pass
                 await asyncio.sleep(chance.uniform(0.05, 0.5))

@@ -18,6 +18,8 @@ from kafkalite.storage.cleaning_process import _LENGTH, _message, in_process
 from kafkalite.storage.disk import Disk
 
 _STEP_S: Final = (0.0001, 0.02)
+_WORK_S: Final = (0.01, 0.6)
+"""A step of a pass: so long that there mostly is a child when a broker stops."""
 _EXIT_S: Final = (0.0001, 0.005)
 KILLED: Final = -15
 _BY_CLOSED_INPUT: Final = 1
@@ -74,7 +76,7 @@ class CleaningChild:
         if step is None:
             self.end(0)
         else:
-            self._later(_STEP_S, self._work, steps)
+            self._later(_WORK_S, self._work, steps)
 
     def _later(self, between_s: tuple[float, float], call: Callable[..., None], *arguments: Any) -> None:
         self._loop.call_later(self._chance.uniform(*between_s), call, *arguments)

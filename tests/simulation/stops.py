@@ -32,7 +32,7 @@ BOUND_S: Final = 30.0
 STOPS_OF_SEED: Final = 20
 _SETTINGS: Final = {
     "kafkalite.shutdown.timeout.ms": str(int(BOUND_S * 1000)),
-    "log.cleaner.backoff.ms": "250",
+    "log.cleaner.backoff.ms": "50",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "transaction.state.log.min.isr": "2",
@@ -76,9 +76,11 @@ class Stops:
         await asyncio.sleep(2.0)
         while self._stops_done < self._stops:
             await asyncio.sleep(self._chance.uniform(0.1, 0.8))
+            self._traffic.interrupt()
             await self._stop_some()
             await world.until(lambda: not world.cluster.out_of_sync(), "all replicas in sync", 120.0)
             await self._check_starts()
+            self._traffic.is_whole = True
         for program in world.programs:
             await program.stop()
         await self._check_records()

@@ -24,7 +24,6 @@ from typing import Any, Final, TypeVar
 from kafkalite.client import Admin, Consumer, NewTopic, TopicPartition
 from kafkalite.local.broker_process import BrokerProcess, wait_until
 from kafkalite.local.cluster import LocalCluster
-from kafkalite.local.cluster_facts import ClusterFacts
 from tests.stop_traffic import COMPACTED, COPIES, CUT, KEYS, MONEY, PLAIN, Figures, Traffic
 
 T = TypeVar("T")
@@ -98,7 +97,6 @@ class Stops:
     def __init__(self, cluster: LocalCluster, options: dict[str, Any], seed: int) -> None:
         self._cluster, self._options = cluster, options
         self._rng = random.Random(seed)
-        self._facts = ClusterFacts(cluster.zookeeper_connect) if not cluster.is_secure else None
         self._traffic = Traffic(
             options, sorted(cluster.brokers), lambda: random.Random(self._rng.random()), time.monotonic
         )
@@ -114,15 +112,17 @@ class Stops:
             wait_until(lambda: began() > 0 and self._traffic.floors, "traffic", _WHOLE_S)
             while len(self.figures.stops_s) < stops:
                 time.sleep(self._rng.uniform(0.0, 1.0))  # the moment of a stop is left to chance
+                self._traffic.interrupt()
                 self._stop_some()
+                for partition in range(2):
+                    self._cluster.await_isr(CUT, partition, size=3, timeout_s=_WHOLE_S)
                 self._check_starts()
+                self._traffic.is_whole = True
                 tell(f"{len(self.figures.stops_s)} of {stops} stops, {self.figures.stops_s[-1:]} s")
             self._clients.stop()
             self._check_records()
         finally:
             self._clients.close()
-            if self._facts is not None:
-                self._facts.close()
         self.figures.took_part(self._traffic)
         return self.figures
 
