@@ -195,6 +195,10 @@ def reprocessing(options: Mapping[str, Any]) -> Reprocessing | None:
         return None
     load_function(function)  # a name that is wrong is told before anything is done
     name = options["name"] or function.rpartition(":")[2]
+    if "/" in name or name.startswith("."):
+        raise BadRequestError(
+            f"--name {name!r} is to be a folder below the output: give one without slashes and leading dots"
+        )
     if not options["to_parquet"] and options["to_topic"] is None:
         raise BadRequestError("the transform's result goes nowhere: give --to-topic, or leave --to-parquet on")
     return Reprocessing(name, function, options["to_parquet"], options["to_topic"])

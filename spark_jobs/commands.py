@@ -37,7 +37,22 @@ _AUDIT_COLUMNS = (
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class _Jobs(click.Group):
+    """The group; its context's `obj` is the name by which `kafkalite spark` was called, "run" for `nightly`, for usage and errors."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, left = super().resolve_command(ctx, args)
+        if ctx.obj is not None and name is not None and command is not None:
+            # Variables of the environment have the job's own name, whatever it was called by.
+            prefix = f"{ctx.auto_envvar_prefix}_{name.upper()}"
+            command.context_settings = {**command.context_settings, "auto_envvar_prefix": prefix}
+            name = ctx.obj
+        return name, command, left
+
+
+@click.group(cls=_Jobs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 def main() -> None:
     """Batch jobs on topics, for every night: archive, reprocess, compact, audit.
 
@@ -211,6 +226,7 @@ def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
     """Lock, cluster, Spark session; what an earlier run left unfinished is finished first."""
     from spark_jobs.batch import layout
     from spark_jobs.batch.cluster_log import ClusterLog
+    from spark_jobs.batch.hadoop_storage import check_seen
     from spark_jobs.batch.night import Night, now_ms, recover
     from spark_jobs.batch.publication import clear_staging
     from spark_jobs.batch.records import Reading
@@ -230,10 +246,14 @@ def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
         for topic in options["topics"]:
             log.bounds(topic)
         if folder is not None:
-            _storage(options["output"], None).write(layout.WRITABLE, b"")
+            local = _storage(options["output"], None)
+            local.spark_path("")
+            local.write(layout.WRITABLE, b"")
         settings_of_spark = given.pairs(options["spark_settings"], "--conf")
         spark = open_session(_master(options["master"]), settings_of_spark, options["spark_log_level"])
         try:
+            if folder is not None:
+                check_seen(spark, local)
             night = Night(
                 spark,
                 log,

@@ -287,7 +287,7 @@ def _bound(given: Options, side: str, default: Bound) -> Bound:
     or_latest = strategy == "latest"
     if (text := given.get(f"{side}Timestamp")) is not None:
         try:
-            return OneTimestamp(int(text.strip()), or_latest)
+            return OneTimestamp(ranges.checked_long(int(text.strip())), or_latest)
         except ValueError:
             raise OptionError(f"Expected a single long value, got {text.strip()}") from None
     if (text := given.get(f"{side}OffsetsByTimestamp")) is not None:

@@ -149,8 +149,15 @@ def offsets_from_json(topics: Mapping[str, Mapping[str, int]]) -> dict[TopicPart
         for partition, offset in partitions.items():
             if not isinstance(offset, int) or isinstance(offset, bool):
                 raise ValueError(f"{topic}-{partition} has {offset!r}, which is no integer")
-            offsets[TopicPartition(topic, int(partition))] = offset
+            offsets[TopicPartition(topic, int(partition))] = checked_long(offset)
     return offsets
+
+
+def checked_long(number: int) -> int:
+    """The number, as an offset or a timestamp of the protocol. ValueError when it does not fit into 64 bits."""
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{number} does not fit into 64 bits")
+    return number
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:

@@ -17,7 +17,7 @@ from kafkalite.client.errors import ClientTimeoutError
 from spark_jobs.options import SourceOptions, client_options
 from spark_jobs.positions import Positions
 from spark_jobs.ranges import DataLossError, OffsetRange
-from spark_jobs.rows import check_schema, client_columns, converter
+from spark_jobs.rows import check_schema, client_columns, converter, range_end_row
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class BatchReader(DataSourceReader):
 
 
 def read_partition(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
-    """The records of a `RangePartition` as `pyarrow.RecordBatch`es of `schema`. DataLossError, ClientError."""
+    """The records of a `RangePartition` as `pyarrow.RecordBatch`es of `schema`, and the row that ends it. DataLossError, ClientError."""
     offset_range = getattr(partition, "offset_range", None)
     if offset_range is None:
         return
@@ -61,9 +61,14 @@ def read_partition(partition: InputPartition, options: SourceOptions, schema: St
     settings = client_options(
         ConsumerOptions, {**options.kafka, "default.api.timeout.ms": str(options.poll_timeout_ms)}
     )
+    records = 0
     with SyncConsumer(**settings) as consumer:
         for batch in available(consumer, offset_range, columns, options.fail_on_data_loss):
+            records += batch.num_rows
             yield convert(batch)
+    row = range_end_row(schema, offset_range.partition, offset_range.start, offset_range.end, records)
+    if row is not None:
+        yield row
 
 
 def available(

@@ -40,14 +40,15 @@ def _add(name: str, job: str, text: str) -> None:
     )
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def command(arguments: tuple[str, ...]) -> None:
-        _become(job, arguments)
+        _become(name, job, arguments)
 
 
-def _become(job: str, arguments: tuple[str, ...]) -> None:
-    """Go on as `python -m spark_jobs`: signals and exit code are its own."""
+def _become(name: str, job: str, arguments: tuple[str, ...]) -> None:
+    """Go on as `python -m spark_jobs`: signals and exit code are its own. It learns by what name it was called, for its --help."""
     if importlib.util.find_spec("pyspark") is None:
         fail("the jobs need Spark: pip install 'kafkalite[spark]' (and Java 17)", Exit.USAGE)
     flush()
+    os.environ["_KAFKALITE_SPARK_CALLED_AS"] = name
     os.execv(sys.executable, [sys.executable, "-m", "spark_jobs", job, *arguments])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,9 +13,10 @@ from pyspark.sql.types import MapType, StructType
 from spark_jobs.batch import layout
 from spark_jobs.batch.ledger import Entry, Ledger, Unit
 from spark_jobs.batch.night import Night, finish, new_attempt, record_plans, staging
+from spark_jobs.batch.observed import Observed
 from spark_jobs.batch.plan import Offsets, RunPlan
-from spark_jobs.batch.publication import gather
-from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords
+from spark_jobs.batch.publication import check_unit, gather
+from spark_jobs.batch.records import RECORD_COLUMNS
 
 _RESULT, _DEAD = "result", "dead_letters"
 
@@ -41,27 +43,47 @@ def begin(ledger: Ledger, plan: RunPlan) -> Entry:
     return record_plans(ledger, [plan], attempt)[0]
 
 
+class Product(Protocol):
+    """What a job has made of what it read, as DataFrames whose rows are counted while they are written."""
+
+    @property
+    def result(self) -> DataFrame:
+        """The rows of the result."""
+
+    @property
+    def dead(self) -> DataFrame:
+        """Its dead letters: RECORD_COLUMNS and `reason`."""
+
+    def check_result(self) -> bool:
+        """Compare what was read with the plan, after the result was written; True if there can be dead letters. MissingRecordsError."""
+
+    def result_rows(self) -> Mapping[int, int] | None:
+        """Rows of the result that tasks have written, by partition of the topic; None for a result without partitions."""
+
+    def dead_rows(self) -> Mapping[int, int]:
+        """Dead letters that tasks have written, by partition, after they were written. MissingRecordsError."""
+
+
 def complete(
-    night: Night,
-    ledger: Ledger,
-    entry: Entry,
-    places: Places,
-    result: DataFrame,
-    records: DecodedRecords,
-    sink: Sink | None = None,
+    night: Night, ledger: Ledger, entry: Entry, places: Places, product: Product, sink: Sink | None = None
 ) -> Entry:
-    """Write the result and its dead letters, publish them, mark the run done."""
+    """Write the result and its dead letters, publish them, mark the run done. JobError when they are not what was planned."""
     topic, day = entry.plan.topic, entry.plan.date
-    units = _stage(
-        night, entry, layout.dated_unit(places.result, topic, day), staging(entry.attempt, _RESULT), _sorted(result)
-    )
-    rows = sum(unit.rows for unit in units)
+    path = layout.dated_unit(places.result, topic, day)
+    observed = Observed(product.result)
+    units = _stage(night, entry, path, staging(entry.attempt, _RESULT), _sorted(observed.rows))
+    can_have_dead = product.check_result()
+    by_partition = product.result_rows()
+    written = observed.count() if by_partition is None else by_partition
+    check_unit(night.storage, topic, path, units[0] if units else None, written)
     dead: list[Unit] = []
-    if records.any_dead:
-        lost = records.dead.select(*RECORD_COLUMNS, "reason").sortWithinPartitions("partition", "offset")
+    if can_have_dead:
+        lost = product.dead.select(*RECORD_COLUMNS, "reason").sortWithinPartitions("partition", "offset")
         path = layout.dated_unit(places.dead_letters, topic, day)
         dead = _stage(night, entry, path, staging(entry.attempt, _DEAD), lost)
+        check_unit(night.storage, topic, path, dead[0] if dead else None, product.dead_rows())
         night.count_dead_letters(topic, ledger.job, sum(unit.rows for unit in dead))
+    rows = sum(unit.rows for unit in units)
     counts: Mapping[str, int] = {"rows": rows, "dead_letters": sum(unit.rows for unit in dead)}
     if sink is not None:
         entry = replace(entry, sink_topic=sink.topic, sink_start=dict(sink.start))
@@ -70,7 +92,7 @@ def complete(
 
 def _stage(night: Night, entry: Entry, path: str, written: str, rows: DataFrame) -> list[Unit]:
     writer = rows.write.option("compression", "zstd").option("maxRecordsPerFile", night.reading.rows_per_task)
-    writer.mode("overwrite").parquet(night.uri(written))
+    writer.mode("overwrite").parquet(night.spark_path(written))
     unit = gather(night.storage, entry.attempt, written, path, entry.plan.date, [(0, "")])
     return [unit] if unit.files else []
 

@@ -17,6 +17,10 @@ from spark_jobs.options import OptionError
 _NOT_FOUND: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _DATA_LOSS: Final = re.compile(r"DataLossError: (.*)")
 _ERROR: Final = re.compile(r"^(?:: |Caused by: )?([\w.$]*(?:Error|Exception)): (.*)$", re.MULTILINE)
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_MARGIN: Final = re.compile(r"^ *\| ?")
+_RAISED: Final = re.compile(r"[^\W\d][\w.]*(?:: .*|:?\s*$)")
+"""The line of a traceback that names the exception, which may have no message."""
 _OF_JAVA: Final = re.compile(r"(?:org|java|py4j)\.")
 
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
@@ -53,9 +57,27 @@ def _spark_ending(text: str) -> tuple[Exit, str]:
 
 
 def spark_reason(text: str) -> str:
-    """The line that says why: the last error of a task's Python, else of Java; the last is the reason of those before it."""
+    """The line that says why: how the last traceback of a task's Python ends, else the last error by its name, of Java too.
+
+    The last is the reason of those before it.
+    """
+    if raised := _raised_in_python(text):
+        return raised
     errors = _ERROR.findall(text)
     in_python = [error for error in errors if not _OF_JAVA.match(error[0])]
     for name, message in reversed(in_python or errors):
         return f"{name}: {message}"
     return (text.strip().splitlines() or ["no reason given"])[0]
+
+
+def _raised_in_python(text: str) -> str | None:
+    """The exception, of whatever name, below the frames of the last traceback; None without one."""
+    _, traceback, below = text.rpartition(_TRACEBACK)
+    if not traceback:
+        return None
+    for line in below.splitlines()[1:]:
+        # Frames are indented; in a group of exceptions everything has a margin of bars.
+        bare = _MARGIN.sub("", line)
+        if bare and not bare[0].isspace() and (raised := _RAISED.match(bare)):
+            return raised[0].rstrip()
+    return None

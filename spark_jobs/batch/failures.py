@@ -83,6 +83,24 @@ class OutputError(JobError):
     code = Exit.OUTPUT_FAILED
 
 
+class MissingRecordsError(JobError):
+    """A job did not get what it was to read or send, so its date is not done and the next run repeats it."""
+
+    code = Exit.FAILED
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; the date is not done: run it again")
+
+
+class MissingOutputError(OutputError):
+    """Spark's files do not have what its tasks wrote, so nothing is published and the next run repeats it."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"{problem}; nothing was published: see whether Spark writes to that folder, then run the date again"
+        )
+
+
 class DeadLettersError(JobError):
     """All is done and published, but more records could not be decoded than are allowed."""
 

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from spark_jobs.batch import layout
 from spark_jobs.batch.failures import OutputError
-from spark_jobs.batch.storage import Entry
+from spark_jobs.batch.storage import Entry, Storage
 
 T = TypeVar("T")
 
@@ -31,6 +32,9 @@ class HadoopStorage:
     @property
     def uri(self) -> str:
         return self._root
+
+    def spark_path(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
 
     def read(self, path: str) -> bytes | None:
         where = self._path(path)
@@ -124,7 +128,7 @@ class HadoopStorage:
         context.rename(path, target, overwrite)
 
     def _path(self, path: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{path}" if path else self._root)
+        return self._jvm.org.apache.hadoop.fs.Path(self.spark_path(path))
 
     def _try(self, what: str, path: str, call: Callable[[], T]) -> T:
         try:
@@ -132,3 +136,16 @@ class HadoopStorage:
         except Py4JJavaError as problem:
             reason = str(problem.java_exception.toString())
             raise OutputError(f"cannot {what} {self._root}/{path}: {reason}") from problem
+
+
+def check_seen(spark: SparkSession, local: Storage) -> None:
+    """OutputError unless Spark's driver sees the file WRITABLE in a local output folder.
+
+    Java finds no name with letters beyond ASCII when it was started in a locale without them, and writes to another folder.
+    """
+    folder = local.spark_path("")
+    if HadoopStorage(spark, folder).read(layout.WRITABLE) is None:
+        raise OutputError(
+            f"Spark's Java does not see {folder}, which was made just now; where its name has letters beyond ASCII, start Java with "
+            "LC_ALL=C.UTF-8, or give another --output"
+        )

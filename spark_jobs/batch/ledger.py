@@ -18,7 +18,7 @@ from typing import Any
 
 from spark_jobs.batch import layout
 from spark_jobs.batch.failures import OutputError
-from spark_jobs.batch.plan import LateDates, Ranges, RunPlan
+from spark_jobs.batch.plan import LateDates, Ranges, RunPlan, Spans
 from spark_jobs.batch.storage import Storage
 
 _VERSION = 1
@@ -170,6 +170,7 @@ def _plan_to_json(plan: RunPlan) -> dict[str, Any]:
         "coverage": plan.coverage,
         "late": [{"first": str(each.first), "last": str(each.last), "start": each.start} for each in plan.late],
         "lost": plan.lost,
+        "undated": plan.undated,
     }
 
 
@@ -185,11 +186,16 @@ def _plan_from_json(document: Mapping[str, Any]) -> RunPlan:
             for each in document["late"]
         ),
         lost=_ranges(document["lost"]),
+        undated=_spans(document.get("undated", {})),  # runs before there were any took none
     )
 
 
 def _ranges(document: Mapping[str, Any]) -> Ranges:
     return {int(partition): (int(start), int(end)) for partition, (start, end) in document.items()}
+
+
+def _spans(document: Mapping[str, Any]) -> Spans:
+    return {int(p): tuple((int(start), int(end)) for start, end in spans) for p, spans in document.items()}
 
 
 def _offsets(document: Mapping[str, Any]) -> dict[int, int]:

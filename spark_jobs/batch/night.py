@@ -42,9 +42,9 @@ class Night:
     dead_letters: dict[str, int] = field(default_factory=dict)
     """Counted by job and topic while the night goes on."""
 
-    def uri(self, path: str) -> str:
-        """A path of the output, for Spark."""
-        return f"{self.storage.uri}/{path}"
+    def spark_path(self, path: str) -> str:
+        """A path of the output as Spark takes it."""
+        return self.storage.spark_path(path)
 
     def count_dead_letters(self, topic: str, job: str, count: int) -> None:
         if count:
@@ -162,7 +162,7 @@ def _send(night: Night, entry: Entry) -> None:
     if not results:
         return
     (result,) = results
-    files = [night.uri(f"{result.path}/{file.name}") for file in result.files]
+    files = {night.spark_path(f"{result.path}/{file.name}"): file.rows for file in result.files}
     run = f"{entry.job}/{entry.plan.topic}/{entry.plan.date}/{result.identity}"
     night.log.end_transactions(f"{transactional_prefix(run)}-")  # of an attempt that died
     end = night.log.bounds(entry.sink_topic).end

@@ -8,6 +8,10 @@ end. The ends are pinned in the plan (`coverage`): what comes later is not the r
 the runs together know up to which offset its records are (`frontiers`), and a run takes along what lies between that and its own pinned
 end. So each record is in exactly one run of its date; a run that is repeated reads the same, and its late records never mix with those of
 the date's own run.
+
+**Undated records** have a timestamp that is on no date: none (-1), or one beyond the years 1 to 9999, as when a producer writes
+nanoseconds. They are dead letters of the first run that looks at their offsets: a plan says where it takes them (`undated`), which is
+where no finished run has.
 """
 
 from __future__ import annotations
@@ -23,6 +27,9 @@ Offsets: TypeAlias = Mapping[int, int]
 Ranges: TypeAlias = Mapping[int, tuple[int, int]]
 """First offset and the one after the last, by the partition's number."""
 
+Spans: TypeAlias = Mapping[int, tuple[tuple[int, int], ...]]
+"""Any number of ranges of each partition, in order and apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class LateDates:
@@ -37,6 +44,7 @@ class LateDates:
 class RunPlan:
     """One run: a topic, a date, where its records can be (`ranges`), the pinned ends (`coverage`), late records to take along.
 
+    `undated` is where it takes undated records.
     `lost` are offsets that retention took before anybody read them, where the user accepts that.
     """
 
@@ -47,6 +55,7 @@ class RunPlan:
     coverage: Offsets
     late: tuple[LateDates, ...] = ()
     lost: Ranges = field(default_factory=dict)
+    undated: Spans = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +130,48 @@ def take_late(plans: Sequence[RunPlan], known: Mapping[date, Offsets], begin: Of
     return [replace(first, late=late), *(replace(plan, late=()) for plan in others)]
 
 
+def take_undated(plan: RunPlan, done: Iterable[RunPlan], begin: Offsets) -> RunPlan:
+    """The plan of a date that is not archived, which takes the undated records that no run of `done` has.
+
+    Those before the plan's own records count as soon as there is a run: they came after what it has looked at.
+    """
+    finished = list(done)
+    reached = progress(finished)
+    found = {}
+    for partition, (start, _) in plan.ranges.items():
+        first = max(min(start, reached.get(partition, start)), begin.get(partition, 0))
+        if first < plan.coverage[partition]:
+            found[partition] = ((first, plan.coverage[partition]),)
+    return leave_undated(replace(plan, undated=found), finished)
+
+
+def leave_undated(plan: RunPlan, done: Iterable[RunPlan]) -> RunPlan:
+    """The plan without the offsets where runs of `done` have taken undated records."""
+    found = {partition: list(spans) for partition, spans in plan.undated.items()}
+    for other in done:
+        for partition, spans in other.undated.items():
+            for span in spans:
+                found[partition] = [left for each in found.get(partition, ()) for left in _without(each, span)]
+    return replace(plan, undated={partition: tuple(spans) for partition, spans in sorted(found.items()) if spans})
+
+
+def _narrow_undated(plan: RunPlan, found: Ranges) -> RunPlan:
+    """The plan when it is known between which offsets undated records are; `found` has no range for partitions without any."""
+    undated = {}
+    for partition, spans in plan.undated.items():
+        first, last = found.get(partition, (0, 0))
+        cut = tuple((max(start, first), min(end, last)) for start, end in spans if max(start, first) < min(end, last))
+        if cut:
+            undated[partition] = cut
+    return replace(plan, undated=undated)
+
+
+def _without(span: tuple[int, int], other: tuple[int, int]) -> list[tuple[int, int]]:
+    (start, end), (first, last) = span, other
+    parts = [(start, min(end, first)), (max(start, last), end)] if first < last else [span]
+    return [(low, high) for low, high in parts if low < high]
+
+
 def narrow(plan: RunPlan, found: Ranges) -> RunPlan:
     """The plan when it is known where exactly its date's records are; `found` has no range for partitions without any."""
     ranges = {
@@ -132,12 +183,25 @@ def narrow(plan: RunPlan, found: Ranges) -> RunPlan:
     return replace(plan, ranges=ranges)
 
 
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Between which offsets the records of a date are, and the undated ones."""
+
+    records: Ranges
+    undated: Ranges
+
+    def narrowed(self, plan: RunPlan) -> RunPlan:
+        """The plan of the date, which reads no more than that."""
+        return _narrow_undated(narrow(plan, self.records), self.undated)
+
+
 def read_ranges(plans: Sequence[RunPlan]) -> dict[int, tuple[int, int]]:
     """The smallest range of each partition that holds all that the plans want; partitions without anything are left out."""
     found: dict[int, tuple[int, int]] = {}
     for plan in plans:
         wanted = [plan.ranges]
         wanted += [{p: (start, plan.coverage[p]) for p, start in group.start.items()} for group in plan.late]
+        wanted += [{p: (spans[0][0], spans[-1][1]) for p, spans in plan.undated.items()}]
         for ranges in wanted:
             for partition, (start, end) in ranges.items():
                 if start < end:

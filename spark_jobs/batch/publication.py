@@ -1,7 +1,8 @@
 """From staged files to the visible output, so that a crash at any point leaves the old day or the new one.
 
 1. Spark writes into a folder of the attempt below `_staging`, which no reader looks into.
-2. `gather` gives the files their final names, unit by unit, with a manifest.
+2. `gather` gives the files their final names, unit by unit, with a manifest; `check_unit` compares their rows with what tasks wrote.
+   No file at all is no proof that there was nothing to write.
 3. The ledger's pending file lists the units: from now on the run will be finished, by whoever comes.
 4. `publish` puts each unit in the place of the one that was there, in one step, and takes away units of an earlier run of the same date
    that the new one does not have. A unit that holds already what it should is left alone, so repeating is harmless.
@@ -12,15 +13,17 @@ Before each step that changes the output, `guard` makes sure that the run still 
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 
 import mmh3
 
 from spark_jobs.batch import layout
-from spark_jobs.batch.failures import OutputError
+from spark_jobs.batch.failures import MissingOutputError, OutputError
 from spark_jobs.batch.ledger import Entry, PartFile, Unit
 from spark_jobs.batch.storage import Storage
 
@@ -55,6 +58,37 @@ def gather(
     unit = Unit(path, staged, str(day), tuple(files), _identity(files, attempt))
     storage.write(f"{staged}/{layout.MANIFEST}", _manifest(unit))
     return unit
+
+
+def check_unit(storage: Storage, topic: str, path: str, unit: Unit | None, written: int | Mapping[int, int]) -> None:
+    """MissingOutputError unless the unit that is for `path` has as many rows as tasks have written to it.
+
+    `written` is by partition of the topic, where the unit's files have a column that says it; then the error names the partitions.
+    """
+    planned, found = (
+        written if isinstance(written, int) else sum(written.values()),
+        unit.rows if unit is not None else 0,
+    )
+    if planned == found:
+        return
+    where = ""
+    if not isinstance(written, int):
+        in_files = _rows_by_partition(storage, unit)
+        differing = [each for each in sorted({*written, *in_files}) if written.get(each, 0) != in_files.get(each, 0)]
+        each_differs = (f"{topic}-{p}: planned {written.get(p, 0)}, found {in_files.get(p, 0)}" for p in differing)
+        where = f" ({'; '.join(each_differs)})"
+    raise MissingOutputError(f"{path}: {planned} rows were planned, {found} are in the files that Spark left{where}")
+
+
+def _rows_by_partition(storage: Storage, unit: Unit | None) -> Counter[int]:
+    from pyarrow import parquet  # type: ignore[import-untyped]
+
+    found: Counter[int] = Counter()
+    for file in unit.files if unit is not None else ():
+        data = storage.read(f"{unit.staged}/{file.name}") if unit is not None else None
+        table = parquet.ParquetFile(io.BytesIO(data or b"")).read(["partition"])
+        found.update(table.column("partition").to_pylist())
+    return found
 
 
 def publish(storage: Storage, entry: Entry, replaced: Entry | None, guard: Guard) -> None:

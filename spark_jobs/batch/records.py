@@ -2,11 +2,13 @@
 
 Columns: key, value, partition, offset, timestamp, timestampType and headers as the data source gives them; `date` and `run` (see `plan`);
 `decoded_key` and `decoded` where there are decoders; `reason`, why a record is a dead letter; `piece`, the number of its file in its task.
+An undated record has the date of its run. What is read and what becomes of it is counted (`tally`).
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -20,12 +22,22 @@ from pyspark.sql.types import DateType, IntegerType, StringType, StructField, St
 
 from spark_jobs.batch.decoders import FORMATS_WITH_SCHEMA, Decoder
 from spark_jobs.batch.failures import BadRequestError
-from spark_jobs.batch.plan import LateDates, Ranges, RunPlan, read_ranges
+from spark_jobs.batch.plan import LateDates, Ranges, RunPlan, Spans, read_ranges
 from spark_jobs.batch.schemas import arrow_type
-from spark_jobs.rows import source_schema
+from spark_jobs.batch.tally import Tallies, Tally, add_tally, new_tallies, total
+from spark_jobs.rows import (
+    FIRST_TIMESTAMP_MS,
+    LAST_TIMESTAMP_MS,
+    RANGE_COLUMNS,
+    RANGE_END,
+    TIMESTAMP_MS,
+    declared_schema,
+)
 
 RECORD_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")
 KEY_COLUMN, VALUE_COLUMN = "decoded_key", "decoded"
+NO_TIMESTAMP: Final = -1
+"""What a record without a time has, as in Kafka's RecordBatch.NO_TIMESTAMP."""
 _DATE, _RUN, _REASON, _PIECE = "date", "run", "reason", "piece"
 
 
@@ -86,8 +98,7 @@ class Reading:
 
 def read_log(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges, columns: Sequence[str]) -> DataFrame:
     """The records of `ranges`, `columns` of them."""
-    everything = source_schema(True)
-    schema = StructType([everything[name] for name in columns])
+    schema = declared_schema(columns)
     wanted = {partition: bounds for partition, bounds in ranges.items() if bounds[0] < bounds[1]}
     if not wanted:
         return spark.createDataFrame([], schema)
@@ -107,24 +118,53 @@ def read_log(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges, 
     return loaded.coalesce(max(1, -(-total // reading.rows_per_task)))
 
 
+def task_count(reading: Reading, ranges: Ranges) -> int:
+    """How many tasks read `ranges` (`read_log`)."""
+    sizes = [end - start for start, end in ranges.values() if start < end]
+    slices = sum(-(-size // reading.rows_per_task) for size in sizes)
+    return min(slices, max(1, -(-sum(sizes) // reading.rows_per_task)))
+
+
 def date_of(timestamp: str, zone: str) -> Column:
-    """The date of a timestamp column in a zone; the session's own zone is UTC (`session`)."""
+    """The date of a timestamp column in a zone, null for undated records; the session's own zone is UTC (`session`)."""
+    return F.when(F.unix_millis(timestamp) != NO_TIMESTAMP, calendar_date(timestamp, zone))
+
+
+def calendar_date(timestamp: str, zone: str) -> Column:
+    """As `date_of`, but records without a timestamp have the date of its number, -1: before all others, so to speak."""
     return F.to_date(F.from_utc_timestamp(timestamp, zone))
 
 
+def undated_reason(timestamp_ms: int) -> str | None:
+    """Why a record is on no date; None when it is on one."""
+    if timestamp_ms == NO_TIMESTAMP:
+        return "timestamp: the record has none (-1)"
+    if FIRST_TIMESTAMP_MS <= timestamp_ms <= LAST_TIMESTAMP_MS:
+        return None
+    return f"timestamp: {timestamp_ms} ms is beyond the years 1 to 9999 (did a producer write micro- or nanoseconds?)"
+
+
 def records_of(spark: SparkSession, reading: Reading, plans: Sequence[RunPlan]) -> DataFrame:
-    """The records that the plans (of one topic, planned together) want, with `date` and `run`."""
-    log = read_log(spark, reading, plans[0].topic, read_ranges(plans), RECORD_COLUMNS)
-    dated = log.withColumn(_DATE, date_of("timestamp", reading.zone))
-    return dated.withColumn(_RUN, run_of(plans)).where(F.col(_RUN).isNotNull())
+    """What `DecodedRecords` takes: all that is read for the plans (of one topic, planned together), with `date` and `run`.
+
+    Records that no run takes have no run; what they hold stays behind.
+    """
+    log = read_log(spark, reading, plans[0].topic, read_ranges(plans), (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
+    dated = log.withColumn(_DATE, date_of("timestamp", reading.zone)).withColumn(_RUN, run_of(plans))
+    with_dates = dated.withColumn(_DATE, F.coalesce(_DATE, _RUN))
+    contents = {name: F.when(F.col(_RUN).isNotNull(), F.col(name)) for name in ("key", "value", "headers")}
+    return with_dates.withColumns(contents)
 
 
 def run_of(plans: Sequence[RunPlan]) -> Column:
-    """The run that takes a record: its date's own, or the one that takes late records of the date along; null for none."""
+    """The run that takes a record: its date's own, or the one that takes along late records of the date, or undated ones; null for none."""
     chosen = F.when(F.col(_DATE).isin([plan.date for plan in plans]), F.col(_DATE))
     for plan in plans:
         if plan.late:
             chosen = chosen.when(reduce(Column.__or__, map(_is_late, plan.late)), F.lit(plan.date))
+        if plan.undated:
+            taken = F.col(_DATE).isNull() & F.col(RANGE_END).isNull() & _is_within(plan.undated)
+            chosen = chosen.when(taken, F.lit(plan.date))
     return chosen.otherwise(F.lit(None).cast(DateType()))
 
 
@@ -133,40 +173,123 @@ def _is_late(group: LateDates) -> Column:
     return F.col(_DATE).between(group.first, group.last) & (F.col("offset") >= starts[F.col("partition")])
 
 
+def _is_within(spans: Spans) -> Column:
+    offset = F.col("offset")
+    return reduce(
+        Column.__or__,
+        (
+            (F.col("partition") == partition) & (offset >= start) & (offset < end)
+            for partition, found in spans.items()
+            for start, end in found
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Rows, and the counts of the tasks that have made them."""
+
+    rows: DataFrame
+    tallies: Accumulator[Tallies]
+
+    @property
+    def counts(self) -> Tally:
+        """To be asked after an action on the rows."""
+        return total(self.tallies.value.values())
+
+
+def counted_log(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges) -> Counted:
+    """All records of `ranges`, as RECORD_COLUMNS and the `reason` of those whose timestamp Spark cannot show.
+
+    `counts.rows` are these, by partition.
+    """
+    log = read_log(spark, reading, topic, ranges, (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
+    tallies = new_tallies(spark.sparkContext)
+    fields = [*declared_schema(RECORD_COLUMNS).fields, StructField(_REASON, StringType())]
+    return Counted(log.mapInArrow(_Counting(tallies), StructType(fields)), tallies)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """What executors run."""
+
+    tallies: Accumulator[Tallies]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tally = Tally()
+        for given in batches:
+            batch = tally.add_read(given)
+            reasons: list[str | None] = [None] * batch.num_rows
+            if _column(batch, "timestamp").null_count:
+                columns = (_column(batch, name).to_pylist() for name in ("timestamp", TIMESTAMP_MS, "partition"))
+                for index, (shown, time_ms, partition) in enumerate(zip(*columns, strict=True)):
+                    if shown is None:
+                        reasons[index] = undated_reason(time_ms)
+                        tally.rows[partition] += 1
+            arrays = [_column(batch, name) for name in RECORD_COLUMNS]
+            yield pa.record_batch([*arrays, pa.array(reasons, pa.string())], names=[*RECORD_COLUMNS, _REASON])
+        add_tally(self.tallies, tally)
+
+
 class DecodedRecords:
     """Records with decoded columns, `reason` and `piece`, in the order in which they were read.
 
-    Dead letters are counted while the rows are used, so that they cost a second reading only where there are some.
+    Dead letters are counted while the good ones are written, so that they cost a second reading only where there are some.
+    `records` are those of `records_of`, or any with all RECORD_COLUMNS, date and run.
     """
 
     def __init__(self, records: DataFrame, formats: Formats, max_file_bytes: int) -> None:
-        key_type, value_type = formats.key.arrow_type(), formats.value.arrow_type()
-        fields = list(records.schema.fields)
+        self._formats, self._max_file_bytes = formats, max_file_bytes
+        self._records = records
+        self._key_type, self._value_type = formats.key.arrow_type(), formats.value.arrow_type()
+        self._good, self._dead = self._converted(), self._converted()
+
+    def _converted(self) -> Counted:
+        records, formats = self._records, self._formats
+        fields = [each for each in records.schema.fields if each.name not in (TIMESTAMP_MS, *RANGE_COLUMNS)]
         for name, form in ((KEY_COLUMN, formats.key), (VALUE_COLUMN, formats.value)):
             if (kind := form.spark_type()) is not None:
                 fields.append(StructField(name, kind))
         fields += [StructField(_REASON, StringType()), StructField(_PIECE, IntegerType())]
         # An Observation would be asked for in vain where Spark finds out that it need not look at the rows.
-        self._dead_letters = records.sparkSession.sparkContext.accumulator(0)
+        tallies = new_tallies(records.sparkSession.sparkContext)
         convert = _Conversion(
-            formats.key.name, key_type, formats.value.name, value_type, max_file_bytes, self._dead_letters
+            formats.key.name, self._key_type, formats.value.name, self._value_type, self._max_file_bytes, tallies
         )
-        self._rows = records.mapInArrow(convert, StructType(fields))
+        return Counted(records.mapInArrow(convert, StructType(fields)), tallies)
 
     @property
     def good(self) -> DataFrame:
         """Those that could be decoded, with all columns but `reason`."""
-        return self._rows.where("reason is null").drop(_REASON)
+        return self._good.rows.where("reason is null").drop(_REASON)
 
     @property
     def dead(self) -> DataFrame:
         """The dead letters, undecoded."""
-        return self._rows.where("reason is not null").drop(KEY_COLUMN, VALUE_COLUMN)
+        return self._dead.rows.where("reason is not null").drop(KEY_COLUMN, VALUE_COLUMN)
 
     @property
-    def any_dead(self) -> bool:
-        """To be asked after the good ones were written."""
-        return self._dead_letters.value > 0
+    def counts(self) -> Tally:
+        """Of the reading of the good ones; `rows` are by (dead, date, run, partition)."""
+        return self._good.counts
+
+    @property
+    def counts_of_dead(self) -> Tally:
+        """Of the reading of the dead letters."""
+        return self._dead.counts
+
+    def rows_by_partition(self, counts: Tally, dead: bool) -> Counter[int]:
+        """Good records, or dead letters, of `counts`, by partition."""
+        found: Counter[int] = Counter()
+        for (is_dead, _, _, partition), rows in counts.rows.items():
+            if is_dead == dead:
+                found[partition] += rows
+        return found
+
+    @property
+    def reading_tasks(self) -> int:
+        """How many tasks have read all of their records."""
+        return len(self._good.tallies.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +301,7 @@ class _Conversion:
     value_format: str
     value_type: pa.StructType | None
     max_file_bytes: int
-    dead_letters: Accumulator[int]
+    tallies: Accumulator[Tallies]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decoders = [
@@ -190,9 +313,10 @@ class _Conversion:
             if name != "bytes"
         ]
         pieces = Pieces(self.max_file_bytes // (2 if decoders else 1))
-        for batch in batches:
+        tally = Tally()
+        for given in batches:
+            batch, reasons = self._taken(given, tally)
             arrays, names = list(batch.columns), list(batch.schema.names)
-            reasons: list[str | None] = [None] * batch.num_rows
             for column, label, decoder in decoders:
                 found, problems = decoder.decode(batch.column(names.index(column)))
                 arrays.append(found)
@@ -200,10 +324,37 @@ class _Conversion:
                 for index, problem in enumerate(problems):
                     if problem is not None and reasons[index] is None:
                         reasons[index] = f"{column}: {problem}"
-            self.dead_letters.add(len(reasons) - reasons.count(None))
+            is_dead = [reason is not None for reason in reasons]
+            places = (_column(batch, name).to_pylist() for name in (_DATE, _RUN, "partition"))
+            tally.rows.update(zip(is_dead, *places, strict=True))
             arrays.append(pa.array(reasons, pa.string()))
             arrays.append(pieces.number(batch))
             yield pa.record_batch(arrays, names=[*names, _REASON, _PIECE])
+        add_tally(self.tallies, tally)
+
+    def _taken(self, batch: pa.RecordBatch, tally: Tally) -> tuple[pa.RecordBatch, list[str | None]]:
+        """The records that a run takes, and for each why it is a dead letter already."""
+        if RANGE_END in batch.schema.names:
+            batch = tally.add_read(batch)
+            taken = _column(batch, _RUN).is_valid()
+            if not pa.compute.all(taken).as_py():
+                batch = batch.filter(taken)
+        if TIMESTAMP_MS not in batch.schema.names:
+            return batch, [None] * batch.num_rows
+        reasons = undated_reasons(_column(batch, TIMESTAMP_MS))
+        return batch.select([name for name in batch.schema.names if name != TIMESTAMP_MS]), reasons
+
+
+def undated_reasons(timestamps_ms: pa.Array) -> list[str | None]:
+    """`undated_reason` of each."""
+    compute = pa.compute
+    odd = compute.or_(
+        compute.equal(timestamps_ms, NO_TIMESTAMP),
+        compute.or_(compute.less(timestamps_ms, FIRST_TIMESTAMP_MS), compute.greater(timestamps_ms, LAST_TIMESTAMP_MS)),
+    )
+    if not compute.any(odd).as_py():
+        return [None] * len(timestamps_ms)
+    return [undated_reason(each) for each in timestamps_ms.to_pylist()]
 
 
 class Pieces:

@@ -34,6 +34,9 @@ def open_session(master: str | None, settings: Mapping[str, str], log_level: str
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None and master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if master is not None and sys.platform == "linux" and not has_utf8_locale(os.environ):
+        # Java takes the names of files from the locale; in cron's, letters beyond ASCII become question marks.
+        os.environ["LC_ALL"] = "C.UTF-8"
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     builder = SparkSession.Builder().appName("kafkalite nightly")
     if master is not None:
@@ -46,3 +49,9 @@ def open_session(master: str | None, settings: Mapping[str, str], log_level: str
         spark.conf.set(name, value)
     register(spark)
     return spark
+
+
+def has_utf8_locale(environment: Mapping[str, str]) -> bool:
+    """True if a program with these variables takes names of files for UTF-8 (POSIX: LC_ALL wins over LC_CTYPE, that over LANG)."""
+    name = next((value for key in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(key))), "C")
+    return name.lower().replace("-", "").partition(".")[2].startswith("utf8")

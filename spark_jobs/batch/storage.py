@@ -2,6 +2,10 @@
 
 Paths are relative to the output folder, with slashes. Writing a file and replacing a folder are atomic: whoever looks finds the old or
 the new one, also after a crash.
+
+A folder has two notations. Its URI (`uri`) has blanks, `#` and letters beyond ASCII as percent signs and digits. Spark and Hadoop take
+the text of a path as it is (`spark_path`): Hadoop's `Path(String)` decodes nothing, so a URI would name another folder. What Spark
+writes goes there; reading additionally expands `[ ] { } * ? \\` unless `read_parquet` asks it not to.
 """
 
 from __future__ import annotations
@@ -9,19 +13,34 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import shutil
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Protocol
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import unquote_to_bytes
 
 import mmh3
 
 from spark_jobs.batch.failures import OutputError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _DIGEST_PIECE_BYTES = 1 << 20
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
+"""Before a slash, so that a relative folder `a:b` is one."""
+_FILE_URI: Final = re.compile(r"file:(?://[^/]*(?=/))?(/.*)", re.IGNORECASE | re.DOTALL)
+_PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
+"""In a path that Spark takes for a pattern (`SparkHadoopUtil.isGlobPath`)."""
+_GLOB_PATHS: Final = "__globPaths__"
+"""Spark's own option of file sources for paths that are meant literally (`DataSource.GLOB_PATHS_KEY`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +57,10 @@ class Storage(Protocol):
 
     @property
     def uri(self) -> str:
-        """The folder as Spark takes it."""
+        """The folder's URI, which names it in locks and messages. Spark takes `spark_path`."""
+
+    def spark_path(self, path: str) -> str:
+        """A path as Spark and Hadoop take it. OutputError when they cannot."""
 
     def read(self, path: str) -> bytes | None:
         """A file's bytes; None when it is not there."""
@@ -74,6 +96,16 @@ class LocalStorage:
     @property
     def uri(self) -> str:
         return self._root.as_uri()
+
+    def spark_path(self, path: str) -> str:
+        found = f"file:{self._at(path)}"
+        try:
+            found.encode()
+        except UnicodeEncodeError:
+            raise OutputError(
+                f"Spark cannot write to {os.fsencode(self._root)!r}: the name is not UTF-8; give another --output"
+            ) from None
+        return found
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -175,11 +207,32 @@ class LocalStorage:
 
 
 def local_folder(output: str) -> Path | None:
-    """The local folder that `output` names, always by the same name; None when it is a URI of another file system."""
-    parts = urlsplit(output)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path)).resolve()
-    return None if parts.scheme else Path(output).expanduser().resolve()
+    """The local folder that `output` names, always by the same name; None when it is a URI of another file system.
+
+    A `file:` URI is decoded, its `#` and `?` too are part of the name; anything without a scheme is a path as it stands.
+    """
+    if uri := _FILE_URI.fullmatch(output):
+        return Path(os.fsdecode(unquote_to_bytes(os.fsencode(uri[1])))).resolve()
+    return None if _SCHEME.match(output) else Path(output).expanduser().resolve()
+
+
+def read_parquet(
+    spark: SparkSession,
+    paths: Iterable[str],
+    schema: StructType | None = None,
+    added: Mapping[str, Column] | None = None,
+) -> DataFrame:
+    """The rows of Parquet files or folders, whose `Storage.spark_path`s are meant literally: no letter of a path is a pattern.
+
+    `added` are columns that may use Spark's `_metadata`.
+    """
+    every, reader = list(paths), spark.read
+    reader = reader if schema is None else reader.schema(schema)
+    if not any(_PATTERN.search(path) for path in every):
+        return reader.parquet(*every).withColumns(dict(added or {}))
+    # One by one: Spark reads all of several literal paths once for each of them that looks like a pattern.
+    found = [reader.option(_GLOB_PATHS, "false").parquet(path).withColumns(dict(added or {})) for path in every]
+    return reduce(lambda one, other: one.unionAll(other), found)
 
 
 def _sync(path: Path) -> None:

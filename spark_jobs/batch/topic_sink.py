@@ -7,18 +7,22 @@ is open (the driver may have died between two commits), reads from there which r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.batch.failures import MissingRecordsError
+from spark_jobs.batch.observed import Observed
 from spark_jobs.batch.plan import Offsets, Ranges
 from spark_jobs.batch.records import Reading, read_log
+from spark_jobs.batch.storage import read_parquet
 
 RUN_HEADER: Final = "kafkalite-run"
 ROW_HEADER: Final = "kafkalite-row"
 
+_THERE = "__there"
 _ROW, _KEY, _VALUE, _HEADERS, _TIMESTAMP = "__row", "key", "value", "headers", "timestamp"
 _HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
@@ -29,20 +33,32 @@ def transactional_prefix(run: str) -> str:
 
 
 def send(
-    spark: SparkSession, reading: Reading, files: Sequence[str], run: str, topic: str, start: Offsets, end: Offsets
+    spark: SparkSession,
+    reading: Reading,
+    files: Mapping[str, int],
+    run: str,
+    topic: str,
+    start: Offsets,
+    end: Offsets,
 ) -> None:
     """Send the rows of the Parquet `files` that are not in `topic` between `start` and `end` yet. A file's name and a row's place tell it.
 
+    `files` says how many rows each has. MissingRecordsError, which leaves the run to be gone on with, when Spark had others.
+
     Columns `key`, `value`, `headers` and `timestamp` are used as the sink takes them; without `value` the whole row is sent as JSON.
     """
-    rows = spark.read.parquet(*files)
-    columns = rows.columns
-    numbered = rows.withColumn(_ROW, F.concat_ws(":", "_metadata.file_name", "_metadata.row_index"))
+    place = F.concat_ws(":", "_metadata.file_name", "_metadata.row_index")
+    numbered = read_parquet(spark, files, added={_ROW: place})
+    columns = [name for name in numbered.columns if name != _ROW]
     ranges: Ranges = {p: (start.get(p, 0), offset) for p, offset in end.items() if start.get(p, 0) < offset}
+    there: Column = F.lit(None).cast("boolean")
     if ranges:
-        numbered = numbered.join(_sent(spark, reading, topic, ranges, run), _ROW, "left_anti")
+        sent = _sent(spark, reading, topic, ranges, run).withColumn(_THERE, F.lit(True))
+        numbered = numbered.join(sent, _ROW, "left")
+        there = F.col(_THERE)
+    observed = Observed(numbered.withColumn(_THERE, there))
     options = {f"kafka.{name}": value for name, value in reading.settings.items()}
-    records = numbered.select(*_record_columns(columns, run))
+    records = observed.rows.where(F.col(_THERE).isNull()).select(*_record_columns(columns, run))
     (
         records.write.format("kafkalite")
         .options(**options, topic=topic, includeTimestamp=str(_TIMESTAMP in columns).lower())
@@ -50,6 +66,9 @@ def send(
         .mode("append")
         .save()
     )
+    planned, found = sum(files.values()), observed.count()
+    if found != planned:
+        raise MissingRecordsError(f"{run} to {topic}: {planned} rows were to be sent, Spark found {found}")
 
 
 def _sent(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges, run: str) -> DataFrame:

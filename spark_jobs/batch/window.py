@@ -14,6 +14,7 @@ from spark_jobs.batch.failures import BadRequestError
 
 _DAYS_BY_NAME = {"today": 0, "yesterday": 1}
 _MAX_DAYS = 100 * 366
+_DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,10 @@ def time_zone(name: str) -> ZoneInfo:
 
 def day_window(day: date, zone: ZoneInfo) -> DayWindow:
     """The window of a date in a zone."""
-    return DayWindow(day, _midnight_ms(day, zone), _midnight_ms(day + timedelta(days=1), zone))
+    start_ms = _midnight_ms(day, zone)
+    return DayWindow(
+        day, start_ms, start_ms + _DAY_MS if day == date.max else _midnight_ms(day + timedelta(days=1), zone)
+    )
 
 
 def parse_date(text: str, now_ms: int, zone: ZoneInfo) -> date:

@@ -5,7 +5,8 @@ Undecodable records go to the dead letters, with the reason. Several dates that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from pyspark.sql import DataFrame
@@ -23,8 +24,17 @@ from spark_jobs.batch.night import (
     record_plans,
     staging,
 )
-from spark_jobs.batch.plan import LogBounds, RunPlan, frontiers, is_newest, plan_runs, take_late
-from spark_jobs.batch.publication import gather
+from spark_jobs.batch.plan import (
+    LogBounds,
+    RunPlan,
+    frontiers,
+    is_newest,
+    plan_runs,
+    read_ranges,
+    take_late,
+    take_undated,
+)
+from spark_jobs.batch.publication import check_unit, gather
 from spark_jobs.batch.records import (
     KEY_COLUMN,
     RECORD_COLUMNS,
@@ -34,6 +44,7 @@ from spark_jobs.batch.records import (
     records_of,
     write_parquet,
 )
+from spark_jobs.batch.tally import Tally, check_read
 from spark_jobs.batch.window import day_window, time_zone
 
 JOB = "archive"
@@ -61,7 +72,8 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan:
         starts = {day: night.log.first_offsets(bounds, window.start_ms)}
         (planned,) = plan_runs(bounds, starts)
         planned = check_unread(night, bounds, known, planned)
-    return take_late([planned], known, bounds.begin)[0]
+    with_late = take_late([planned], known, bounds.begin)[0]
+    return take_undated(with_late, others, bounds.begin)
 
 
 def transform(records: DataFrame, formats: Formats, max_file_bytes: int) -> DecodedRecords:
@@ -83,20 +95,49 @@ def archive_dates(night: Night, ledger: Ledger, plans: Sequence[RunPlan], format
     entries = record_plans(ledger, plans, attempt)
     found = records_of(night.spark, night.reading, plans)
     records = transform(found, formats, night.reading.max_file_bytes)
-    units = _stage(night, topic, attempt, records)
+    units = _stage(night, topic, attempt, plans, records)
     return [_finish(night, ledger, entry, units) for entry in entries]
 
 
-def _stage(night: Night, topic: str, attempt: str, records: DecodedRecords) -> list[tuple[date, Unit]]:
-    """Write good records and dead letters; the units with the dates of their runs."""
+def _stage(
+    night: Night, topic: str, attempt: str, plans: Sequence[RunPlan], records: DecodedRecords
+) -> list[tuple[date, Unit]]:
+    """Write good records and dead letters; the units with the dates of their runs.
+
+    MissingRecordsError and MissingOutputError when they are not what was planned.
+    """
     good, dead = staging(attempt, layout.ARCHIVE), staging(attempt, layout.DEAD_LETTERS)
     rows = records.good
     columns = [name for name in (*RECORD_COLUMNS, KEY_COLUMN, VALUE_COLUMN) if name in rows.columns]
-    write_parquet(rows, night.uri(good), columns)
+    write_parquet(rows, night.spark_path(good), columns)
+    counts, planned = records.counts, read_ranges(plans)
+    check_read(topic, planned, counts)
     found = _units(night, topic, attempt, layout.ARCHIVE, good)
-    if records.any_dead:
-        write_parquet(records.dead, night.uri(dead), [*RECORD_COLUMNS, "reason"])
-        found += _units(night, topic, attempt, layout.DEAD_LETTERS, dead)
+    _check_units(night, topic, found, _planned(topic, layout.ARCHIVE, counts))
+    letters = _planned(topic, layout.DEAD_LETTERS, counts)
+    if letters:
+        write_parquet(records.dead, night.spark_path(dead), [*RECORD_COLUMNS, "reason"])
+        check_read(topic, planned, records.counts_of_dead)
+        units = _units(night, topic, attempt, layout.DEAD_LETTERS, dead)
+        _check_units(night, topic, units, letters)
+        found += units
+    return found
+
+
+def _check_units(
+    night: Night, topic: str, found: Sequence[tuple[date, Unit]], planned: Mapping[str, Mapping[int, int]]
+) -> None:
+    units = {unit.path: unit for _, unit in found}
+    for path in sorted({*planned, *units}):
+        check_unit(night.storage, topic, path, units.get(path), planned.get(path, {}))
+
+
+def _planned(topic: str, kind: str, counts: Tally) -> dict[str, Counter[int]]:
+    """How many rows of each partition of the topic the units of a kind have, by their paths, as tasks have counted them."""
+    found: dict[str, Counter[int]] = {}
+    for (is_dead, day, run, partition), rows in counts.rows.items():
+        if is_dead == (kind == layout.DEAD_LETTERS):
+            found.setdefault(layout.run_unit(kind, topic, day, run), Counter())[partition] += rows
     return found
 
 

@@ -26,6 +26,7 @@ from spark_jobs.batch.ledger import Ledger
 from spark_jobs.batch.night import Night
 from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, frontiers, same_frontiers
 from spark_jobs.batch.records import RECORD_COLUMNS, date_of, read_log
+from spark_jobs.batch.storage import read_parquet
 from spark_jobs.batch.window import day_window, time_zone
 from spark_jobs.jobs import archive
 from spark_jobs.rows import source_schema
@@ -184,7 +185,7 @@ def _folders(night: Night, topic: str, day: date) -> list[str]:
 def _read_archive(night: Night, folders: Iterable[str]) -> DataFrame:
     schema = source_schema(True)
     columns = StructType([schema[name] for name in RECORD_COLUMNS])
-    return night.spark.read.schema(columns).parquet(*map(night.uri, folders))
+    return read_parquet(night.spark, map(night.spark_path, folders), columns)
 
 
 def _nothing(night: Night) -> DataFrame:

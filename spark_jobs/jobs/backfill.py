@@ -23,29 +23,71 @@ from spark_jobs.batch.night import (
     new_attempt,
     record_plans,
 )
-from spark_jobs.batch.plan import LogBounds, Ranges, RunPlan, chunks, frontiers, narrow, plan_runs, take_late
+from spark_jobs.batch.plan import (
+    LogBounds,
+    Offsets,
+    Ranges,
+    RunPlan,
+    Whereabouts,
+    chunks,
+    frontiers,
+    leave_undated,
+    plan_runs,
+    progress,
+    read_ranges,
+    take_late,
+    take_undated,
+)
 from spark_jobs.batch.records import date_of, read_log
+from spark_jobs.batch.tally import Tally, check_read
 from spark_jobs.batch.window import day_window, time_zone
 from spark_jobs.jobs import archive, audit, compact, reprocess
 from spark_jobs.jobs.nightly import Program, check_dead_letters
+from spark_jobs.rows import RANGE_COLUMNS, RANGE_END, RANGE_RECORDS
 
-_INDEX_COLUMNS: Final = ("partition", "offset", "timestamp")
+_INDEX_COLUMNS: Final = ("partition", "offset", "timestamp", *RANGE_COLUMNS)
 
 
-def index(night: Night, topic: str, days: Sequence[date], ranges: Ranges) -> dict[date, Ranges]:
-    """Where between `ranges` each day's records are: its first and last offset in each partition that has any."""
+def index(night: Night, topic: str, days: Sequence[date], ranges: Ranges) -> dict[date, Whereabouts]:
+    """Where between `ranges` each day's records are, and the undated ones. MissingRecordsError unless all of `ranges` was read."""
     log = read_log(night.spark, night.reading, topic, ranges, _INDEX_COLUMNS)
-    dated = log.select(date_of("timestamp", night.reading.zone).alias("date"), "partition", "offset")
-    found = (
-        dated.where(F.col("date").between(min(days), max(days)))
-        .groupBy("date", "partition")
-        .agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
+    day = date_of("timestamp", night.reading.zone)
+    dated = log.select(
+        F.when(day.between(min(days), max(days)), day).alias("date"),
+        day.isNull().alias("undated"),
+        F.col(RANGE_END).isNotNull().alias("is_end"),
+        "partition",
+        "offset",
+        RANGE_END,
+        RANGE_RECORDS,
+    )
+    rows = (
+        dated.groupBy("date", "undated", "is_end", "partition")
+        .agg(
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
+            F.count(F.lit(1)).alias("rows"),
+            F.sum(F.col(RANGE_END) - F.col("offset")).alias("offsets"),
+            F.sum(RANGE_RECORDS).alias("given"),
+        )
+        .collect()
     )
     by_date: dict[date, dict[int, tuple[int, int]]] = {day: {} for day in days}
-    for row in found.collect():
-        if row["date"] in by_date:
-            by_date[row["date"]][row["partition"]] = (row["first"], row["last"] + 1)
-    return dict(by_date)
+    undated: dict[int, tuple[int, int]] = {}
+    tally = Tally()
+    for row in rows:
+        partition, found = row["partition"], (row["first"], row["last"] + 1)
+        if row["is_end"]:
+            tally.offsets[partition] += row["offsets"]
+            tally.given[partition] += row["given"]
+            continue
+        tally.read[partition] += row["rows"]
+        if row["undated"]:
+            undated[partition] = found
+        elif row["date"] in by_date:
+            by_date[row["date"]][partition] = found
+    check_read(topic, {p: (start, end) for p, (start, end) in ranges.items() if start < end}, tally)
+    return {day: Whereabouts(found, undated) for day, found in by_date.items()}
 
 
 def plan(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence[date]) -> list[RunPlan]:
@@ -66,9 +108,10 @@ def _fresh_plans(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence
     plans = plan_runs(bounds, dict.fromkeys(days, start))
     known = frontiers(entry.plan for entry in ledger.all_done(bounds.topic))
     plans[0] = check_unread(night, bounds, known, plans[0])
+    plans[0] = take_undated(plans[0], [entry.plan for entry in ledger.all_done(bounds.topic)], bounds.begin)
     if len(days) > 1:
-        where = index(night, bounds.topic, days, plans[0].ranges)
-        plans = [narrow(each, where[each.date]) for each in plans]
+        where = index(night, bounds.topic, days, read_ranges(plans))
+        plans = [where[each.date].narrowed(each) for each in plans]
     return plans
 
 
@@ -104,8 +147,9 @@ def _archive(
     entries = []
     for group, is_new in work:
         if is_new:
-            known = frontiers(entry.plan for entry in ledger.all_done(topic))
-            group = take_late(group, known, bounds.begin)
+            finished = [entry.plan for entry in ledger.all_done(topic)]
+            group = take_late(group, frontiers(finished), bounds.begin)
+            group = [leave_undated(each, finished) for each in group]
         found = archive.archive_dates(night, ledger, group, program.formats)
         progress.advance(found)
         entries += found
@@ -118,7 +162,8 @@ def _results(night: Night, program: Program, topic: str, days: Sequence[date], a
     if (wanted := program.reprocessing) is not None:
         done = {entry.plan.date for entry in Ledger(night.storage, wanted.job).all_done(topic)}
         left = [day for day in days if again or day not in done]
-        where = _where(night, topic, left) if len(left) > 1 else {}
+        finished = [entry.plan for entry in Ledger(night.storage, wanted.job).all_done(topic)]
+        where = _where(night, topic, left, progress(finished)) if len(left) > 1 else {}
         for day in left:
             entry = reprocess.main(night, topic, day, program.formats, wanted, where.get(day))
             night.tell(f"{entry.job} of {topic} {day}: {entry.counts['rows']:,} rows")
@@ -128,10 +173,12 @@ def _results(night: Night, program: Program, topic: str, days: Sequence[date], a
     return entries
 
 
-def _where(night: Night, topic: str, days: Sequence[date]) -> Mapping[date, Ranges]:
+def _where(night: Night, topic: str, days: Sequence[date], reached: Offsets) -> Mapping[date, Whereabouts]:
+    """Also behind what finished runs have `reached`, where undated records may be."""
     bounds = night.log.bounds(topic)
     start = night.log.first_offsets(bounds, day_window(min(days), time_zone(night.reading.zone)).start_ms)
-    return index(night, topic, days, {p: (start.get(p, end), end) for p, end in bounds.end.items()})
+    first = {p: min(start.get(p, end), reached.get(p, end)) for p, end in bounds.end.items()}
+    return index(night, topic, days, {p: (max(first[p], bounds.begin[p]), end) for p, end in bounds.end.items()})
 
 
 class _Progress:

@@ -7,6 +7,7 @@ in several partitions, as after partitions were added, has the value of the youn
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Final, Literal
@@ -19,7 +20,8 @@ from spark_jobs.batch.dated_result import Places, begin, complete
 from spark_jobs.batch.ledger import Entry, Ledger
 from spark_jobs.batch.night import Night, recorded_plan
 from spark_jobs.batch.plan import LogBounds, RunPlan, read_ranges
-from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords, Formats, date_of, read_log
+from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords, Formats, calendar_date, counted_log
+from spark_jobs.batch.tally import check_read
 
 JOB: Final = "compact"
 _PLACES: Final = Places(layout.SNAPSHOTS, layout.dead_letters_of(layout.SNAPSHOTS))
@@ -56,13 +58,43 @@ def transform(records: DataFrame, latest_by: str) -> DataFrame:
     return latest.select("key", "latest.*").where("value is not null").select(*RECORD_COLUMNS)
 
 
+class _Snapshot:
+    """See `dated_result.Product`. Records whose time Spark cannot show are dead letters: nobody knows whether they belong to the date."""
+
+    def __init__(self, night: Night, planned: RunPlan, formats: Formats, latest_by: str) -> None:
+        self._topic, self._ranges = planned.topic, read_ranges([planned])
+        self._log = counted_log(night.spark, night.reading, planned.topic, self._ranges)
+        shown = self._log.rows.where("reason is null").drop("reason")
+        before = shown.where(calendar_date("timestamp", night.reading.zone) <= F.lit(planned.date))
+        latest = transform(before, latest_by).withColumn("date", F.lit(planned.date)).withColumn("run", F.col("date"))
+        self._records = DecodedRecords(latest, formats, night.reading.max_file_bytes)
+
+    @property
+    def result(self) -> DataFrame:
+        return self._records.good.drop("date", "run", "piece")
+
+    @property
+    def dead(self) -> DataFrame:
+        columns = (*RECORD_COLUMNS, "reason")
+        undecoded = self._records.dead.select(*columns)
+        return undecoded.unionAll(self._log.rows.where("reason is not null").select(*columns))
+
+    def check_result(self) -> bool:
+        check_read(self._topic, self._ranges, self._log.counts)
+        return bool(self._log.counts.rows or self._records.rows_by_partition(self._records.counts, dead=True))
+
+    def result_rows(self) -> Mapping[int, int]:
+        return self._records.rows_by_partition(self._records.counts, dead=False)
+
+    def dead_rows(self) -> Mapping[int, int]:
+        check_read(self._topic, self._ranges, self._log.counts)
+        undecoded = self._records.rows_by_partition(self._records.counts_of_dead, dead=True)
+        return undecoded + self._log.counts.rows
+
+
 def main(night: Night, topic: str, day: date, formats: Formats, wanted: Compaction) -> Entry:
     """Make the snapshot of a topic as of the end of a date. JobError, ClientError."""
     ledger = Ledger(night.storage, JOB)
     planned = plan(night, ledger, night.log.bounds(topic), day)
     entry = begin(ledger, planned)
-    log = read_log(night.spark, night.reading, topic, read_ranges([planned]), RECORD_COLUMNS)
-    before = log.where(date_of("timestamp", night.reading.zone) <= F.lit(day))
-    latest = transform(before, wanted.latest_by).withColumn("date", F.lit(day)).withColumn("run", F.lit(day))
-    records = DecodedRecords(latest, formats, night.reading.max_file_bytes)
-    return complete(night, ledger, entry, _PLACES, records.good.drop("date", "run", "piece"), records)
+    return complete(night, ledger, entry, _PLACES, _Snapshot(night, planned, formats, wanted.latest_by))

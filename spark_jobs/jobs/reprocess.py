@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from types import ModuleType
@@ -21,8 +21,9 @@ from spark_jobs.batch.dated_result import Places, Sink, begin, complete
 from spark_jobs.batch.failures import BadRequestError, JobError
 from spark_jobs.batch.ledger import Entry, Ledger
 from spark_jobs.batch.night import Night, check_unread, recorded_plan
-from spark_jobs.batch.plan import LogBounds, Ranges, RunPlan, narrow, plan_runs
-from spark_jobs.batch.records import DecodedRecords, Formats, records_of
+from spark_jobs.batch.plan import LogBounds, RunPlan, Whereabouts, plan_runs, read_ranges, take_undated
+from spark_jobs.batch.records import DecodedRecords, Formats, records_of, task_count
+from spark_jobs.batch.tally import check_read
 from spark_jobs.batch.window import day_window, time_zone
 
 Transform = Callable[[DataFrame], DataFrame]
@@ -73,19 +74,20 @@ def _send_along(module: ModuleType) -> None:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
-def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date, where: Ranges | None = None) -> RunPlan:
+def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date, where: Whereabouts | None = None) -> RunPlan:
     """As recorded if the date was planned before; else all of the date's records that the log has now. DataLossError.
 
-    `where` tells where these are, if that is known.
+    `where` tells where records are, if that is known.
     """
     recorded = recorded_plan(night, ledger, bounds, day)
     if recorded is not None and not night.refresh:
         return recorded
     window = day_window(day, time_zone(night.reading.zone))
     (planned,) = plan_runs(bounds, {day: night.log.first_offsets(bounds, window.start_ms)})
+    done = [entry.plan for entry in ledger.all_done(bounds.topic) if entry.plan.date != day]
     known = {entry.plan.date: entry.plan.coverage for entry in ledger.all_done(bounds.topic)}
-    checked = check_unread(night, bounds, known, planned)
-    return checked if where is None else narrow(checked, where)
+    checked = take_undated(check_unread(night, bounds, known, planned), done, bounds.begin)
+    return checked if where is None else where.narrowed(checked)
 
 
 def transform(records: DataFrame, function: Transform, name: str) -> DataFrame:
@@ -99,8 +101,44 @@ def transform(records: DataFrame, function: Transform, name: str) -> DataFrame:
     return result
 
 
+class _Reprocessed:
+    """See `dated_result.Product`. A transform need not look at all records, so tasks may end without having read them.
+
+    Then what they had to read is not known from the result, but from the dead letters, for which all is read.
+    """
+
+    def __init__(self, night: Night, planned: RunPlan, formats: Formats, wanted: Reprocessing, function: Transform):
+        self._topic, self._ranges = planned.topic, read_ranges([planned])
+        self._tasks = task_count(night.reading, self._ranges)
+        found = records_of(night.spark, night.reading, [planned])
+        self._records = DecodedRecords(found, formats, night.reading.max_file_bytes)
+        self._result = transform(self._records.good.drop("run", "piece"), function, wanted.function)
+
+    @property
+    def result(self) -> DataFrame:
+        return self._result
+
+    @property
+    def dead(self) -> DataFrame:
+        return self._records.dead
+
+    def check_result(self) -> bool:
+        if self._records.reading_tasks < self._tasks:
+            return True
+        check_read(self._topic, self._ranges, self._records.counts)
+        return bool(self._records.rows_by_partition(self._records.counts, dead=True))
+
+    def result_rows(self) -> None:
+        return None
+
+    def dead_rows(self) -> Mapping[int, int]:
+        counts = self._records.counts_of_dead
+        check_read(self._topic, self._ranges, counts)
+        return self._records.rows_by_partition(counts, dead=True)
+
+
 def main(
-    night: Night, topic: str, day: date, formats: Formats, wanted: Reprocessing, where: Ranges | None = None
+    night: Night, topic: str, day: date, formats: Formats, wanted: Reprocessing, where: Whereabouts | None = None
 ) -> Entry:
     """Reprocess one date of a topic. JobError, ClientError."""
     function = load_function(wanted.function)
@@ -116,7 +154,5 @@ def main(
             before.sink_start if before is not None and again else night.log.bounds(wanted.to_topic).end,
         )
     entry = begin(ledger, planned)
-    found = records_of(night.spark, night.reading, [planned])
-    records = DecodedRecords(found, formats, night.reading.max_file_bytes)
-    result = transform(records.good.drop("run", "piece"), function, wanted.function)
-    return complete(night, ledger, entry, wanted.places, result, records, sink)
+    product = _Reprocessed(night, planned, formats, wanted, function)
+    return complete(night, ledger, entry, wanted.places, product, sink)

@@ -65,4 +65,8 @@ def _missing(job: str, topic: str, day: date) -> dict[str, Any]:
 
 
 def _time(unix_ms: int) -> str:
-    return datetime.fromtimestamp(unix_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """A time of the ledger; its number where there is no such date."""
+    try:
+        return datetime.fromtimestamp(unix_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{unix_ms} ms"

@@ -36,9 +36,11 @@ def test_arguments_are_handed_over_as_they_are(
         seen.append((program, arguments))
         raise Became
 
+    monkeypatch.setenv("_KAFKALITE_SPARK_CALLED_AS", "")  # it is as before afterwards
     monkeypatch.setattr(os, "execv", become)
     result = CliRunner().invoke(main, ["spark", *given])
     assert isinstance(result.exception, Became)
+    assert os.environ["_KAFKALITE_SPARK_CALLED_AS"] == given[0]
     assert seen == [(sys.executable, [sys.executable, "-m", "spark_jobs", *job])]
 
 
@@ -59,3 +61,24 @@ def test_exit_code_is_that_of_the_job() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (2, "Error: the last date 2013-01-01 is before the first one 2013-02-01\n")
+
+
+@pytest.mark.parametrize(("command", "job"), [("run", "nightly"), ("archive", "archive")])
+def test_help_and_errors_name_the_command_that_was_typed(command: str, job: str) -> None:
+    program = [sys.executable, "-m", "kafkalite", "spark", command]
+    environment = {**os.environ, f"KAFKALITE_SPARK_{job.upper()}_TOPICS": "t"}
+
+    def said(*arguments: str) -> str:
+        done = subprocess.run(
+            [*program, *arguments], capture_output=True, text=True, timeout=120, check=False, env=environment
+        )
+        return done.stdout + done.stderr
+
+    assert said("--help").startswith(f"Usage: kafkalite spark {command} [OPTIONS]\n")
+    refused = said()
+    assert f"Try 'kafkalite spark {command} --help' for help." in refused
+    assert "Missing option '--output'" in refused, "variables have the job's own name"
+    direct = subprocess.run(
+        [sys.executable, "-m", "spark_jobs", job, "--help"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert direct.stdout.startswith(f"Usage: python -m spark_jobs {job} [OPTIONS]\n")

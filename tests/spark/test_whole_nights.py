@@ -1,0 +1,266 @@
+"""Nights publish what they planned, or nothing: folders with any name, files that vanish, records whose time nobody can show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from kafkalite.client import SyncAdmin, SyncProducer
+from kafkalite.local.cluster import LocalCluster
+from spark_jobs.batch import layout, records
+from spark_jobs.batch.failures import DeadLettersError, MissingOutputError, MissingRecordsError
+from spark_jobs.batch.hadoop_storage import HadoopStorage
+from spark_jobs.batch.ledger import PLANNED, Ledger
+from spark_jobs.batch.records import Formats
+from spark_jobs.batch.storage import LocalStorage
+from spark_jobs.jobs import archive, audit, backfill, compact, nightly, reprocess
+from spark_jobs.jobs.compact import Compaction
+from spark_jobs.jobs.nightly import Program
+from spark_jobs.jobs.reprocess import Reprocessing
+from tests.spark.conftest import TopicMaker
+from tests.spark.nights import DAY, FOREVER, Sent, after, archived, night_on, places, result, send, tree, unix_ms
+from tests.spark.test_results import read_topic
+from tests.spark.test_source import read
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+RAW = Formats()
+NAME = "my [x] {a,b} *?# %20 \\ é日 a:b 'q"
+"""What URIs encode, what patterns mean, what a shell and Hadoop trip over."""
+
+
+def values(records: DataFrame) -> DataFrame:
+    """A transform."""
+    return records.select("value", "partition")
+
+
+def first_of_all(records: DataFrame) -> DataFrame:
+    """A transform that does not look at all records."""
+    return records.select("value", "partition").limit(1)
+
+
+WANTED = Reprocessing("values", f"{__name__}:values")
+
+
+def test_outputs_with_any_name(spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path) -> None:
+    """Every job writes there and reads back; a folder that the name would mean as a pattern stays as it is."""
+    servers, topic, sink = cluster.bootstrap_servers, make_topic(2, config=FOREVER), make_topic(1, config=FOREVER)
+    output = tmp_path / NAME
+    other = tmp_path / NAME.replace("[x]", "x").replace("{a,b}", "a").replace("*?", "00").replace("\\ ", " ")
+    other.mkdir()
+    send(servers, topic, [Sent(day, second, second % 2) for second in range(6) for day in (DAY, after(1))])
+    wanted = Reprocessing("values [v] é", WANTED.function, to_topic=sink)
+    program = Program(RAW, wanted, Compaction())
+    for days in ([DAY, after(1)], [DAY]):
+        with night_on(spark, servers, output) as night:
+            assert night.storage.spark_path("").startswith("file:/")
+            entries = backfill.main(night, program, [topic], days, 31, again=True)
+            audit.main(night, [topic], days)
+        assert [entry.counts.get("records", entry.counts.get("rows")) for entry in entries][: len(days)] == [6] * len(
+            days
+        )
+    for day in (DAY, after(1)):
+        assert len(places(archived(output, topic, day))) == 6
+        assert len(result(output, layout.reprocessed(wanted.name), topic, day)) == 6
+    assert len(result(output, layout.SNAPSHOTS, topic, after(1))) == 1
+    assert len(read_topic(servers, sink)) == 12
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted([output.name, other.name]), "no other folder"
+    assert not list(other.iterdir())
+    assert tree(output)
+
+
+def test_hadoop_outputs_with_any_name(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """As Spark takes them: a URI of Hadoop's is not decoded."""
+    servers, topic = cluster.bootstrap_servers, make_topic(1, config=FOREVER)
+    send(servers, topic, [Sent(DAY), Sent(DAY, 1)])
+    output = tmp_path / NAME
+    with night_on(spark, servers, tmp_path / "local") as night:
+        object.__setattr__(night, "storage", HadoopStorage(spark, f"file://{output}"))
+        archive.main(night, topic, DAY, RAW)
+        audit.main(night, [topic], [DAY])
+    assert places(archived(output, topic, DAY)) == [(0, 0), (0, 1)]
+
+
+class Elsewhere(LocalStorage):
+    """As Spark was given URIs: it writes to a folder that nobody looks into."""
+
+    def spark_path(self, path: str) -> str:
+        return super().spark_path(path).replace("staging", "staging%20")
+
+
+class Vanishing(LocalStorage):
+    """One file of those that Spark has written is gone, as of a task whose commit was lost."""
+
+    def entries(self, path: str) -> Any:
+        found = super().entries(path)
+        files = [each for each in found if each.name.endswith(".parquet")]
+        if path.startswith(layout.STAGING) and files:
+            super().remove(f"{path}/{files[-1].name}")
+            found.remove(files[-1])
+        return found
+
+
+JOBS = ["archive", "reprocess", "compact"]
+
+
+def run(night: Any, job: str, topic: str) -> Any:
+    if job == "archive":
+        return archive.main(night, topic, DAY, RAW)
+    if job == "reprocess":
+        return reprocess.main(night, topic, DAY, RAW, WANTED)
+    return compact.main(night, topic, DAY, RAW, Compaction())
+
+
+@pytest.mark.parametrize("kind", [Elsewhere, Vanishing])
+@pytest.mark.parametrize("job", JOBS)
+def test_output_that_is_not_there_is_no_done_night(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path, kind: type[LocalStorage], job: str
+) -> None:
+    servers, topic = cluster.bootstrap_servers, make_topic(2, config=FOREVER)
+    send(servers, topic, [Sent(DAY, second, second % 2, b"k%d" % second) for second in range(6)])
+    output = tmp_path / "out"
+    with night_on(spark, servers, output) as night:
+        group, storage = night.group(WANTED.job if job == "reprocess" else job), night.storage
+        object.__setattr__(night, "storage", kind(output))
+        with pytest.raises(
+            MissingOutputError, match=r"6 rows were planned, \d are in .* nothing was published"
+        ) as refused:
+            run(night, job, topic)
+        if job != "reprocess":
+            assert f"{topic}-1: planned 3, found " in str(refused.value)
+        ledger = Ledger(storage, WANTED.job if job == "reprocess" else job)
+        (pending,) = ledger.all_pending(topic)
+        assert pending.state == PLANNED and not ledger.all_done(topic)
+    with SyncAdmin(bootstrap_servers=servers) as admin:
+        assert not [each for each in admin.list_group_offsets(group) if each.topic == topic]
+    assert not tree(output)
+    with night_on(spark, servers, output) as night:
+        entry = run(night, job, topic)
+    assert sum(unit.rows for unit in entry.units) == 6, "the night that is repeated"
+
+
+def test_records_that_get_lost_on_the_way_are_no_done_night(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads other ranges than were planned, or does not hand on what it has read."""
+    servers, topic = cluster.bootstrap_servers, make_topic(2, config=FOREVER)
+    send(servers, topic, [Sent(DAY, second, second % 2, b"k%d" % second) for second in range(6)])
+    whole = records.read_log
+
+    def shorter(spark: Any, reading: Any, topic: str, ranges: Any, columns: Any) -> DataFrame:
+        cut = {p: (start, end - p) for p, (start, end) in ranges.items()}
+        return whole(spark, reading, topic, cut, columns)
+
+    def fewer(*arguments: Any) -> DataFrame:
+        return whole(*arguments).where("rangeEnd is not null or offset != 2 or partition != 1")
+
+    for broken, problem in (
+        (shorter, r"-1, offsets 0 to 2: 3 offsets were planned, 2 were read"),
+        (fewer, r"-1, offsets 0 to 2: the log gave 3 records, 2 came to the job"),
+    ):
+        monkeypatch.setattr(records, "read_log", broken)
+        monkeypatch.setattr(backfill, "read_log", broken)
+        with night_on(spark, servers, tmp_path) as night:
+            for job in JOBS:
+                with pytest.raises(MissingRecordsError, match=topic + problem):
+                    run(night, job, topic)
+            with pytest.raises(MissingRecordsError, match=topic + problem):
+                backfill.main(night, Program(RAW), [topic], [DAY, after(1)], 31, again=False)
+    assert not tree(tmp_path)
+
+
+def test_what_the_log_itself_does_not_have_is_not_missed(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """Markers and aborted records have offsets too; a transform need not look at all records."""
+    servers, topic = cluster.bootstrap_servers, make_topic(1, config=FOREVER)
+    with SyncProducer(bootstrap_servers=servers, transactional_id=f"of-{topic}") as producer:
+        producer.init_transactions()
+        for number in range(4):
+            producer.begin_transaction()
+            for second in range(3):
+                producer.send(topic, b"%d" % number, b"k", partition=0, timestamp_ms=unix_ms(DAY, second))
+            if number % 2:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+    wanted = Reprocessing("first", f"{__name__}:first_of_all")
+    with night_on(spark, servers, tmp_path, rows_per_task=4) as night:
+        entries = nightly.main(night, Program(RAW, wanted, Compaction()), [topic], DAY)
+    assert [entry.counts for entry in entries] == [
+        {"records": 6, "late": 0, "dead_letters": 0},
+        {"rows": 1, "dead_letters": 0},
+        {"rows": 1, "dead_letters": 0},
+    ]
+
+
+ODD = [
+    2**63 - 1,
+    unix_ms(DAY) * 1000,
+    unix_ms(DAY) * 10**6,
+    253_402_300_800_000,
+    -62_135_596_800_001,
+    -(2**63),
+]
+SHOWN = [0, -5, -1, 253_402_300_799_999, -62_135_596_800_000]
+
+
+def send_at(servers: str, topic: str, times_ms: list[int]) -> None:
+    """A batch for each record: times in a batch are differences of 64 bits."""
+    with SyncProducer(bootstrap_servers=servers) as producer:
+        for number, time_ms in enumerate(times_ms):
+            producer.send(topic, b"%d" % time_ms, b"k%d" % number, 0, time_ms)
+            producer.flush()
+
+
+def test_the_source_reads_every_timestamp(spark: Any, cluster: LocalCluster, make_topic: TopicMaker) -> None:
+    servers, topic = cluster.bootstrap_servers, make_topic(1, config=FOREVER)
+    times_ms = [unix_ms(DAY), *ODD, *SHOWN]
+    send_at(servers, topic, times_ms)
+    frame = read(spark, cluster, subscribe=topic)
+    assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    found = frame.selectExpr("offset", "unix_millis(timestamp) AS ms").orderBy("offset").collect()
+    assert [row.ms for row in found] == [None if each in ODD else each for each in times_ms]
+    declared = spark.read.format("kafkalite").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+    rows = declared.schema("offset bigint, timestampMs bigint").load().orderBy("offset").collect()
+    assert [row.timestampMs for row in rows] == times_ms
+
+
+def test_records_that_are_on_no_date_are_dead_letters_of_one_night(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """Those that came before the first night's records are of the days before; each other one is told of by one night."""
+    servers, topic = cluster.bootstrap_servers, make_topic(1, config=FOREVER)
+    good, odd = unix_ms(DAY), [*ODD, -1]
+    send_at(servers, topic, [good, *odd, good + 1])
+    with night_on(spark, servers, tmp_path) as night:
+        with pytest.raises(DeadLettersError, match=rf"archive of {topic} 7\b"):
+            nightly.main(night, Program(RAW), [topic], DAY)
+        assert len(archived(tmp_path, topic, DAY)) == 2
+    dead = archived(tmp_path, topic, DAY, layout.DEAD_LETTERS)
+    assert places(dead) == [(0, offset) for offset in range(1, 8)]
+    for row, time_ms in zip(dead, odd, strict=True):
+        assert str(time_ms) in row["reason"] and row["reason"].startswith("timestamp: ")
+    send_at(servers, topic, [-1, unix_ms(after(1)), 2**62])
+    before = tree(tmp_path)
+    with night_on(spark, servers, tmp_path) as night:
+        assert archive.main(night, topic, DAY, RAW).counts == {"records": 2, "late": 0, "dead_letters": 7}
+        assert tree(tmp_path) == before, "a run that is repeated"
+        assert archive.main(night, topic, after(1), RAW).counts == {"records": 1, "late": 0, "dead_letters": 2}
+        assert archive.main(night, topic, after(-1), RAW).counts == {"records": 0, "late": 0, "dead_letters": 0}
+        audit.main(night, [topic], [after(-1), DAY, after(1)])
+    assert places(archived(tmp_path, topic, after(1), layout.DEAD_LETTERS)) == [(0, 9), (0, 11)]
+    with night_on(spark, servers, tmp_path / "many") as night:
+        program = Program(RAW, WANTED, Compaction(), dead_letters_allowed=100)
+        entries = backfill.main(night, program, [topic], [DAY, after(1), after(2)], 1, again=False)
+    found: dict[str, list[int]] = {}
+    for entry in entries:
+        found.setdefault(entry.job, []).append(entry.counts["dead_letters"])
+    assert {job: sum(letters) for job, letters in found.items()} == {"archive": 9, WANTED.job: 9, "compact": 7}
+    snapshot = result(tmp_path / "many", layout.SNAPSHOTS, topic, after(2))
+    assert sorted(row["key"] for row in snapshot) == [b"k0", b"k1", b"k7", b"k8"]
