@@ -17,7 +17,12 @@ DISCOVERY = Path(__file__).parent / "pyspark_kafkalite.py"
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `kafkalite` known to a session. Once is enough; again changes nothing."""
-    from spark_jobs.source import KafkaliteSource
+    """Make the format `kafkalite` known to a session. Once is enough; again changes nothing.
 
+    WorkerPythonError when Spark's workers run a Python without this package.
+    """
+    from spark_jobs.source import KafkaliteSource
+    from spark_jobs.worker_python import check_worker_python
+
+    check_worker_python(spark)
     spark.dataSource.register(KafkaliteSource)

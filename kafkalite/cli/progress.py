@@ -1,14 +1,21 @@
-"""What a command that waits shows meanwhile, on stderr: a bar on a terminal, elsewhere a JSON line for each step."""
+"""What a command that waits shows meanwhile, on stderr: a bar on a terminal, elsewhere a line for each step.
+
+The lines are for people, and come once the command has taken two seconds. Who asks for results as JSON (`-o json` or `jsonl`) gets each
+step as a JSON object.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+
+import click
 
 from kafkalite.cli.output import Exit, fail, note
 
@@ -34,6 +41,12 @@ def patience(what: str) -> Iterator[None]:
         timer.cancel()
 
 
+def wants_json() -> bool:
+    """True if the running command was asked for its results as JSON; then what programs may follow is JSON too."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.params.get("output") in ("json", "jsonl")
+
+
 class Progress:
     """Use it as `with Progress("moving replicas", total) as progress` and tell it with `update` how much is done."""
 
@@ -42,6 +55,8 @@ class Progress:
         self._done: int | None = None
         self._bar: Bar | None = None
         self._task: Any = None
+        self._as_json = wants_json()
+        self._begun_s = time.monotonic()
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
@@ -66,8 +81,10 @@ class Progress:
         self._done = done
         if self._bar is not None:
             self._bar.update(self._task, completed=done)
-        else:
+        elif self._as_json:
             note(json.dumps({"event": "progress", "what": self._what, "done": done, "total": self._total}))
+        elif time.monotonic() >= self._begun_s + _PATIENCE_S:
+            note(f"{self._what}: {done} of {self._total}")
 
 
 async def wait_until_done(

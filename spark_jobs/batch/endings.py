@@ -13,6 +13,7 @@ from kafkalite.client.errors import ClientTimeoutError, NoBrokersAvailableError
 from kafkalite.errors import ErrorCode
 from spark_jobs.batch.failures import Exit, JobError
 from spark_jobs.options import OptionError
+from spark_jobs.worker_python import WorkerPythonError
 
 _NOT_FOUND: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _DATA_LOSS: Final = re.compile(r"DataLossError: (.*)")
@@ -31,7 +32,7 @@ def ending(problem: Exception) -> tuple[Exit | None, str]:
     """Exit code and message; None for a code when it is a fault of the program, whose trace should be seen."""
     if isinstance(problem, JobError):
         return problem.code, str(problem)
-    if isinstance(problem, OptionError):
+    if isinstance(problem, OptionError | WorkerPythonError):
         return Exit.USAGE, str(problem)
     if isinstance(problem, ClientError):
         return _client_exit(problem), f"{problem} [{problem.name}]"

@@ -104,6 +104,8 @@ _PATTERNS: Final = (
     (re.compile(r'(?<="crc": )\d+'), "0"),
     (re.compile(r'(?<="producer_id": )\d+'), "0"),
 )
+_PROGRESS = re.compile(r'\{"event": "progress"|[\w ]+: \d+ of \d+$')
+"""What is told while a command waits: how much there is of it depends on the machine."""
 _COLUMN_GAP: Final = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
@@ -161,7 +163,7 @@ class Session:
         if mask is not None:
             stdout = _COLUMN_GAP.sub("  ", re.sub(mask, "<masked>", stdout))
         shown = [(INDENT + line).rstrip() for line in stdout.splitlines()]
-        stderr = [line for line in answer.stderr.splitlines() if not line.startswith('{"event": "progress"')]
+        stderr = [line for line in answer.stderr.splitlines() if not _PROGRESS.match(line)]
         shown += [f"2>  {line}".rstrip() for line in self.masks.applied("\n".join(stderr)).splitlines()]
         return [*shown, f"[exit {answer.exit_code}]"] if answer.exit_code else shown
 

@@ -13,6 +13,7 @@ import click
 
 from kafkalite.cli.calls import admin_options, bootstrap_option, given, producer_options, run
 from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
+from kafkalite.cli.progress import wants_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -49,12 +50,16 @@ _throughput_option = click.option(
 
 
 class _Live:
-    """What is shown on stderr while a measurement runs: a bar on a terminal, elsewhere events. `measured` says what a latency is."""
+    """What is shown on stderr while a measurement runs: a bar on a terminal, elsewhere lines, as JSON for who asks for results as JSON.
+
+    `measured` says what a latency is.
+    """
 
     def __init__(self, what: str, num_records: int, measured: str = "latency") -> None:
         self._what, self._num_records, self._measured = what, num_records, measured
         self._bar: Progress | None = None
         self._task: Any = None
+        self._as_json = wants_json()
         self.total: Flow | None = None
 
     @property
@@ -90,13 +95,16 @@ class _Live:
 
     def __call__(self, window: Flow, total: Flow) -> None:
         self.total = total
-        if self._bar is None:
+        if self._bar is None and self._as_json:
             event = {"event": "progress", "what": self._what, "done": total.records, "total": self._num_records}
             note(json.dumps({**event, **window.to_dict()}))
             return
         p99_ms = window.latencies.percentiles_ms([99.0])[0]
         rates = f"{window.records_per_s:,.0f} records/s, {window.mb_per_s:,.2f} MB/s"
         now = f"{rates}, {self._measured} {window.latencies.mean_ms:.1f} ms, 99% {p99_ms:.1f} ms"
+        if self._bar is None:
+            note(f"{self._what}: {total.records} of {self._num_records}, {now}")
+            return
         self._bar.update(self._task, completed=total.records, now=now)
 
     def finish(self, total: Flow) -> None:

@@ -67,9 +67,18 @@ def test_there_and_back(cluster: FakeCluster) -> None:
     assert call("end-to-end", "t", "-s", "15").exit_code == 2
 
 
-def test_off_a_terminal_progress_is_events_on_stderr(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_off_a_terminal_progress_is_lines_for_people(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkalite.cli.perf.command._LINE_INTERVAL_MS", 0)
     result = call("produce", "t", "-n", "50")
+    *_, last = result.stderr.splitlines()
+    assert last.startswith("writing to t: 50 of 50, ") and "records/s" in last and "{" not in result.stderr
+
+
+def test_off_a_terminal_progress_is_events_when_json_is_asked_for(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkalite.cli.perf.command._LINE_INTERVAL_MS", 0)
+    result = call("produce", "t", "-n", "50", "-o", "jsonl")
     *_, last = [json.loads(line) for line in result.stderr.splitlines()]
     assert (last["event"], last["what"], last["done"], last["total"]) == ("progress", "writing to t", 50, 50)
     assert last["latency"]["max_ms"] > 0

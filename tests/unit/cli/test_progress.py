@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 
+import click
 import pytest
 
 from kafkalite.cli import progress
@@ -20,15 +21,36 @@ def events(text: str) -> list[tuple[int, int]]:
     return [(each["done"], each["total"]) for each in found]
 
 
-def test_each_step_is_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+def move(output: str | None) -> None:
+    """A wait of four steps, in a command that was asked for its results in a shape; None for a command without shapes."""
     answers = [["a", "b"], ["a", "b"], ["b"], []]
 
     async def left() -> list[str]:
         return answers.pop(0)
 
-    asyncio.run(wait_until_done("moving", ["a", "b", "c"], left, 30))
+    with click.Context(click.Command("move"), info_name="move") as context:
+        context.params = {} if output is None else {"output": output}
+        asyncio.run(wait_until_done("moving", ["a", "b", "c"], left, 30))
+
+
+@pytest.mark.parametrize("output", ["json", "jsonl"])
+def test_each_step_is_a_line_of_json_when_json_was_asked_for(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    move(output)
     captured = capsys.readouterr()
     assert events(captured.err) == [(1, 3), (2, 3), (3, 3)] and captured.out == ""
+
+
+@pytest.mark.parametrize("output", [None, "table", "csv"])
+def test_each_step_is_a_line_for_people_by_default(
+    output: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_PATIENCE_S", 0.0)
+    move(output)
+    captured = capsys.readouterr()
+    assert captured.err.splitlines() == ["moving: 1 of 3", "moving: 2 of 3", "moving: 3 of 3"] and captured.out == ""
+    monkeypatch.setattr(progress, "_PATIENCE_S", 3600.0)
+    move(output)
+    assert capsys.readouterr().err == "", "what is quick needs no progress"
 
 
 def test_what_is_left_is_named_when_the_time_is_up(capsys: pytest.CaptureFixture[str]) -> None:
