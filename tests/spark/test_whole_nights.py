@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
 
+from deploy.docs.staging import ROOT
 from kafkalite.client import SyncAdmin, SyncProducer
 from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout, records
-from spark_jobs.batch.failures import DeadLettersError, MissingOutputError, MissingRecordsError
+from spark_jobs.batch.endings import SPARK_ERRORS, ending
+from spark_jobs.batch.failures import DeadLettersError, Exit, MissingOutputError, MissingRecordsError
 from spark_jobs.batch.hadoop_storage import HadoopStorage
 from spark_jobs.batch.ledger import PLANNED, Ledger
 from spark_jobs.batch.records import Formats
@@ -22,6 +27,7 @@ from spark_jobs.jobs.nightly import Program
 from spark_jobs.jobs.reprocess import Reprocessing
 from tests.spark.conftest import TopicMaker
 from tests.spark.nights import DAY, FOREVER, Sent, after, archived, night_on, places, result, send, tree, unix_ms
+from tests.spark.sessions import SESSION, driver_environment
 from tests.spark.test_results import read_topic
 from tests.spark.test_source import read
 
@@ -264,3 +270,56 @@ def test_records_that_are_on_no_date_are_dead_letters_of_one_night(
     assert {job: sum(letters) for job, letters in found.items()} == {"archive": 9, WANTED.job: 9, "compact": 7}
     snapshot = result(tmp_path / "many", layout.SNAPSHOTS, topic, after(2))
     assert sorted(row["key"] for row in snapshot) == [b"k0", b"k1", b"k7", b"k8"]
+
+
+class BadRow(Exception):
+    """What a user raises: no name of an error, and no module of Python's."""
+
+
+def picky(records: DataFrame) -> DataFrame:
+    """A transform that fails in the tasks."""
+
+    def check(batches: Any) -> Any:
+        for _ in batches:
+            raise BadRow("row 7 has no carrier")
+        yield from ()
+
+    return records.select("value").mapInArrow(check, "value binary")
+
+
+def test_the_reason_of_a_failed_night_is_told(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    servers, topic = cluster.bootstrap_servers, make_topic(1, config=FOREVER)
+    send(servers, topic, [Sent(DAY)])
+    with night_on(spark, servers, tmp_path) as night, pytest.raises(SPARK_ERRORS) as failed:
+        reprocess.main(night, topic, DAY, RAW, Reprocessing("picky", f"{__name__}:picky"))
+    code, text = ending(failed.value)
+    assert code == Exit.FAILED
+    assert text.startswith("Spark gave up: ") and text.endswith("BadRow: row 7 has no carrier")
+
+
+def test_a_program_of_its_own_in_a_locale_without_letters(
+    cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """As cron starts it, in a folder with any name; Java takes names of files from the locale."""
+    servers, topic = cluster.bootstrap_servers, make_topic(1, config=FOREVER)
+    send(servers, topic, [Sent(DAY), Sent(DAY, 1)])
+    folder = tmp_path / NAME
+    folder.mkdir()
+    command = [sys.executable, "-m", "spark_jobs", "nightly", "--topic", topic, "--output", "out é", "--no-lock"]
+    command += ["-b", servers, "--date", str(DAY), "--master", "local[1]", "-o", "json"]
+    command += [word for name, text in SESSION.items() for word in ("--conf", f"{name}={text}")]
+    environment = {name: text for name, text in driver_environment().items() if not name.startswith("LC_")}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**environment, "LANG": "C", "LC_ALL": "C", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert json.loads(done.stdout)[0]["records"] == 2
+    assert places(archived(folder / "out é", topic, DAY)) == [(0, 0), (0, 1)]
+    assert [each.name for each in tmp_path.iterdir()] == [NAME]

@@ -13,6 +13,7 @@ from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import admin_options, bootstrap_option, given, producer_options, run
 from kafkalite.cli.new_topic import prepare_topic
 from kafkalite.cli.output import Exit, counted, fail, note
+from kafkalite.cli.records.retention_warning import OldestTimestamp, find_retention_warning
 from kafkalite.cli.topic_suggestions import suggesting
 
 if TYPE_CHECKING:
@@ -85,10 +86,13 @@ def produce(
     options |= given(acks=acks, compression_type=compression, partitioner=partitioner)
     is_new = ask_cluster(bootstrap_server, timeout, lambda admin: prepare_topic(admin, topic, create))
     options_of_admin = admin_options(bootstrap_server, timeout)
-    count, unreadable = run(suggesting(_written(options, topic, records), options_of_admin))
+    oldest = OldestTimestamp()
+    count, unreadable = run(suggesting(_written(options, topic, oldest.of(records)), options_of_admin))
     if is_new and count:
         note(f"created topic {topic}, which did not exist")
     note(f"{counted(count, 'record')} written to {topic}")
+    if warning := run(find_retention_warning(options_of_admin, topic, oldest.timestamp_ms)):
+        note(warning)
     if unreadable is not None:
         fail(str(unreadable))
 

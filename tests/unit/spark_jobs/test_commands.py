@@ -13,8 +13,9 @@ from kafkalite.cli.output import Exit as CommandExit
 from kafkalite.client import ClientError
 from kafkalite.client.errors import NoBrokersAvailableError
 from kafkalite.errors import ErrorCode
-from spark_jobs.batch.endings import ending
+from spark_jobs.batch.endings import ending, spark_reason
 from spark_jobs.batch.failures import DataLossError, Exit
+from spark_jobs.batch.session import has_utf8_locale
 from spark_jobs.command_options import program
 from spark_jobs.commands import main, nightly
 
@@ -105,6 +106,74 @@ def test_errors_have_their_exit_codes(problem: Exception, code: Exit, message: s
     found, text = ending(problem)
     assert found is code
     assert message in text
+
+
+TRACEBACK = """An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    raise ValueError("first")
+ValueError: first
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "worker.py", line 2, in main
+    convert(batch)
+    ^^^^^^^^^^^^^^
+{}
+
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)
+Caused by: java.lang.IllegalStateException: no
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        ("pyarrow.lib.ArrowInvalid: Casting would overflow", "pyarrow.lib.ArrowInvalid: Casting would overflow"),
+        ("struct.error: required argument is not an integer", "struct.error: required argument is not an integer"),
+        ("my_module.BadRow: row 7 is bad\n  and more of it", "my_module.BadRow: row 7 is bad"),
+        ("BadRow", "BadRow"),
+        ("KeyboardInterrupt", "KeyboardInterrupt"),
+        ("ValueError: Casting: x", "ValueError: Casting: x"),
+        ("Grund.Größe: zu groß", "Grund.Größe: zu groß"),
+    ],
+)
+def test_the_reason_of_a_failed_night_whatever_its_exception_is_called(raised: str, reason: str) -> None:
+    assert spark_reason(TRACEBACK.format(raised)) == reason
+    assert ending(AnalysisException(TRACEBACK.format(raised))) == (Exit.FAILED, f"Spark gave up: {reason}")
+
+
+def test_the_reason_in_a_group_of_exceptions() -> None:
+    text = (
+        '  + Exception Group Traceback (most recent call last):\n  |   File "x.py", line 1, in f\n  |     work()\n'
+        "  | ExceptionGroup: two (1 sub-exception)\n  +-+---------------- 1 ----------------\n"
+        '    | Traceback (most recent call last):\n    |   File "x.py", line 2, in g\n    |     return\n    | BadRow: 3\n'
+        "    +------------------------------------\n"
+    )
+    assert spark_reason(text) == "BadRow: 3"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", ".x"])
+def test_names_of_results_are_folders_below_the_output(name: str) -> None:
+    result = CliRunner().invoke(main, ["nightly", *PLACE, "--transform", "json:dumps", "--name", name])
+    assert result.exit_code == 2 and "without slashes" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "utf8"),
+    [
+        ({}, False),
+        ({"LANG": "C"}, False),
+        ({"LANG": "de_DE.ISO-8859-1"}, False),
+        ({"LANG": "de_DE.UTF-8"}, True),
+        ({"LANG": "C", "LC_CTYPE": "C.utf8"}, True),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": "POSIX"}, False),
+        ({"LC_ALL": "", "LANG": "C.UTF-8"}, True),
+    ],
+)
+def test_locales_in_which_java_finds_all_names(variables: dict[str, str], utf8: bool) -> None:
+    assert has_utf8_locale(variables) == utf8
 
 
 def test_faults_of_the_program_are_not_hidden() -> None:

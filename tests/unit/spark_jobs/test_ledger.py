@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -22,6 +24,7 @@ PLAN = RunPlan(
     {0: 9, 1: 4},
     (LateDates(date(2013, 6, 1), date(2013, 6, 9), {0: 7, 1: 4}),),
     {1: (0, 2)},
+    {0: ((3, 5), (7, 9))},
 )
 UNIT = Unit("archive/x", "_staging/x", "2013-06-15", (PartFile("part-00000-000.parquet", 10, 4, "ab"),), "cd")
 ENTRY = Entry(
@@ -81,3 +84,18 @@ def test_status_shows_what_is_missing(tmp_path: Path) -> None:
     ]
     assert rows[0]["done_at"] == "2014-05-13T16:53:20Z"
     assert (rows[0]["files"], rows[0]["bytes"]) == (1, 10)
+
+
+def test_entries_of_before_took_no_undated_records(tmp_path: Path) -> None:
+    document = json.loads(ENTRY.encode())
+    del document["plan"]["undated"]
+    found = Entry.decode(json.dumps(document).encode(), "file")
+    assert found == replace(ENTRY, plan=replace(PLAN, undated={}))
+
+
+def test_status_shows_any_time(tmp_path: Path) -> None:
+    """What a ledger holds that somebody has edited is shown, not a reason to show nothing."""
+    ledger = Ledger(LocalStorage(tmp_path), "archive")
+    ledger.finish(ENTRY, 2**62)
+    (row,) = status.main(LocalStorage(tmp_path))
+    assert row["done_at"] == f"{2**62} ms"

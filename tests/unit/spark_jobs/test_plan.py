@@ -14,10 +14,12 @@ from spark_jobs.batch.plan import (
     LateDates,
     LogBounds,
     RunPlan,
+    Whereabouts,
     chunks,
     frontiers,
     is_newest,
     late_dates,
+    leave_undated,
     lost_before_reading,
     lost_of_plan,
     narrow,
@@ -26,6 +28,7 @@ from spark_jobs.batch.plan import (
     read_ranges,
     same_frontiers,
     take_late,
+    take_undated,
 )
 
 FIRST = date(2013, 6, 1)
@@ -213,3 +216,59 @@ def test_years_of_dates_are_few_groups(count: int) -> None:
     for number in range(count):
         known[day(100 * number + 50)] = {0: 9}
     assert len(late_dates(known, bounds({0: 11}), [])) == 2 * count + 1
+
+
+def undated_run(number: int, start: int, end: int, done: list[RunPlan]) -> RunPlan:
+    """A run whose date's records begin at `start`, planned when the log ended at `end`."""
+    (plan,) = plan_runs(bounds({0: end}), {day(number): {0: start}})
+    return take_undated(plan, done, {0: 0})
+
+
+def test_the_first_run_takes_undated_records_among_its_own() -> None:
+    plan = undated_run(1, 30, 100, [])
+    assert plan.undated == {0: ((30, 100),)}
+    assert read_ranges([narrow(plan, {})]) == {0: (30, 100)}
+
+
+def test_a_later_run_takes_undated_records_from_where_the_newest_run_ended() -> None:
+    done = [undated_run(1, 30, 100, [])]
+    assert undated_run(2, 110, 150, done).undated == {0: ((100, 150),)}
+    assert undated_run(2, 90, 150, done).undated == {0: ((100, 150),)}
+    assert undated_run(0, 10, 150, done).undated == {0: ((10, 30), (100, 150))}
+    assert undated_run(2, 100, 100, done).undated == {}
+
+
+def test_runs_of_before_took_no_undated_records() -> None:
+    assert undated_run(2, 110, 150, [run(1, {0: 100})]).undated == {0: ((100, 150),)}
+
+
+def test_undated_records_that_the_log_has_lost_are_not_planned() -> None:
+    (plan,) = plan_runs(bounds({0: 150}, {0: 120}), {day(2): {0: 130}})
+    assert take_undated(plan, [run(1, {0: 100})], {0: 120}).undated == {0: ((120, 150),)}
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40), st.integers(0, 30)), max_size=8))
+def test_each_undated_record_is_in_one_run(lives: list[tuple[int, int, int]]) -> None:
+    """Whatever dates are run in whatever order, from the first one's begin on."""
+    done: list[RunPlan] = []
+    end, taken = 40, Counter[int]()
+    for number, start, grown in lives:
+        end += grown
+        plan = undated_run(number, start, end, [each for each in done if each.date != day(number)])
+        if any(each.date == day(number) for each in done):
+            continue  # repeated as it was recorded
+        done.append(plan)
+        for first, last in plan.undated.get(0, ()):
+            taken.update(range(first, last))
+        assert leave_undated(plan, [plan]).undated == {}
+    assert set(taken.values()) <= {1}
+    if done:
+        assert set(taken) >= set(range(done[0].ranges[0][0], done[-1].coverage[0]))
+
+
+def test_known_whereabouts_narrow_what_is_read() -> None:
+    plan = undated_run(0, 10, 150, [undated_run(1, 30, 100, [])])
+    known = Whereabouts({0: (12, 20)}, {0: (25, 140)})
+    assert known.narrowed(plan).undated == {0: ((25, 30), (100, 140))}
+    assert known.narrowed(plan).ranges == {0: (12, 20)}
+    assert Whereabouts({}, {}).narrowed(plan).undated == {}

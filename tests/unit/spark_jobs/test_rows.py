@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from kafkalite.client.consumer.record_columns import FIELDS
 from spark_jobs.options import OptionError
-from spark_jobs.rows import check_schema, client_columns, converter, source_schema
+from spark_jobs.rows import check_schema, client_columns, converter, declared_schema, source_schema
 
 
 def client_batch(columns: Any = tuple(FIELDS)) -> Any:
@@ -84,3 +84,22 @@ def test_a_pruned_schema_asks_the_client_for_no_more() -> None:
 def test_columns_that_there_are_not(name: str, kind: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         check_schema(StructType().add(name, kind))
+
+
+ODD = [2**63 - 1, -(2**63), 1371254400000 * 10**6, 1371254400000 * 1000, 253_402_300_800_000, -62_135_596_800_001]
+SHOWN = [253_402_300_799_999, -62_135_596_800_000, -1, -5, 0, 1371254400000]
+
+
+def test_timestamps_that_spark_cannot_show_are_null_and_their_number_is_there() -> None:
+    times_ms = [*ODD, *SHOWN]
+    batch = pyarrow.record_batch({"timestamp": pyarrow.array(times_ms, pyarrow.int64()).cast(FIELDS["timestamp"])})
+    schema = declared_schema(["timestamp", "timestampMs"])
+    check_schema(schema)
+    assert client_columns(schema) == ["offset", "timestamp"]
+    found = converter(schema, "t")(batch)
+    assert found.column("timestampMs").to_pylist() == times_ms
+    micros = found.column("timestamp").cast(pyarrow.int64()).to_pylist()
+    assert micros == [*(None for _ in ODD), *(each * 1000 for each in SHOWN)]
+    assert found.column("timestamp").slice(len(ODD)).to_pylist()[0].year == 9999
+    empty = converter(schema, "t")(batch.slice(0, 0))
+    assert empty.num_rows == 0

@@ -63,3 +63,9 @@ def test_ending_before_starting_is_refused() -> None:
     with pytest.raises(BadRequestError, match="the last date 2013-01-01 is before the first one 2013-01-02"):
         dates_between(date(2013, 1, 2), date(2013, 1, 1))
     assert dates_between(date(2013, 1, 2), date(2013, 1, 2)) == [date(2013, 1, 2)]
+
+
+def test_the_last_date_has_a_window_too() -> None:
+    window = day_window(date.max, ZoneInfo("UTC"))
+    assert window.end_ms - window.start_ms == 86_400_000
+    assert day_window(date.min, ZoneInfo("UTC")).start_ms == -62_135_596_800_000
