@@ -324,9 +324,7 @@ class _Conversion:
                 for index, problem in enumerate(problems):
                     if problem is not None and reasons[index] is None:
                         reasons[index] = f"{column}: {problem}"
-            is_dead = [reason is not None for reason in reasons]
-            places = (_column(batch, name).to_pylist() for name in (_DATE, _RUN, "partition"))
-            tally.rows.update(zip(is_dead, *places, strict=True))
+            _count_rows(tally, batch, reasons)
             arrays.append(pa.array(reasons, pa.string()))
             arrays.append(pieces.number(batch))
             yield pa.record_batch(arrays, names=[*names, _REASON, _PIECE])
@@ -343,6 +341,17 @@ class _Conversion:
             return batch, [None] * batch.num_rows
         reasons = undated_reasons(_column(batch, TIMESTAMP_MS))
         return batch.select([name for name in batch.schema.names if name != TIMESTAMP_MS]), reasons
+
+
+def _count_rows(tally: Tally, batch: pa.RecordBatch, reasons: Sequence[str | None]) -> None:
+    """Add what becomes of a batch; row by row only where dates, runs or partitions are mixed, or some are dead letters."""
+    columns = [_column(batch, name) for name in (_DATE, _RUN, "partition")]
+    bounds = [pa.compute.min_max(column).as_py() for column in columns]
+    if batch.num_rows and reasons.count(None) == len(reasons) and all(each["min"] == each["max"] for each in bounds):
+        tally.rows[False, bounds[0]["min"], bounds[1]["min"], bounds[2]["min"]] += batch.num_rows
+    else:
+        is_dead = [reason is not None for reason in reasons]
+        tally.rows.update(zip(is_dead, *(column.to_pylist() for column in columns), strict=True))
 
 
 def undated_reasons(timestamps_ms: pa.Array) -> list[str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame
 from deploy.docs.staging import ROOT
 from kafkalite.client import SyncAdmin, SyncProducer
 from kafkalite.local.cluster import LocalCluster
-from spark_jobs.batch import layout, records
+from spark_jobs.batch import layout, records, topic_sink
 from spark_jobs.batch.endings import SPARK_ERRORS, ending
 from spark_jobs.batch.failures import DeadLettersError, Exit, MissingOutputError, MissingRecordsError
 from spark_jobs.batch.hadoop_storage import HadoopStorage
@@ -178,6 +179,25 @@ def test_records_that_get_lost_on_the_way_are_no_done_night(
             with pytest.raises(MissingRecordsError, match=topic + problem):
                 backfill.main(night, Program(RAW), [topic], [DAY, after(1)], 31, again=False)
     assert not tree(tmp_path)
+
+
+def test_rows_that_were_not_sent_are_sent_by_the_next_night(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers, topic, sink = cluster.bootstrap_servers, make_topic(2, config=FOREVER), make_topic(1, config=FOREVER)
+    send(servers, topic, [Sent(DAY, second, second % 2, value=b"%d" % second) for second in range(6)])
+    wanted = replace(WANTED, to_topic=sink)
+    whole = topic_sink.read_parquet
+    with monkeypatch.context() as patched, night_on(spark, servers, tmp_path) as night:
+        patched.setattr(topic_sink, "read_parquet", lambda *given, **named: whole(*given, **named).where("partition = 0"))
+        with pytest.raises(MissingRecordsError, match=rf"to {sink}: 6 rows were to be sent, Spark found 3"):
+            reprocess.main(night, topic, DAY, RAW, wanted)
+        assert not Ledger(night.storage, wanted.job).all_done(topic)
+    assert len(read_topic(servers, sink)) == 3
+    with night_on(spark, servers, tmp_path) as night:
+        (entry,) = Ledger(night.storage, wanted.job).all_done(topic)
+    assert entry.counts["rows"] == 6
+    assert sorted(record["value"] for record in read_topic(servers, sink)) == [b"%d" % number for number in range(6)]
 
 
 def test_what_the_log_itself_does_not_have_is_not_missed(

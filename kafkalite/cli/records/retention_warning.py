@@ -52,7 +52,7 @@ def retention_warning(topic: str, oldest_ms: int, configs: Mapping[str, str | No
 
 
 async def find_retention_warning(options: dict[str, Any], topic: str, oldest_ms: int | None) -> str | None:
-    """`retention_warning` by the topic's configuration. None also when the cluster does not tell that. `options` are those of an `Admin`."""
+    """`retention_warning` by the topic's configuration; None also when the cluster does not tell it. `options` are an `Admin`'s."""
     from kafkalite.client import Admin, ClientError
 
     if oldest_ms is None:
