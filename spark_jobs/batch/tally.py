@@ -10,7 +10,8 @@ From log to output each step says how many records it had, so that a loss anywhe
 3. It counts what is to be written by date, run and partition, apart for records and dead letters: `publication.check_unit` compares
    it with the rows in the files that Spark left.
 
-A task that Spark runs again counts the same again, so the driver keeps the counts by task.
+Spark may run a task again, and a query may use the same records twice. Then the same is counted again, so the driver keeps the counts
+by the ranges that a task has read, and by the task's number where it has read none.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Tally:
     read: Counter[int] = field(default_factory=Counter)
     """Records that came to the job."""
     rows: Counter[Any] = field(default_factory=Counter)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    """Partition and first offset of each range."""
 
     def add_read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Count a batch of the source; return it without the rows that end ranges and without their columns."""
@@ -47,6 +50,7 @@ class Tally:
         if ends.null_count < len(ends):
             is_end = ends.is_valid()
             for row in batch.filter(is_end).select(["partition", "offset", RANGE_END, RANGE_RECORDS]).to_pylist():
+                self.ranges.append((row["partition"], row["offset"]))
                 self.offsets[row["partition"]] += row[RANGE_END] - row["offset"]
                 self.given[row["partition"]] += row[RANGE_RECORDS]
             batch = batch.filter(pa.compute.invert(is_end))
@@ -55,8 +59,8 @@ class Tally:
         return batch.select([name for name in batch.schema.names if name not in (RANGE_END, RANGE_RECORDS)])
 
 
-Tallies = dict[int, Tally]
-"""By the number of the task."""
+Tallies = dict[tuple[tuple[int, int], ...] | int, Tally]
+"""By the ranges that were read, or the number of the task."""
 
 
 class _TallyParam(AccumulatorParam[Tallies]):
@@ -75,7 +79,8 @@ def new_tallies(context: SparkContext) -> Accumulator[Tallies]:
 def add_tally(tallies: Accumulator[Tallies], tally: Tally) -> None:
     """For a task, when it has had all of its rows."""
     context = TaskContext.get()
-    tallies.add({0 if context is None else context.partitionId(): tally})
+    number = 0 if context is None else context.partitionId()
+    tallies.add({tuple(tally.ranges) or number: tally})
 
 
 def total(tallies: Iterable[Tally]) -> Tally:

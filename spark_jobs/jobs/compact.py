@@ -76,8 +76,11 @@ class _Snapshot:
     @property
     def dead(self) -> DataFrame:
         columns = (*RECORD_COLUMNS, "reason")
+        undated = self._log.rows.where("reason is not null").select(*columns)
+        if not self._records.rows_by_partition(self._records.counts, dead=True):
+            return undated
         undecoded = self._records.dead.select(*columns)
-        return undecoded.unionAll(self._log.rows.where("reason is not null").select(*columns))
+        return undecoded.unionAll(undated) if self._log.counts.rows else undecoded
 
     def check_result(self) -> bool:
         check_read(self._topic, self._ranges, self._log.counts)

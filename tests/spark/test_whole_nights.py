@@ -20,7 +20,7 @@ from spark_jobs.batch.endings import SPARK_ERRORS, ending
 from spark_jobs.batch.failures import DeadLettersError, Exit, MissingOutputError, MissingRecordsError
 from spark_jobs.batch.hadoop_storage import HadoopStorage
 from spark_jobs.batch.ledger import PLANNED, Ledger
-from spark_jobs.batch.records import Formats
+from spark_jobs.batch.records import Format, Formats
 from spark_jobs.batch.storage import LocalStorage
 from spark_jobs.jobs import archive, audit, backfill, compact, nightly, reprocess
 from spark_jobs.jobs.compact import Compaction
@@ -47,6 +47,11 @@ def values(records: DataFrame) -> DataFrame:
 def first_of_all(records: DataFrame) -> DataFrame:
     """A transform that does not look at all records."""
     return records.select("value", "partition").limit(1)
+
+
+def all_twice(records: DataFrame) -> DataFrame:
+    """A transform that uses all records twice."""
+    return values(records).unionAll(values(records.where("offset >= 0")))
 
 
 WANTED = Reprocessing("values", f"{__name__}:values")
@@ -189,7 +194,9 @@ def test_rows_that_were_not_sent_are_sent_by_the_next_night(
     wanted = replace(WANTED, to_topic=sink)
     whole = topic_sink.read_parquet
     with monkeypatch.context() as patched, night_on(spark, servers, tmp_path) as night:
-        patched.setattr(topic_sink, "read_parquet", lambda *given, **named: whole(*given, **named).where("partition = 0"))
+        patched.setattr(
+            topic_sink, "read_parquet", lambda *given, **named: whole(*given, **named).where("partition = 0")
+        )
         with pytest.raises(MissingRecordsError, match=rf"to {sink}: 6 rows were to be sent, Spark found 3"):
             reprocess.main(night, topic, DAY, RAW, wanted)
         assert not Ledger(night.storage, wanted.job).all_done(topic)
@@ -218,6 +225,8 @@ def test_what_the_log_itself_does_not_have_is_not_missed(
     wanted = Reprocessing("first", f"{__name__}:first_of_all")
     with night_on(spark, servers, tmp_path, rows_per_task=4) as night:
         entries = nightly.main(night, Program(RAW, wanted, Compaction()), [topic], DAY)
+        twice = reprocess.main(night, topic, DAY, RAW, Reprocessing("twice", f"{__name__}:all_twice"))
+    assert twice.counts == {"rows": 12, "dead_letters": 0}
     assert [entry.counts for entry in entries] == [
         {"records": 6, "late": 0, "dead_letters": 0},
         {"rows": 1, "dead_letters": 0},
@@ -236,11 +245,11 @@ ODD = [
 SHOWN = [0, -5, -1, 253_402_300_799_999, -62_135_596_800_000]
 
 
-def send_at(servers: str, topic: str, times_ms: list[int]) -> None:
+def send_at(servers: str, topic: str, times_ms: list[int], partition: int = 0) -> None:
     """A batch for each record: times in a batch are differences of 64 bits."""
     with SyncProducer(bootstrap_servers=servers) as producer:
         for number, time_ms in enumerate(times_ms):
-            producer.send(topic, b"%d" % time_ms, b"k%d" % number, 0, time_ms)
+            producer.send(topic, b"%d" % time_ms, b"k%d" % number, partition, time_ms)
             producer.flush()
 
 
@@ -343,3 +352,19 @@ def test_a_program_of_its_own_in_a_locale_without_letters(
     assert json.loads(done.stdout)[0]["records"] == 2
     assert places(archived(folder / "out é", topic, DAY)) == [(0, 0), (0, 1)]
     assert [each.name for each in tmp_path.iterdir()] == [NAME]
+
+
+def test_snapshots_have_both_kinds_of_dead_letters(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """Values that are no objects, and times that are on no date, in several partitions and tasks."""
+    servers, topic = cluster.bootstrap_servers, make_topic(2, config=FOREVER)
+    send(servers, topic, [Sent(DAY, 0, partition, b"good", b'{"carrier": "UA"}') for partition in range(2)])
+    for partition in range(2):
+        send_at(servers, topic, [unix_ms(DAY), 2**62, unix_ms(DAY), 2**62], partition)
+    formats = Formats(value=Format("json", "carrier string"))
+    with night_on(spark, servers, tmp_path, rows_per_task=2) as night:
+        entry = compact.main(night, topic, DAY, formats, Compaction())
+    assert entry.counts == {"rows": 1, "dead_letters": 4 + 2}, "a key's value is that of one of its partitions"
+    dead = result(tmp_path, layout.dead_letters_of(layout.SNAPSHOTS), topic, DAY)
+    assert sorted(row["reason"].partition(":")[0] for row in dead) == ["timestamp"] * 4 + ["value"] * 2

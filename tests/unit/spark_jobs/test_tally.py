@@ -14,7 +14,7 @@ from spark_jobs.batch import layout
 from spark_jobs.batch.failures import MissingOutputError, MissingRecordsError
 from spark_jobs.batch.publication import check_unit, gather
 from spark_jobs.batch.storage import LocalStorage
-from spark_jobs.batch.tally import Tally, check_read, total
+from spark_jobs.batch.tally import Tallies, Tally, add_tally, check_read, total
 from spark_jobs.rows import RANGE_COLUMNS, declared_schema, range_end_row
 from tests.unit.spark_jobs.test_publication import DAY, OWN, part
 
@@ -69,6 +69,25 @@ def test_all_that_was_planned_was_read() -> None:
     ]
     check_read("t", {0: (3, 9), 1: (0, 1)}, total(tasks))
     check_read("t", {}, Tally())
+
+
+class Accumulated:
+    """Stands for Spark's accumulator."""
+
+    def __init__(self) -> None:
+        self.value: Tallies = {}
+
+    def add(self, more: Tallies) -> None:
+        self.value = {**self.value, **more}
+
+
+def test_what_is_read_twice_counts_once() -> None:
+    """A task that Spark runs again, or records that a query uses twice, in tasks of other numbers."""
+    tallies: Any = Accumulated()
+    for rows in ([(0, 3, None, None), (0, 3, 6, 1)], [(0, 6, 9, 0)], [(0, 3, None, None), (0, 3, 6, 1)]):
+        add_tally(tallies, counted(batch(*rows)))
+    assert len(tallies.value) == 2
+    check_read("t", {0: (3, 9)}, total(tallies.value.values()))
 
 
 @pytest.mark.parametrize(
