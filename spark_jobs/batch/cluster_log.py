@@ -46,7 +46,12 @@ class ClusterLog:
         return LogBounds(topic, described.topic_id, begin, {p: max(offset, begin[p]) for p, offset in end.items()})
 
     def first_offsets(self, bounds: LogBounds, timestamp_ms: int) -> dict[int, int]:
-        """By the time index, for each partition the first offset whose record is not older; none where there is no such record."""
+        """By the time index, for each partition the first offset whose record is not older; none where there is no such record.
+
+        Brokers refuse to look for times before 1970, so then it is the first offset of all.
+        """
+        if timestamp_ms < 0:
+            return {partition: begin for partition, begin in bounds.begin.items() if begin < bounds.end[partition]}
         return self._offsets({TopicPartition(bounds.topic, p): timestamp_ms for p in bounds.end})
 
     def commit(self, group: str, topic: str, offsets: Offsets) -> None:

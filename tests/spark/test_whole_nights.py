@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -352,6 +353,17 @@ def test_a_program_of_its_own_in_a_locale_without_letters(
     assert json.loads(done.stdout)[0]["records"] == 2
     assert places(archived(folder / "out é", topic, DAY)) == [(0, 0), (0, 1)]
     assert [each.name for each in tmp_path.iterdir()] == [NAME]
+
+
+def test_dates_before_1970(spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path) -> None:
+    """Brokers answer UNSUPPORTED_VERSION when they are asked for a negative time."""
+    servers, topic = cluster.bootstrap_servers, make_topic(2, config=FOREVER)
+    send_at(servers, topic, [unix_ms(DAY), -5, -(86_400_000 * 365)])
+    eve = date(1969, 12, 31)
+    with night_on(spark, servers, tmp_path) as night:
+        assert archive.main(night, topic, eve, RAW).counts == {"records": 1, "late": 0, "dead_letters": 0}
+        audit.main(night, [topic], [eve])
+    assert places(archived(tmp_path, topic, eve)) == [(0, 1)]
 
 
 def test_snapshots_have_both_kinds_of_dead_letters(
