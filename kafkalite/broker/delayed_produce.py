@@ -6,7 +6,7 @@ Whatever goes wrong meanwhile is its answer too: the future raises it, and dispa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -27,12 +27,21 @@ class AwaitedRecords(NamedTuple):
 
 
 class DelayedProduce:
-    """See the module. `future` gets `reply`, with REQUEST_TIMED_OUT for what is not committed after `timeout_ms`."""
+    """See the module. `future` gets `reply`, with REQUEST_TIMED_OUT for what is not committed after `timeout_ms`.
 
-    def __init__(self, reply: Reply, awaited: Sequence[AwaitedRecords], timeout_ms: int) -> None:
+    `complete` adds to the reply, once all is known, where those partitions are led that are no longer led here.
+    """
+
+    def __init__(
+        self,
+        reply: Reply,
+        awaited: Sequence[AwaitedRecords],
+        timeout_ms: int,
+        complete: Callable[[Reply], None] = lambda reply: None,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Reply] = loop.create_future()
-        self._reply = reply
+        self._reply, self._complete = reply, complete
         self._pending: dict[int, tuple[AwaitedRecords, AckWait | None]] = {
             number: (each, None) for number, each in enumerate(awaited)
         }
@@ -64,6 +73,7 @@ class DelayedProduce:
 
     def _answer(self) -> None:
         if not self.future.done():  # else the broker gave up its requests, at shutdown
+            self._complete(self._reply)
             self.future.set_result(self._reply)
 
 

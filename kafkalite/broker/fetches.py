@@ -12,6 +12,7 @@ from kafkalite.broker.cold_reads import LOADS_LIMIT
 from kafkalite.broker.delayed_fetch import DelayedFetch
 from kafkalite.broker.fetch_authorization import judge, judge_session
 from kafkalite.broker.fetching import SessionlessWatch, changed_answers, note_look, note_told
+from kafkalite.broker.leader_endpoints import FETCH_FROM, FetchLeaders
 from kafkalite.protocol import messages
 from kafkalite.storage.file_records import FileRecords
 from kafkalite.storage.open_files import NotInMemory
@@ -66,6 +67,7 @@ class _Fetch(ABC):
     def __init__(self, parts: Parts, limits: FetchLimits, context: RequestContext) -> None:
         self.parts, self.limits, self.context = parts, limits, context
         self.session_id = 0
+        self.leaders: FetchLeaders | None = None
 
     @abstractmethod
     def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
@@ -171,11 +173,18 @@ class _Fetch(ABC):
                     topic=item.topic_partition.topic, topic_id=item.topic_id
                 )
             topic.partitions.append(data)
+            if data.error_code and self.limits.version >= FETCH_FROM:
+                if self.leaders is None:
+                    self.leaders = FetchLeaders(self.parts.replicas, self.context.listener)
+                self.leaders.name_leader(self.items[key].topic_partition, data)
             if data.records:
                 self._count(topic.topic, data.records)
 
     def response(self, topics: Topics) -> messages.fetch_response.FetchResponse:
-        return messages.fetch_response.FetchResponse(session_id=self.session_id, responses=list(topics.values()))
+        reply = messages.fetch_response.FetchResponse(session_id=self.session_id, responses=list(topics.values()))
+        if self.leaders is not None:
+            reply.node_endpoints = list(self.leaders.endpoints.values())
+        return reply
 
     def _count(self, topic: str, records: Buffer) -> None:
         traffic = self.parts.traffic

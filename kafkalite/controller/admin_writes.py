@@ -16,7 +16,15 @@ from typing import TypeAlias, TypeVar
 
 from kafkalite.config.broker import LiveConfig
 from kafkalite.config.dynamic import BrokerSources, ConfigEntry, describe_topic
-from kafkalite.controller.requests import Charge, CreatedTopic, NewPartitions, NewTopic, TopicReference, free
+from kafkalite.controller.requests import (
+    Charge,
+    CreatedTopic,
+    MarkedBefore,
+    NewPartitions,
+    NewTopic,
+    TopicReference,
+    free,
+)
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.topic_rules import Racks, TopicPlan, is_legal, metric_name, plan_partitions, plan_topic
 from kafkalite.controller.topic_turns import TopicTurns
@@ -244,7 +252,8 @@ class AdminWrites:
         try:
             await self._store.create(paths.delete_topic(name), parents=True)
         except NodeExistsError:
-            pass  # marked already, which is what was asked for
+            self._turns.marked(name)
+            raise MarkedBefore from None
         self._turns.marked(name)
 
     # -- reading

@@ -23,8 +23,11 @@ Results = dict[TopicPartition, KafkaError | None]
 def elect_leaders(
     cluster: ClusterState, partitions: Collection[TopicPartition] | None, *, unclean: bool
 ) -> Steps[Results]:
-    """ElectLeaders (KIP-460). For all partitions (None) those that need no election are not in the result."""
-    wanted = [p for p, _ in cluster.partitions()] if partitions is None else list(dict.fromkeys(partitions))
+    """ElectLeaders (KIP-460). For all partitions (None) those that need no election, or are being deleted, are not in the result."""
+    if partitions is None:
+        wanted = [p for p, _ in cluster.partitions() if not cluster.is_queued_for_deletion(p.topic)]
+    else:
+        wanted = list(dict.fromkeys(partitions))
     results: Results = {}
     elected = []
     for some in pieces(wanted):

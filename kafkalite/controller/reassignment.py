@@ -126,15 +126,21 @@ def _accepted(cluster: ClusterState, targets: Targets) -> tuple[dict[TopicPartit
 def _new_assignment(
     cluster: ClusterState, partition: TopicPartition, target: tuple[BrokerId, ...] | None
 ) -> ReplicaAssignment:
+    """KafkaError in the order in which Kafka looks: what is asked for first, then whether there is such a partition."""
     state = cluster.find(partition)
+    if target is not None:
+        _check_target(cluster, () if state is None else state.assignment.replicas, target)
+    elif state is None or not state.assignment.reassigning:
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     if state is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
     if cluster.is_queued_for_deletion(partition.topic):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.")
-    if target is None:
-        if not state.assignment.reassigning:
-            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        return state.assignment.reassigned_to(state.assignment.origin)
+    return state.assignment.reassigned_to(state.assignment.origin if target is None else target)
+
+
+def _check_target(cluster: ClusterState, replicas: Collection[BrokerId], target: tuple[BrokerId, ...]) -> None:
+    """KafkaError INVALID_REPLICA_ASSIGNMENT unless a partition with these replicas may move there."""
     invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if not target:
         raise KafkaError(invalid, "Empty replica list specified in partition reassignment.")
@@ -142,13 +148,12 @@ def _new_assignment(
         raise KafkaError(invalid, f"Duplicate replica ids in partition reassignment replica list: {list(target)}")
     if min(target) < 0:
         raise KafkaError(invalid, f"Invalid broker id in replica list: {list(target)}")
-    if not all(broker in state.assignment.replicas or cluster.is_live(broker) for broker in target):
+    if not all(broker in replicas or cluster.is_live(broker) for broker in target):
         raise KafkaError(
             invalid,
             f"Replica assignment has brokers that are not alive. Replica list: {list(target)}, "
             f"live broker list: {cluster.live_brokers}",
         )
-    return state.assignment.reassigned_to(target)
 
 
 # -- phase U

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from kafkalite.config.dynamic import ConfigEntry
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, BrokerId
 
 NOT_GIVEN: Final = -1
@@ -50,6 +51,13 @@ class NewPartitions:
     name: str
     count: int
     assignments: tuple[tuple[BrokerId, ...], ...] | None = None
+
+
+class MarkedBefore(KafkaError):
+    """Raised for a topic whose deletion was asked for before: unknown to who no longer sees it, else deleted once more."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This topic is being deleted.")
 
 
 class TopicReference(NamedTuple):

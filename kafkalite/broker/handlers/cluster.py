@@ -1,7 +1,7 @@
 """DescribeCluster (60): brokers, controller and cluster id.
 
 - What may be done to the cluster is told to those who may describe it (KIP-430).
-- DescribeCluster 1 endpoint type (KIP-919): only brokers (1) have endpoints to show.
+- DescribeCluster 1 endpoint type (KIP-919): brokers (1) have endpoints to show; controllers (2) are asked elsewhere, in KRaft.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkalite.protocol.apis import ApiKey
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
 
-_BROKER_ENDPOINTS = 1
+_BROKER_ENDPOINTS, _CONTROLLER_ENDPOINTS = 1, 2
 
 
 class Parts(Protocol):
@@ -37,8 +37,9 @@ async def describe_cluster(
 ) -> messages.describe_cluster_response.DescribeClusterResponse:
     """The cluster as this broker knows it, with endpoints of the caller's listener."""
     if context.api_version >= 1 and request.endpoint_type != _BROKER_ENDPOINTS:
+        is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             f"endpoint type {request.endpoint_type}; a ZooKeeper-mode broker knows 1",
         )
     await parts.metadata.wait_for_controller()

@@ -1,6 +1,7 @@
 """ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments (46): carried out by the controller.
 
 - ElectLeaders 0 preferred only; 1 unclean too (KIP-460); 2 flexible. The handler waits until this broker's metadata shows the leaders.
+  Where another broker is the controller, each partition has NOT_CONTROLLER, and the whole request no error.
 - A reassignment has begun, not ended, when it is answered (KIP-455).
 """
 
@@ -65,15 +66,7 @@ async def elect_leaders(
     m = messages.elect_leaders_response
     if request.election_type not in (_PREFERRED_ELECTION, _UNCLEAN_ELECTION):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown election type {request.election_type}")
-    unclean = request.election_type == _UNCLEAN_ELECTION
-    if request.topic_partitions is None:
-        results = await parts.controller.elect_leaders(None, unclean=unclean)
-    else:
-        asked = ((topic.topic, topic.partitions) for topic in request.topic_partitions)
-        partitions = await context.portions.finish(_partitions(asked))
-        results = {}
-        for some in _groups(partitions):
-            results |= await parts.controller.elect_leaders(tuple(some), unclean=unclean)
+    results = await _elect(parts, request, context)
     elected = [topic_partition for topic_partition, problem in results.items() if problem is None]
 
     def known() -> bool:
@@ -89,6 +82,29 @@ async def elect_leaders(
             for topic, of_topic in (await context.portions.finish(_by_topic(results, _elected))).items()
         ]
     )
+
+
+async def _elect(
+    parts: Parts, request: messages.elect_leaders_request.ElectLeadersRequest, context: RequestContext
+) -> dict[TopicPartition, KafkaError | None]:
+    """Return why each partition that was asked for was not given another leader; None where it was."""
+    unclean = request.election_type == _UNCLEAN_ELECTION
+    wanted: dict[TopicPartition, None] | None = None
+    if request.topic_partitions is not None:
+        asked = ((topic.topic, topic.partitions) for topic in request.topic_partitions)
+        wanted = await context.portions.finish(_partitions(asked))
+    results: dict[TopicPartition, KafkaError | None] = {}
+    try:
+        for some in (None,) if wanted is None else _groups(wanted):
+            results |= await parts.controller.elect_leaders(None if some is None else tuple(some), unclean=unclean)
+    except KafkaError as problem:
+        if problem.code is not ErrorCode.NOT_CONTROLLER:
+            raise
+        if wanted is None:
+            known = [(name, tuple(topic.partitions)) for name, topic in parts.metadata.topics.items()]
+            wanted = await context.portions.finish(_partitions(known))
+        return dict.fromkeys(wanted, problem.as_outcome()) | results
+    return results
 
 
 def _elected(index: int, problem: KafkaError | None) -> messages.elect_leaders_response.PartitionResult:
@@ -109,13 +125,14 @@ async def alter_partition_reassignments(
     for some in _groups(targets):
         results |= await parts.controller.alter_partition_reassignments({each: targets[each] for each in some})
     return m.AlterPartitionReassignmentsResponse(
+        error_message="",
         responses=[
             m.ReassignableTopicResponse(
                 name=topic,
                 partitions=of_topic,
             )
             for topic, of_topic in (await context.portions.finish(_by_topic(results, _begun))).items()
-        ]
+        ],
     )
 
 
@@ -153,13 +170,14 @@ async def list_partition_reassignments(
         wanted = await context.portions.finish(_partitions(asked))
         moving = {partition: assignment for partition, assignment in moving.items() if partition in wanted}
     return m.ListPartitionReassignmentsResponse(
+        error_message="",
         topics=[
             m.OngoingTopicReassignment(
                 name=topic,
                 partitions=of_topic,
             )
             for topic, of_topic in (await context.portions.finish(_by_topic(moving, _moving))).items()
-        ]
+        ],
     )
 
 

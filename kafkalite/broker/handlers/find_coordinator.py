@@ -2,11 +2,14 @@
 `__transaction_state`.
 
 - 1 key types; 3 flexible; 4 several keys in one request (KIP-699).
-- The first request makes the topic, and waits shortly for the leader of the partition, so that most clients need not ask again.
+- The first request makes the topic, and waits shortly for the leader of the partition, so that most clients need not ask again. Where the
+  topic is there, but the partition without a leader, the answer is COORDINATOR_NOT_AVAILABLE at once.
+- What is found has "NONE" as message in versions 1 to 3 and an empty one since, as in Kafka.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 _GROUP, _TRANSACTION = 0, 1
 _WAIT_S = 2.0
+_SEVERAL_KEYS_FROM: Final = 4
 
 
 class Parts(Protocol):
@@ -53,38 +57,37 @@ async def find_coordinator(
     m = messages.find_coordinator_response
     if request.key_type not in (_GROUP, _TRANSACTION):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {request.key_type} are unknown")
+    if request.key_type == _GROUP:
+        topic, partition_for = OFFSETS_TOPIC, parts.groups.partition_for
+    else:
+        topic, partition_for = TRANSACTIONS_TOPIC, parts.transactions.partition_for
+    await parts.metadata.wait_for_controller()
+    if topic not in parts.metadata.topics and request.coordinator_keys:
+        await parts.topic_creation.create_internal(topic)
+        await parts.metadata.wait_until(partial(_is_led, parts.metadata, topic), _WAIT_S)
+    message = "NONE" if context.api_version < _SEVERAL_KEYS_FROM else ""
     coordinators = []
     pace = context.portions.pace()
     for key in dict.fromkeys(request.coordinator_keys):
         await pace.unit()
-        try:
-            coordinators.append(await _find(parts, request.key_type, key, context.listener))
-        except KafkaError as problem:
-            coordinators.append(
-                m.Coordinator(key=key, node_id=-1, port=-1, error_code=problem.code, error_message=problem.message)
+        place = TopicPartition(topic, partition_for(key))
+        known = parts.metadata.partition(place)
+        endpoint = parts.metadata.endpoint(known.leader, context.listener) if known is not None else None
+        if known is None or endpoint is None:
+            found = m.Coordinator(key=key, node_id=-1, port=-1, error_message="The coordinator is not available.")
+            found.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        else:
+            found = m.Coordinator(
+                key=key, node_id=known.leader, host=endpoint.host, port=endpoint.port, error_message=message
             )
+        coordinators.append(found)
     return m.FindCoordinatorResponse(coordinators=coordinators)
 
 
-async def _find(parts: Parts, key_type: int, key: str, listener: str) -> messages.find_coordinator_response.Coordinator:
-    await parts.metadata.wait_for_controller()
-    cache = parts.metadata
-    if key_type == _GROUP:
-        topic, partition = OFFSETS_TOPIC, parts.groups.partition_for
-    else:
-        topic, partition = TRANSACTIONS_TOPIC, parts.transactions.partition_for
-    if topic not in cache.topics:
-        await parts.topic_creation.create_internal(topic)
-        await cache.wait_until(lambda: topic in cache.topics, _WAIT_S)
-    place = TopicPartition(topic, partition(key))
-    await cache.wait_until(lambda: (known := cache.partition(place)) is not None and known.leader >= 0, _WAIT_S)
-    known = cache.partition(place)
-    endpoint = cache.endpoint(known.leader, listener) if known is not None else None
-    if known is None or endpoint is None:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
-    return messages.find_coordinator_response.Coordinator(
-        key=key, node_id=known.leader, host=endpoint.host, port=endpoint.port
-    )
+def _is_led(cache: MetadataCache, topic: str) -> bool:
+    """True once all partitions of the topic are known with a leader."""
+    known = cache.topics.get(topic)
+    return known is not None and cache.has_leaders(topic, known.partitions)
 
 
 def _failed(

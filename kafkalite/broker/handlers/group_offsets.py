@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 _NOTHING = CommittedOffset(-1, -1, "", -1)
 _FETCHED_MAX: Final = 200_000
 """Partitions that one OffsetFetch may name: four bytes name what takes some 250 to answer."""
+_GROUP_ERRORS_FROM: Final = 2
+"""The first version of OffsetFetch that has an error of the whole group."""
 BATCH_OFFSETS: Final = 1000
 """So many take some 10 ms to be stored, and are less than max.message.bytes."""
 
@@ -210,7 +212,7 @@ def offset_fetch(
         return asyncio.ensure_future(_fetch_from_zookeeper(parts, request, context))
     if parts.leadership.is_needed:
         return asyncio.ensure_future(_fetch_proven(parts, request, context))
-    return context.portions.run(_fetched(parts, request))
+    return context.portions.run(_fetched(parts, request, context.api_version))
 
 
 async def _fetch_proven(
@@ -220,7 +222,7 @@ async def _fetch_proven(
     asked = await context.portions.finish(_coordinated_by(parts, request))
     proofs = await asyncio.gather(*(parts.leadership.sought(TopicPartition(OFFSETS_TOPIC, each)) for each in asked))
     doubtful = frozenset(each for each, is_proven in zip(asked, proofs, strict=True) if not is_proven)
-    return await context.portions.finish(_fetched(parts, request, doubtful))
+    return await context.portions.finish(_fetched(parts, request, context.api_version, doubtful))
 
 
 def _coordinated_by(parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest) -> Work[list[int]]:
@@ -243,6 +245,7 @@ async def _fetch_from_zookeeper(
 def _fetched(
     parts: Parts,
     request: messages.offset_fetch_request.OffsetFetchRequest,
+    version: int,
     doubtful: frozenset[int] = frozenset(),
 ) -> Work[messages.offset_fetch_response.OffsetFetchResponse]:
     m = messages.offset_fetch_response
@@ -258,8 +261,8 @@ def _fetched(
             if parts.groups.machine_for(group_id) is not machine:  # another broker may have served the group meanwhile
                 raise KafkaError(ErrorCode.NOT_COORDINATOR)
         except KafkaError as problem:
-            if len(request.groups) == 1:
-                raise  # older versions have the error in another place, which dispatch knows
+            if version < _GROUP_ERRORS_FROM:
+                raise  # each partition has the error then
             groups.append(m.OffsetFetchResponseGroup(group_id=group_id, error_code=problem.code))
         else:
             groups.append(m.OffsetFetchResponseGroup(group_id=group_id, topics=topics))

@@ -101,7 +101,7 @@ async def _find(
     partition: Partition, replica_id: int, isolation_level: int, timestamp: int, version: int
 ) -> tuple[int, int, int]:
     log = partition.log
-    if replica_id >= 0:
+    if replica_id != _CONSUMER:
         bound = log.log_end_offset
     else:
         bound = log.last_stable_offset if isolation_level == _READ_COMMITTED else log.high_watermark
@@ -109,7 +109,7 @@ async def _find(
         return -1, log.log_start_offset, _epoch_at(partition, log.log_start_offset)
     if timestamp == LATEST_TIERED:
         return _UNKNOWN
-    if replica_id < 0 and partition.is_leader and log.high_watermark < partition.leader_epoch_start_offset:
+    if replica_id == _CONSUMER and partition.is_leader and log.high_watermark < partition.leader_epoch_start_offset:
         # The new leader does not know yet how far records are committed; an answer could go back (KIP-207).
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE)
     if timestamp == LATEST:

@@ -1,7 +1,8 @@
 """Metadata (3): brokers, controller, topics and their leaders, from this broker's cache; creates missing topics when asked to.
 
-- 0 no topics means all; 1 null means all, rack, controller; 2 cluster id; 4 allow_auto_topic_creation; 5 offline replicas; 7 leader epoch;
-  8 authorized operations; 9 flexible; 10 topic ids in the answer; 12 topics by id.
+- 0 no topics means all, and replicas that cannot be reached are left out (REPLICA_NOT_AVAILABLE); 1 null means all, rack, controller;
+  2 cluster id; 4 allow_auto_topic_creation; 5 offline replicas; 6 LISTENER_NOT_FOUND; 7 leader epoch; 8 authorized operations; 9 flexible;
+  10 topic ids in the answer; 12 topics by id.
 - A topic that is named several times is answered once, as in Kafka.
 - Topics that the caller may not see are left out where all are asked for, else refused; those that are asked for by id without their name.
   Making one needs CREATE on the cluster or on the topic. In 8 to 10 the operations on the cluster go to those who may describe it.
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.topic_creation import TopicCreation
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.types import BrokerId
 
 _NEVER_STRICT: Final = 2**15
 _CLUSTER_OPERATIONS_IN: Final = range(8, 11)
@@ -204,6 +206,11 @@ def _partition(
     parts: Parts, index: int, partition: PartitionMetadata, version: int, listener: str
 ) -> messages.metadata_response.MetadataResponsePartition:
     cache, leader, code = parts.metadata, partition.leader, ErrorCode.NONE
+    replicas, isr = partition.replicas, partition.isr
+    if version == 0:
+        replicas, isr = _reachable(cache, replicas, listener), _reachable(cache, isr, listener)
+        if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+            code = ErrorCode.REPLICA_NOT_AVAILABLE
     if cache.endpoint(leader, listener) is None:
         listed = cache.is_alive(leader) and version >= 6
         code = ErrorCode.LISTENER_NOT_FOUND if listed else ErrorCode.LEADER_NOT_AVAILABLE
@@ -213,10 +220,18 @@ def _partition(
         partition_index=index,
         leader_id=leader,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=partition.replicas,
-        isr_nodes=partition.isr,
+        replica_nodes=replicas,
+        isr_nodes=isr,
         offline_replicas=partition.offline_replicas,
     )
+
+
+def _reachable(cache: MetadataCache, brokers: list[BrokerId], listener: str) -> list[BrokerId]:
+    """Return those of `brokers` that are listed in the response.
+
+    Clients that ask in version 0 look each replica up in that list, and fail where one is missing.
+    """
+    return [each for each in brokers if cache.endpoint(each, listener) is not None]
 
 
 def _request_failed(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply
 from kafkalite.broker.guards import Failure, Judged, narrowed
+from kafkalite.broker.leader_endpoints import name_leaders
 from kafkalite.broker.plain_produce import WRITE, PlainTurn
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
@@ -48,6 +49,18 @@ _ADMIN_CLIENT = "__admin_client"
 _AT_ONCE: Final = 1000
 """Topics, or partitions, of a request that are appended in one go."""
 _KNOWS_ABORTABLE_FROM: Final = 11
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+)
+"""Refusals that tell nothing of the log; all others tell where it begins."""
 _LEAST_PARTITION_BYTES: Final = 6
 """Of a topic without name and partitions, which is less than a partition in any version."""
 
@@ -320,11 +333,14 @@ def _answered(
         return None
     reply = messages.produce_response.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
     if not course.waits:
+        if course.failures:
+            name_leaders(parts.replicas, context, reply)
         return reply
     for topic in request.topic_data:
         for each in topic.partition_data:
             each.records = None  # they are in the logs; dispatch keeps the rest for as long as replication takes
-    return DelayedProduce(reply, course.waits, request.timeout_ms).future
+    complete = partial(name_leaders, parts.replicas, context)
+    return DelayedProduce(reply, course.waits, request.timeout_ms, complete).future
 
 
 def _throttle(parts: Parts, context: RequestContext, now_ms: float) -> int:
@@ -398,18 +414,9 @@ def _refuse(
         messages.produce_response.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
         for index, text in getattr(problem, "record_errors", ())
     ]
-    if problem.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        _name_leader(parts, topic_partition, answer)
-
-
-def _name_leader(
-    parts: Parts, topic_partition: TopicPartition, answer: messages.produce_response.PartitionProduceResponse
-) -> None:
-    known = parts.metadata.partition(topic_partition)
-    if known is not None and known.leader >= 0:
-        answer.current_leader = messages.produce_response.LeaderIdAndEpoch(
-            leader_id=known.leader, leader_epoch=known.leader_epoch
-        )
+    if problem.code not in _WITHOUT_LOG_START:
+        partition = parts.replicas.partitions.get(topic_partition)
+        answer.log_start_offset = -1 if partition is None else partition.log.log_start_offset
 
 
 def _failed(

@@ -19,7 +19,15 @@ from kafkalite.broker.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.guards import Each, Failure, Judged, narrowed
 from kafkalite.broker.request_context import RequestContext
 from kafkalite.broker.served_api import served
-from kafkalite.controller.requests import Charge, CreatedTopic, NewPartitions, NewTopic, TopicReference, free
+from kafkalite.controller.requests import (
+    Charge,
+    CreatedTopic,
+    MarkedBefore,
+    NewPartitions,
+    NewTopic,
+    TopicReference,
+    free,
+)
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -114,6 +122,7 @@ async def create_topics(
         if not await parts.metadata.wait_until(partial(parts.metadata.has_leaders, result.name, partitions), left_s):
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic was created, but not all its partitions had a leader in time."
+            result.configs, result.num_partitions, result.replication_factor = [], -1, -1
     if not request.validate_only:
         await _tell_all(parts, deadline_ms)
     return messages.create_topics_response.CreateTopicsResponse(
@@ -186,8 +195,7 @@ def _creations(
     for name, outcome in outcomes.items():
         yield
         if isinstance(outcome, KafkaError):
-            failed = m.CreatableTopicResult(name=name, error_code=int(outcome.code), error_message=str(outcome))
-            results.append(failed)
+            results.append(_not_created(name, outcome.code, str(outcome)))
             continue
         configs = told.get(id(outcome.configs))
         if configs is None:
@@ -202,6 +210,15 @@ def _creations(
             )
         )
     return results
+
+
+def _not_created(
+    name: str, code: ErrorCode, message: str | None
+) -> messages.create_topics_response.CreatableTopicResult:
+    """Kafka has an empty list of settings for it, not null."""
+    return messages.create_topics_response.CreatableTopicResult(
+        name=name, error_code=code, error_message=message, configs=[]
+    )
 
 
 def _config(entry: ConfigEntry) -> messages.create_topics_response.CreatableTopicConfigs:
@@ -219,11 +236,13 @@ async def delete_topics(
 ) -> messages.delete_topics_response.DeleteTopicsResponse:
     """Mark for deletion, then wait until the topics are gone from this broker's metadata, and shortly for their znodes.
 
-    Kafka answers when metadata shows them gone; whoever then makes a topic of that name is refused for a moment.
+    Kafka answers when metadata shows them gone; whoever then makes a topic of that name is refused for a moment. A topic that was gone from
+    metadata before is unknown, although a dead replica may keep its znodes.
     """
     m = messages.delete_topics_response
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
     mutations = mutations_of(parts, context, _STRICT_DELETION_FROM)
+    gone = await context.portions.finish(_gone(parts, request))
     outcomes = await parts.controller.delete_topics(
         await context.portions.finish(
             _each(lambda topic: TopicReference(topic.name, bytes(topic.topic_id)), request.topics)
@@ -236,7 +255,7 @@ async def delete_topics(
         await pace.unit()
         result = m.DeletableTopicResult(name=name, topic_id=topic.topic_id)
         results.append(result)
-        if problem is not None:
+        if problem is not None and (not isinstance(problem, MarkedBefore) or (topic.name, topic.topic_id) in gone):
             disabled = problem.code is ErrorCode.TOPIC_DELETION_DISABLED
             too_old = disabled and context.api_version < _DELETION_DISABLED_FROM
             result.error_code = ErrorCode.INVALID_REQUEST if too_old else problem.code
@@ -305,12 +324,24 @@ def _is_gone(parts: Parts, topic: str) -> bool:
     return topic not in parts.metadata.topics
 
 
+def _gone(
+    parts: Parts, request: messages.delete_topics_request.DeleteTopicsRequest
+) -> Work[set[tuple[str | None, bytes]]]:
+    """Return the name and id of each topic of the request that this broker's metadata does not show."""
+    gone: set[tuple[str | None, bytes]] = set()
+    for topic in request.topics:
+        yield
+        name = topic.name if topic.name is not None else parts.metadata.topic_name(topic.topic_id)
+        if name is None or _is_gone(parts, name):
+            gone.add((topic.name, topic.topic_id))
+    return gone
+
+
 def _creation_failed(
     request: messages.create_topics_request.CreateTopicsRequest, code: ErrorCode, message: str | None
 ) -> messages.create_topics_response.CreateTopicsResponse:
-    m = messages.create_topics_response
-    return m.CreateTopicsResponse(
-        topics=[m.CreatableTopicResult(name=t.name, error_code=code, error_message=message) for t in request.topics]
+    return messages.create_topics_response.CreateTopicsResponse(
+        topics=[_not_created(topic.name, code, message) for topic in request.topics]
     )
 
 
