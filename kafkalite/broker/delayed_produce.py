@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kafkalite.broker.partition import AckWait, Partition
 from kafkalite.errors import ErrorCode
@@ -16,6 +16,24 @@ from kafkalite.protocol import messages
 
 PartitionAnswer: TypeAlias = messages.produce_response.PartitionProduceResponse
 Reply: TypeAlias = messages.produce_response.ProduceResponse
+
+
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+)
+
+
+def log_start_told(partition: Partition | None, code: ErrorCode) -> int:
+    """Return the log start offset that the refusal of an append tells: that of the log, but for some codes -1 (ReplicaManager)."""
+    return -1 if partition is None or code in _WITHOUT_LOG_START else partition.log.log_start_offset
 
 
 class AwaitedRecords(NamedTuple):

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply
+from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply, log_start_told
 from kafkalite.broker.guards import Failure, Judged, narrowed
 from kafkalite.broker.leader_endpoints import name_leaders
 from kafkalite.broker.plain_produce import WRITE, PlainTurn
@@ -49,18 +49,6 @@ _ADMIN_CLIENT = "__admin_client"
 _AT_ONCE: Final = 1000
 """Topics, or partitions, of a request that are appended in one go."""
 _KNOWS_ABORTABLE_FROM: Final = 11
-_WITHOUT_LOG_START: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-    }
-)
-"""Refusals that tell nothing of the log; all others tell where it begins."""
 _LEAST_PARTITION_BYTES: Final = 6
 """Of a topic without name and partitions, which is less than a partition in any version."""
 
@@ -375,7 +363,9 @@ def _append(
         guard, transaction = NO_TRANSACTION, course.transaction
         if transaction is not None:
             if topic_partition in transaction.refusals:
-                raise transaction.refusals[topic_partition]
+                _refuse(parts, topic_partition, answer, course, transaction.refusals[topic_partition])
+                answer.log_start_offset = -1  # nobody has looked at the log
+                return answer
             guard = transaction.guards.get(topic_partition, NOT_VERIFIED)
         partition = parts.replicas.require(topic_partition)
         partition.require_leader()
@@ -414,9 +404,7 @@ def _refuse(
         messages.produce_response.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
         for index, text in getattr(problem, "record_errors", ())
     ]
-    if problem.code not in _WITHOUT_LOG_START:
-        partition = parts.replicas.partitions.get(topic_partition)
-        answer.log_start_offset = -1 if partition is None else partition.log.log_start_offset
+    answer.log_start_offset = log_start_told(parts.replicas.partitions.get(topic_partition), problem.code)
 
 
 def _failed(

@@ -94,7 +94,7 @@ class MemoryReplicas:
     """The part of `Replicas` that handlers use."""
 
     def __init__(self, parts: MemoryParts, partitions: tuple[Partition, ...]) -> None:
-        self.clock, self._metadata = parts.clock, parts.metadata
+        self.clock, self.metadata = parts.clock, parts.metadata
         self.partitions = {each.topic_partition: each for each in partitions}
         self.watched: set[TopicPartition] = set()
         self.pace = AppendPace()
@@ -102,12 +102,12 @@ class MemoryReplicas:
 
     def require(self, topic_partition: TopicPartition) -> Partition:
         if topic_partition not in self.partitions:
-            known = self._metadata.partition(topic_partition)
+            known = self.metadata.partition(topic_partition)
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self.partitions[topic_partition]
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        return self._metadata.topic_name(topic_id)
+        return self.metadata.topic_name(topic_id)
 
     def watch(self, topic_partition: TopicPartition, watcher: Any) -> None:
         self.watched.add(topic_partition)

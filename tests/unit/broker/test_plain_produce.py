@@ -462,7 +462,7 @@ def test_what_is_not_committed_is_told_as_to_requests_that_are_served_alone(tmp_
         assert [(each.error_code, each.base_offset, each.log_start_offset) for each in told] == [
             (ErrorCode.REQUEST_TIMED_OUT, -1, 0),
             (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 0),
-            (ErrorCode.NOT_ENOUGH_REPLICAS, -1, -1),
+            (ErrorCode.NOT_ENOUGH_REPLICAS, -1, 0),
         ]
         assert end == 3
 

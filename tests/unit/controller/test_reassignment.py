@@ -112,6 +112,10 @@ def test_what_is_refused() -> None:
         for bad in ([], [1, 1], [-1, 2], [1, 9]):
             assert await _reassign(cluster, "t", p0=bad) == {0: invalid}, bad
         assert await _reassign(cluster, "t", p7=[1]) == {7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert await _reassign(cluster, "t", p7=[9]) == {7: invalid}, (
+            "what is asked for is looked at first, as in Kafka"
+        )
+        assert await _reassign(cluster, "t", p7=None) == {7: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
         assert await _reassign(cluster, "t", p0=[1, 2]) == {0: 0}
         assert await cluster.short_state("t-0") == (1, [1, 2], 0), "nothing to do, nothing done"
         await cluster.stop()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkalite.controller.requests import MarkedBefore, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import TopicPartition
@@ -95,6 +96,24 @@ async def _without_clean_leader(**config: Any) -> FakeCluster:
     await cluster.alter_partition("t-0", 2, [2])
     await cluster.kill(2)
     return cluster
+
+
+def test_an_election_of_all_leaves_out_topics_whose_deletion_waits_for_a_dead_replica() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        for topic in ("t", "deleted"):
+            await cluster.create_topic(topic, [2, 1])
+        await cluster.kill(2)
+        await cluster.controller.delete_topics([TopicReference("deleted")])
+        await cluster.quiet()
+        unavailable = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        assert await _elect(cluster, PREFERRED) == {"t-0": unavailable}
+        assert await _elect(cluster, PREFERRED, "deleted-0") == {"deleted-0": ErrorCode.INVALID_TOPIC_EXCEPTION}
+        ((name, problem),) = await cluster.controller.delete_topics([TopicReference("deleted")])
+        assert isinstance(problem, MarkedBefore) and name == "deleted"
+        await cluster.stop()
+
+    run(scenario())
 
 
 def test_no_unclean_leader_unless_asked_for() -> None:
