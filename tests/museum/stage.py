@@ -28,6 +28,8 @@ class Stage:
 
     bootstrap: str
     zookeeper: str
+    replicas: int = 1
+    """Of each partition of the topics that are made."""
 
     @cached_property
     def admin(self) -> AdminClient:
@@ -36,7 +38,9 @@ class Stage:
     def create(self, topic: str) -> str:
         """A topic of two partitions, and its name, which nobody else has."""
         name = f"{topic}-{uuid.uuid4().hex[:8]}"
-        self.admin.create_topics([NewTopic(name, 2, 1)], operation_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
+        self.admin.create_topics([NewTopic(name, 2, self.replicas)], operation_timeout=TIMEOUT_S)[name].result(
+            TIMEOUT_S
+        )
         return name
 
     def write(self, topic: str, numbers: Sequence[int], codec: str = "none") -> None:

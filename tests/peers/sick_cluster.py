@@ -1,6 +1,6 @@
 """A cluster with a dead broker, ours or Apache Kafka's, for `test_sick_clusters`.
 
-Broker 1 is the controller, 2 is dead, 3 is alive; only broker 1 has the listener EXTRA. `TOPICS` says where the replicas are. Groups and
+Broker 1 is the controller, 2 is dead, 3 is alive; only broker 3 has the listener EXTRA. `TOPICS` says where the replicas are. Groups and
 transactional ids are named after the broker that leads their partition of the internal topic.
 """
 
@@ -113,7 +113,7 @@ PROPERTIES: Final = {
     "inter.broker.listener.name": "PLAINTEXT",
 }
 THROUGH_EXTRA: Final = 0
-"""Stands for broker 1 by its listener EXTRA, where brokers are meant that are asked."""
+"""Stands for broker 3 by its listener EXTRA, where brokers are meant that are asked."""
 TIMES: Final = frozenset(
     {"log_append_time_ms", "timestamp", "transaction_start_time_ms", "last_timestamp", "start_offset_time"}
 )
@@ -145,10 +145,10 @@ class Sick:
             makes_topics = {"auto.create.topics.enable": "true" if broker_id == OTHER else "false"}
             settings = PROPERTIES | makes_topics | {"zookeeper.connect": zookeeper}
             self.brokers[broker_id] = BrokerProcess(broker_id, directory, settings, command)
-        first = self.brokers[CONTROLLER]
-        first.properties["listeners"] += f",{EXTRA}://{first.host}:{extra_port}"
+        other = self.brokers[OTHER]
+        other.properties["listeners"] += f",{EXTRA}://{other.host}:{extra_port}"
         self.addresses = {each.id: (each.host, each.port) for each in self.brokers.values()}
-        self.addresses[THROUGH_EXTRA] = first.host, extra_port
+        self.addresses[THROUGH_EXTRA] = other.host, extra_port
         self._open: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
         self.versions: dict[int, tuple[int, int]] = {}
         self.known = Known({}, {})

@@ -76,3 +76,27 @@ def test_when_a_member_on_zookeeper_is_killed_nothing_is_left_out(stage: Stage, 
         flow.write(40)
         flow.until_all_read([survivor])
         flow.until_alone(survivor)
+
+
+@pytest.mark.parametrize("name", ["zookeeper-consumer-0.8.2.2", "zookeeper-consumer-1.1.1"])
+def test_when_a_leader_is_killed_an_old_consumer_finds_the_next_one(request: pytest.FixtureRequest, name: str) -> None:
+    """Consumers through ZooKeeper look each replica that Metadata 0 names up among the brokers of the answer: one of them is dead."""
+    (exhibit,) = _prepared(name)
+    command = broker_command() if request.config.getoption("--apache") else BROKER_COMMAND
+    properties = PROPERTIES | {"offsets.topic.replication.factor": "2"}
+    with LocalCluster(brokers=2, properties=properties, command=command) as cluster:
+        wait_for_controller(cluster.bootstrap_servers)
+        stage = Stage(cluster.bootstrap_servers, cluster.zookeeper_connect, replicas=2)
+        with (
+            closing(Program(exhibit, stage.bootstrap, stage.zookeeper)) as program,
+            closing(Flow(Visit(exhibit, stage, program))) as flow,
+        ):
+            flow.until_shared()
+            for partition in (0, 1):
+                cluster.await_isr(flow.topic, partition, size=2)
+            victim = cluster.leader_of(flow.topic, 0)
+            cluster.kill(victim)
+            (survivor,) = {1, 2} - {victim}
+            cluster.await_isr(flow.topic, 0, brokers=[survivor])
+            flow.write(40)
+            flow.until_all_read(flow.members)

@@ -15,6 +15,7 @@ from kafkalite.broker.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
@@ -52,7 +53,7 @@ async def describe_cluster(
     ]
     return m.DescribeClusterResponse(
         cluster_id=parts.cluster_id,
-        controller_id=cache.controller_id,
+        controller_id=cache.controller_id if cache.endpoint(cache.controller_id, listener) else NO_BROKER,
         brokers=brokers,
         cluster_authorized_operations=cluster_operations(context)
         if request.include_cluster_authorized_operations

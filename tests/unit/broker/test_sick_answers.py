@@ -112,6 +112,16 @@ def test_endpoints_that_are_no_brokers(kind: int, code: ErrorCode) -> None:
     play(scenario)
 
 
+def test_a_controller_that_has_no_endpoint_for_the_caller_is_not_named() -> None:
+    async def scenario() -> None:
+        parts, m = MemoryParts(), messages.describe_cluster_request
+        assert (await parts.ask(m.DescribeClusterRequest(), 0)).controller_id == 1
+        parts.metadata.controller_id = DEAD
+        assert (await parts.ask(m.DescribeClusterRequest(), 0)).controller_id == NO_BROKER
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("version", [1, 2, 7, 8])
 def test_offset_fetch_of_a_group_that_is_coordinated_elsewhere(version: int) -> None:
     async def scenario() -> None:
