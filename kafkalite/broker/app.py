@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from kafkalite.broker.fault_control import FaultControl
     from kafkalite.broker.observation.pages import Observation
     from kafkalite.broker.served_api import ServedApi
+    from kafkalite.broker.stranger_reads import StrangerReads
 
 T = TypeVar("T")
 
@@ -80,7 +81,7 @@ class Broker:
     """See the module. The session's store must be started already; `fatal(reason)` is called when the broker cannot go on.
 
     `run_pass` makes the passes of the log cleaner, by default in the event loop's executor. `fault_control` has faults on purpose,
-    `stages` hears how far start and stop are.
+    `stages` hears how far start and stop are, `stranger_reads` reads from those who are not authenticated.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Broker:
         run_pass: RunPass | None = None,
         fault_control: FaultControl | None = None,
         stages: Stages | None = None,
+        stranger_reads: StrangerReads | None = None,
     ) -> None:
         live = LiveConfig(config)
         self.stages = stages or Stages()
@@ -115,7 +117,14 @@ class Broker:
         dynamic_configs = DynamicConfigs(self.store, live)
         self._tokens = DelegationTokens(self.store, live, clock)
         users = UserCredentials(self.store, dynamic_configs.read, clock)
-        self.security = ListenerSecurity(live, users.find, clock.now_ms, self._tokens.credential)
+        self.security = ListenerSecurity(
+            live,
+            users.find,
+            clock.now_ms,
+            self._tokens.credential,
+            lambda: clock.monotonic_ms() / 1000,
+            stranger_reads,
+        )
         self._early = EarlyParts(
             live_config=live,
             session=session,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.broker.key_sets import fetcher
 from kafkalite.broker.sasl_authenticator import SaslAuthenticator
+from kafkalite.broker.stranger_reads import StrangerReads
 from kafkalite.broker.strangers import Strangers
 from kafkalite.broker.tls_listener import TlsListener
 from kafkalite.config.keys import ConfigError
@@ -99,7 +100,10 @@ class ListenerSasl:
 
 
 class ListenerSecurity:
-    """See the module. `users` finds SCRAM credentials, `tokens` those of delegation tokens; `now_ms` is the time since 1970."""
+    """See the module. `users` finds SCRAM credentials, `tokens` those of delegation tokens; `now_ms` is the time since 1970.
+
+    `monotonic_s` measures the turns of those who are not authenticated, `reads` reads from them.
+    """
 
     def __init__(
         self,
@@ -107,6 +111,8 @@ class ListenerSecurity:
         users: UserLookup,
         now_ms: Callable[[], int],
         tokens: Callable[[ScramMechanism, str], TokenCredential | None] = lambda mechanism, token_id: None,
+        monotonic_s: Callable[[], float] = monotonic,
+        reads: StrangerReads | None = None,
     ) -> None:
         self._live, self._users, self._now_ms, self._tokens = live, users, now_ms, tokens
         self._contexts: dict[tuple[str, bool], _Context] = {}
@@ -116,7 +122,7 @@ class ListenerSecurity:
         self.outcomes: Counter[str] = Counter()
         """Authentications by SASL by how they ended."""
         self.strangers = Strangers(
-            lambda: live.current.kafkalite_max_unauthenticated_connections, monotonic, self.outcomes
+            lambda: live.current.kafkalite_max_unauthenticated_connections, monotonic_s, self.outcomes, reads
         )
 
     # TLS

@@ -13,15 +13,40 @@ from __future__ import annotations
 import asyncio
 import select
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 AT_ONCE: Final = 2
 """Who is read from in two turns of the loop. A read takes 20 to 60 µs, with the task that it begins or the line of log that it ends in."""
 
 READ_BYTES: Final = 1024
 """Of plain requests, received at once."""
+
+
+_IS_READABLE: Final = 0x001
+_ONCE: Final = 1 << 30
+"""EPOLLIN and EPOLLONESHOT."""
+
+
+class Poll(Protocol):
+    """Tells which descriptors have something to read: `select.epoll`, or what stands for it in a simulation."""
+
+    def fileno(self) -> int: ...
+
+    def register(self, fd: int, eventmask: int) -> None: ...
+
+    def modify(self, fd: int, eventmask: int) -> None: ...
+
+    def unregister(self, fd: int) -> None: ...
+
+    def poll(self, timeout: float, maxevents: int) -> list[tuple[int, int]]: ...
+
+    def close(self) -> None: ...
+
+
+_EPOLL: Final[Callable[[], Poll] | None] = select.epoll if sys.platform == "linux" else None
 
 
 class Readable(Protocol):
@@ -69,12 +94,13 @@ class StrangerRead:
 
 
 class StrangerReads:
-    """See the module."""
+    """See the module. `make_poll` is None where the loop is to read from strangers as from all others."""
 
-    def __init__(self) -> None:
+    def __init__(self, make_poll: Callable[[], Poll] | None = _EPOLL) -> None:
+        self._make_poll = make_poll
         self._of: dict[int, StrangerRead] = {}
         """By the descriptors of their sockets."""
-        self._ready: Any = None
+        self._ready: Poll | None = None
         """The epoll, once there was a stranger."""
         self._reading: list[StrangerRead] = []
 
@@ -92,7 +118,7 @@ class StrangerReads:
             self._of[descriptor].above = transport
             return self._of[descriptor]
         read = StrangerRead(self, transport, descriptor)
-        if is_encrypted or descriptor < 0 or sys.platform != "linux":
+        if is_encrypted or descriptor < 0 or self._make_poll is None:
             read.is_over = True
         else:
             self._of[descriptor] = read
@@ -103,7 +129,9 @@ class StrangerReads:
         if read.is_over or read.transport.is_closing():
             return
         if self._ready is None:
-            self._ready = select.epoll()
+            if self._make_poll is None:
+                return
+            self._ready = self._make_poll()
             loop = asyncio.get_running_loop()
             Context().run(
                 loop.add_reader, self._ready.fileno(), self._have_turns
@@ -117,7 +145,7 @@ class StrangerReads:
         """Notice, once, when it has something."""
         if self._ready is not None and not read.is_over:
             with suppress(OSError):  # it is not registered yet, or closed
-                self._ready.modify(read.descriptor, (select.EPOLLIN if read.is_wanted else 0) | select.EPOLLONESHOT)
+                self._ready.modify(read.descriptor, (_IS_READABLE if read.is_wanted else 0) | _ONCE)
 
     def forget(self, read: StrangerRead) -> None:
         """Say no more of it."""

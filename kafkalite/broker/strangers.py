@@ -43,7 +43,13 @@ class Stranger(Protocol):
 class Strangers:
     """See the module. `most()` may be there; `now_s` is monotonic; those who gave way are counted in `outcomes`."""
 
-    def __init__(self, most: Callable[[], int], now_s: Callable[[], float], outcomes: Counter[str]) -> None:
+    def __init__(
+        self,
+        most: Callable[[], int],
+        now_s: Callable[[], float],
+        outcomes: Counter[str],
+        reads: StrangerReads | None = None,
+    ) -> None:
         self._most, self._now_s, self._outcomes = most, now_s, outcomes
         self._since_s: dict[Stranger, float] = {}
         """Oldest first."""
@@ -56,7 +62,7 @@ class Strangers:
         """When the last step began and ended, and when the next one may begin."""
         self._owed_s = 0.0
         """For so long there is to be no step."""
-        self.reads = StrangerReads()
+        self.reads = reads or StrangerReads()
 
     def turn(self, host: str = "") -> asyncio.Future[None]:
         """To be awaited before a step of one at this address."""

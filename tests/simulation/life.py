@@ -31,13 +31,17 @@ from kafkalite.testing.history.recorder import Recorder
 from kafkalite.testing.history.report import explain
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.injection import Injection
+from kafkalite.testing.simulation.logins import CLIENT_OPTIONS
 from kafkalite.testing.simulation.processes import Process, Simulation
 from kafkalite.testing.simulation.witness import Witness
 from tests.simulation.administration import Administration
 from tests.simulation.agreement import disagreements
 from tests.simulation.clients import connected
 from tests.simulation.group import GroupReaders
+from tests.simulation.knobs import portions_of
+from tests.simulation.pipelining import Pipelining
 from tests.simulation.plan import CLIENT_FAULTS, Plan
+from tests.simulation.unauthenticated import Unauthenticated
 
 FLIGHTS, FREIGHT, LATEST, LOOSE = "flights", "freight", "latest", "loose"
 HEALED: Final = "healed"
@@ -70,12 +74,17 @@ class Life:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.simulation = Simulation(plan.seed)
-        self.cluster = SimulatedCluster(self.simulation, 3, plan.settings)
+        self.simulation.network.send_buffer_bytes = (
+            plan.workload.get("portion_bytes") or self.simulation.network.send_buffer_bytes
+        )
+        self.authenticates = bool(plan.workload.get("authenticates"))
+        self.cluster = SimulatedCluster(self.simulation, 3, plan.settings, authenticates=self.authenticates)
         self._minimum = {name: plan.workload.get(f"{name}_min_isr", 2) for name in (FLIGHTS, FREIGHT)}
         self.injection = Injection(self.cluster, survives_a_loss=min(self._minimum.values()) > 1)
         self.recorder = Recorder(lambda: int(self.simulation.time.now_s * 1e9))
         self.outcome = Outcome(plan, self.simulation, self.recorder.events)
         self.witness = Witness(self.cluster, self.recorder, (FLIGHTS, FREIGHT))
+        self.unauthenticated = Unauthenticated(self)
         self.latest: dict[bytes, int] = {}
         """Of each key of the compacted topic the highest number that was acknowledged."""
         self.faults_are_over = False
@@ -84,7 +93,8 @@ class Life:
 
     def run(self) -> Outcome:
         try:
-            self.simulation.run(self._scenario(), limit_s=900.0)
+            with portions_of(self.plan.workload.get("portion_bytes", 0)):
+                self.simulation.run(self._scenario(), limit_s=900.0)
         finally:
             self.injection.close()
             self.outcome.begun += [each.kind for each in self.injection.begun]
@@ -101,6 +111,7 @@ class Life:
             "client_id": name,
             "request_timeout_ms": 5_000,
             "chance": self.simulation.chance(f"{name}/chance").random,
+            **(CLIENT_OPTIONS if self.authenticates else {}),
         }
 
     def note(self, event: Event) -> None:
@@ -126,6 +137,10 @@ class Life:
             work.append(self._produce("producer-one", 1, [LOOSE]))
         if plan.workload.get("compacts"):
             work.append(self._update())
+        if plan.workload.get("pipelines"):
+            work.append(Pipelining(self, {FLIGHTS: -1, LOOSE: 1}).run())
+        if self.authenticates:
+            work.append(self.unauthenticated.run())
         working = asyncio.gather(*work)
         asking = asyncio.gather(*(administration.ask(each) for each in plan.operations))
         of_members = [each for each in plan.faults if each.kind in CLIENT_FAULTS]
@@ -139,6 +154,8 @@ class Life:
         await self._within(asking, "administrators are answered")
         await self.until(administration.is_done, "topics, deletions and reassignments are as asked for")
         await self._within(administration.create([NewTopic(HEALED, 1, 3)]), "a topic is made")
+        if self.authenticates:
+            await self._within(self.unauthenticated.check_logins(), "logins are served")
         await self.until(lambda: not cluster.out_of_sync(), "all replicas are in sync")
         partitions = [each for each in self.cluster.partitions() if each.topic in (FLIGHTS, FREIGHT, LOOSE)]
         ends = await self._within(self._drain(partitions), "everything is read")
@@ -203,6 +220,7 @@ class Life:
         pace = self.simulation.chance(f"{name}/pace")
         workload = self.plan.workload
         records, pace_s = workload.get("records", 30), workload.get("pace_ms", 100) / 1000
+        at_once = workload.get("at_once", 1)
         targets = [each for each in self.cluster.partitions() if each.topic in topics]
 
         async def produce() -> None:
@@ -211,9 +229,9 @@ class Life:
                 clock=self.cluster.clock,
                 acks=acks,
                 enable_idempotence=acks == "all",
-                batch_size=workload.get("batch_size", 16384),
+                batch_size=workload.get("batch_size", 16384) if at_once == 1 else 1,
                 linger_ms=workload.get("linger_ms", 0),
-                compression_type=_CODECS[workload.get("compression", 0)],
+                compression_type=_CODECS[workload.get("compression", 0) if at_once == 1 else 0],
                 **({} if acks == "all" else {"max_in_flight_requests_per_connection": 1}),
                 **options,
             )
@@ -230,7 +248,8 @@ class Life:
                     data = value.to_bytes(pace.randrange(20, 300))
                     delivery = await producer.send(partition.topic, data, partition=partition.partition)
                     fates.append(asyncio.ensure_future(self._fate(partition, value, delivery)))
-                    await asyncio.sleep(pace.expovariate(1 / pace_s) * (1 if number < records else 8))
+                    if number % at_once == 0:
+                        await asyncio.sleep(pace.expovariate(1 / pace_s) * at_once * (1 if number < records else 8))
                 await asyncio.gather(*fates)
 
         await self.within_process(process, produce())
@@ -288,8 +307,11 @@ class Life:
         return dict(ends)
 
     def note_read(self, reader: str, record: Any) -> None:
-        value = Value.from_bytes(record.value)
-        self.note(RecordRead(self.now_ns, reader, record.topic, record.partition, record.offset, *value))
+        self.note_read_of(reader, TopicPartition(record.topic, record.partition), record.offset, record.value)
+
+    def note_read_of(self, reader: str, partition: TopicPartition, offset: int, data: bytes | None) -> None:
+        """As `note_read`, of a record in parts."""
+        self.note(RecordRead(self.now_ns, reader, *partition, offset, *Value.from_bytes(data)))
 
     async def _check_offsets(self, readers: GroupReaders, ends: dict[TopicPartition, int]) -> None:
         process, options = self.client("auditor")

@@ -113,6 +113,7 @@ class Plan:
 def draw_plan(seed: int) -> Plan:
     """The plan of a seed."""
     plan = _draw(seed)
+    plan = replace(plan, workload={**plan.workload, **draw_ways(seed)})
     members = tuple(_draw_client_faults(random.Random(f"{seed}/members")))
     plan = replace(plan, faults=tuple(sorted((*plan.faults, *members), key=lambda each: each.at_s)))
     if any(each.kind == "full-disk" for each in plan.faults):
@@ -144,6 +145,17 @@ def _draw(seed: int) -> Plan:
         tuple(draw_faults(chance, BROKERS, CLIENTS, ROLES, WINDOW_S)),
         tuple(_draw_operations(chance)),
     )
+
+
+def draw_ways(seed: int) -> dict[str, int]:
+    """Which ways through the broker a life takes: logins, answers in portions, single records at once, requests without waiting."""
+    chance = random.Random(f"{seed}/ways")
+    return {
+        "authenticates": chance.choice([0, 0, 1]),
+        "portion_bytes": chance.choice([0, 0, 700]),
+        "at_once": chance.choice([1, 1, 4]),
+        "pipelines": chance.choice([0, 0, 1]),
+    }
 
 
 def _draw_client_faults(chance: random.Random) -> list[Fault]:

@@ -10,16 +10,20 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NoReturn
 
 from kafkalite.broker.app import Broker
+from kafkalite.broker.stranger_reads import StrangerReads
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.protocol.records import iter_batches
 from kafkalite.storage.cleaner import in_executor
 from kafkalite.storage.log_files import partition_of
+from kafkalite.testing.simulation.logins import BROKER_SETTINGS, PROTOCOL
 from kafkalite.testing.simulation.memory_disk import Chance, MemoryDisk
 from kafkalite.testing.simulation.misbehaving import ChanceFaults, MisbehavingBroker
 from kafkalite.testing.simulation.processes import KilledHere, Process, Simulation
+from kafkalite.testing.simulation.readiness import SimulatedPoll
 from kafkalite.testing.simulation.virtual_time import VirtualClock
 from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
@@ -78,8 +82,9 @@ class SimulatedBroker:
                 **_SETTINGS,
                 "broker.id": str(self.broker_id),
                 "zookeeper.connect": "memory",
-                "listeners": f"PLAINTEXT://{self.name}:{PORT}",
+                "listeners": f"{PROTOCOL if cluster.authenticates else 'PLAINTEXT'}://{self.name}:{PORT}",
                 "log.dirs": LOG_DIR,
+                **(BROKER_SETTINGS if cluster.authenticates else {}),
                 **cluster.settings,
             }
         )
@@ -94,6 +99,7 @@ class SimulatedBroker:
             self._fatal,
             in_executor(self.disk),
             MisbehavingBroker(self.requests),
+            stranger_reads=StrangerReads(partial(SimulatedPoll, self.process.descriptors)),
         )
         self.process.loop.set_exception_handler(self.app.errors.handle)
         self._trace.add(self.name, f"begins life {self.lives}")
@@ -156,10 +162,21 @@ class SimulatedBroker:
 
 
 class SimulatedCluster:
-    """Brokers 1 to `size` and their ZooKeeper; `settings` are broker properties. Used by the scenario, on the director's loop."""
+    """Brokers 1 to `size` and their ZooKeeper; `settings` are broker properties. Used by the scenario, on the director's loop.
 
-    def __init__(self, simulation: Simulation, size: int = 3, settings: Mapping[str, str] | None = None) -> None:
+    Where it `authenticates`, clients need `logins.CLIENT_OPTIONS`.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        size: int = 3,
+        settings: Mapping[str, str] | None = None,
+        *,
+        authenticates: bool = False,
+    ) -> None:
         self.simulation = simulation
+        self.authenticates = authenticates
         self.settings = dict(settings or {})
         self.clock = VirtualClock(simulation.time)
         chance = simulation.chance("zookeeper")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.broker.fault_control import FaultControl
 from kafkalite.broker.request_faults import RequestFaults, Rule, TopicName
@@ -12,21 +14,64 @@ from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.messages import Message
 
+if TYPE_CHECKING:
+    from kafkalite.broker.plain_produce import PlainTurn
+    from kafkalite.broker.served_api import ServedApi
+
 _ACTIONS: Final = {"late": "delay", "lost": "drop", "mute": "drop-answer", "refused": "fail"}
 _DELAYS_MS: Final = (20, 300, 3_000)
 
 
 class ChanceFaults(RequestFaults):
-    """`odds` of each of `late`, `lost`, `mute` and `refused`; nothing happens while there are none."""
+    """`odds` of each of `late`, `lost`, `mute` and `refused`; nothing happens while there are none.
+
+    Requests that repeat each other are served together (`broker/plain_produce`) as long as nothing may happen to one of them.
+    """
 
     def __init__(self, chance: random.Random) -> None:
         super().__init__()
-        self.odds: Mapping[str, float] = {}
         self._chance = chance
+        self._odds: Mapping[str, float] = {}
+        self._turns: list[PlainTurn] = []
+        """Those of the broker's present life."""
+
+    @property
+    def odds(self) -> Mapping[str, float]:
+        return self._odds
+
+    @odds.setter
+    def odds(self, odds: Mapping[str, float]) -> None:
+        self._odds = odds
+        self._arm_turns()
+
+    def add(self, rule: Rule) -> int:
+        """The number of the rule."""
+        number = super().add(rule)
+        self._arm_turns()
+        return number
+
+    def around(self, served: Iterable[ServedApi[Any]], topic_name: TopicName) -> list[ServedApi[Any]]:
+        """The same APIs of a new life, with the rules and odds of this moment and later before them."""
+        self._turns = []
+        apis = list(served)
+        return [
+            replace(behind, turn=None if each.turn is None else partial(self._make_turn, each.turn))
+            for each, behind in zip(apis, super().around(apis, topic_name), strict=True)
+        ]
+
+    def _make_turn(self, make: Callable[..., PlainTurn], *parts: Any) -> PlainTurn:
+        turn = make(*parts)
+        self._turns.append(turn)
+        self._arm_turns()
+        return turn
+
+    def _arm_turns(self) -> None:
+        for turn in self._turns:
+            turn.is_off = bool(self._odds or self.rules)
 
     def decide(self, key: ApiKey, request: Message, client_id: str | None, topic_name: TopicName) -> Rule | None:
         """By chance, whatever is asked; else as rules say."""
-        for name, odds in self.odds.items():
+        for name, odds in self._odds.items():
             if odds and self._chance.random() < odds and (name != "refused" or key is ApiKey.PRODUCE):
                 return Rule(key, _ACTIONS[name], ErrorCode.NOT_ENOUGH_REPLICAS, self._chance.choice(_DELAYS_MS))
         return super().decide(key, request, client_id, topic_name)

@@ -4,7 +4,7 @@ Bytes of one connection keep their order, connections overtake each other. A cut
 sent again when it is whole, and new connections wait. A process that ends closes its connections, by a reset where it had not read all;
 when its machine loses power its connections fall silent, and whoever sends to it learns it once the machine is back.
 
-Within a connection: `write` hands to the kernel of the machine up to `_SEND_BUFFER_BYTES`, the rest waits in the transport, where the
+Within a connection: `write` hands to the kernel of the machine up to `send_buffer_bytes`, the rest waits in the transport, where the
 limits of the write buffer count it; the receiver's kernel takes up to a window, which the seed decides, ahead of its process.
 """
 
@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from kafkalite.testing.simulation.readiness import SimulatedSocket
 from kafkalite.testing.simulation.sockets import Address, SimulatedServer, SocketOwner
 from kafkalite.testing.simulation.trace import Trace
 from kafkalite.testing.simulation.virtual_time import VirtualTime
@@ -39,7 +40,9 @@ class SimulatedTransport(asyncio.Transport):
     """One end of a connection, and the bytes that are on their way from there to the other end."""
 
     def __init__(self, network: Network, process: SocketOwner, address: Address, peer_address: Address) -> None:
-        super().__init__({"sockname": address, "peername": peer_address})
+        self._descriptor = process.descriptors.open(self)
+        socket = SimulatedSocket(self._descriptor)
+        super().__init__({"sockname": address, "peername": peer_address, "socket": socket})
         self.process = process
         self.peer: SimulatedTransport
         self._network = network
@@ -93,7 +96,7 @@ class SimulatedTransport(asyncio.Transport):
         return self._low, self._high
 
     def get_write_buffer_size(self) -> int:
-        return max(0, len(self._unsent) - _SEND_BUFFER_BYTES)
+        return max(0, len(self._unsent) - self._network.send_buffer_bytes)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closing or self._end_wanted:
@@ -155,7 +158,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def _end(self) -> None:
         """Say so to the peer: by a reset when there are bytes that nobody has read."""
-        del self._unsent[_SEND_BUFFER_BYTES:]
+        del self._unsent[self._network.send_buffer_bytes :]
         self._end_wanted = True
         if self._unread:
             self._refuse()
@@ -175,8 +178,14 @@ class SimulatedTransport(asyncio.Transport):
     def _call_connection_lost(self, problem: Exception | None) -> None:
         protocol, self._protocol = self._protocol, None
         if protocol is not None:
-            self._loop.call_soon(protocol.connection_lost, problem)
+            self._loop.call_soon(self._lose_connection, protocol, problem)
         self._network.forget(self)
+
+    def _lose_connection(self, protocol: Any, problem: Exception | None) -> None:
+        try:
+            protocol.connection_lost(problem)
+        finally:
+            self.process.descriptors.close(self._descriptor)
 
     def _guarded(self, method: Callable[..., Any], *arguments: Any) -> Any:
         """A protocol that fails loses its connection, and the loop's exception handler is called, as with asyncio's own transports."""
@@ -256,10 +265,18 @@ class SimulatedTransport(asyncio.Transport):
             return
         self._unread.append(piece)
         self._deliver()
+        if self._unread:
+            self.process.descriptors.notify()
 
     def _arrive_end(self) -> None:
         self._ended = True
         self._deliver()
+        if not self._ended_told:
+            self.process.descriptors.notify()
+
+    def has_news(self) -> bool:
+        """True if a read of its socket would not have to wait."""
+        return bool(self._unread) or (self._ended and not self._ended_told)
 
     def _reset(self) -> None:
         if self._protocol is not None or not self._closing:
@@ -302,6 +319,7 @@ class Network:
 
     def __init__(self, time: VirtualTime, chance: random.Random, trace: Trace) -> None:
         self.window_bytes = chance.choice(_WINDOWS_BYTES)
+        self.send_buffer_bytes = _SEND_BUFFER_BYTES
         self.kernel: asyncio.AbstractEventLoop
         """Runs what happens on a machine without a process."""
         self._time = time

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 from kafkalite.errors import KafkaError
 from kafkalite.testing.simulation.network import Network
+from kafkalite.testing.simulation.readiness import Descriptors
 from kafkalite.testing.simulation.sockets import SimulatedServer
 from kafkalite.testing.simulation.trace import Trace
 from kafkalite.testing.simulation.virtual_time import Deadlock, VirtualTime, VirtualTimeLoop
@@ -178,6 +179,19 @@ class ProcessLoop(VirtualTimeLoop):
         self.call_later(self._chance.uniform(*_EXECUTOR_S), work)
         return future
 
+    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+        """Watch a simulated poll; there is nothing else that has a descriptor and no transport."""
+        poll = next(each for each in self.process.descriptors.polls if each.fileno() == fd)
+        poll.on_ready = lambda: callback(*args)
+        poll.notify()
+
+    def remove_reader(self, fd: Any) -> bool:
+        """Watch it no longer."""
+        for poll in self.process.descriptors.polls:
+            if poll.fileno() == fd:
+                poll.on_ready = None
+        return True
+
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, ssl: Any = None
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
@@ -211,6 +225,7 @@ class Process:
         self._simulation = simulation
         self.loop = ProcessLoop(self, simulation.time, simulation.network, simulation.chance(f"{name}/executor"))
         self.loop.set_exception_handler(self._problem)
+        self.descriptors = Descriptors(self.loop)
         self._outcomes: dict[asyncio.Future[Any], None] = {}
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Future[T]:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from kafkalite.testing.simulation.readiness import Descriptors
+
 
 class Address(NamedTuple):
     """Where a socket is bound."""
@@ -20,6 +22,7 @@ class SocketOwner(Protocol):
     name: str
     machine: str
     alive: bool
+    descriptors: Descriptors
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kafkalite.testing.simulation.faults import Fault, draw_faults
-from tests.simulation.plan import BROKERS, CLIENT_FAULTS, KILL_CLIENT, Plan, draw_plan
+from tests.simulation.plan import BROKERS, CLIENT_FAULTS, KILL_CLIENT, Plan, draw_plan, draw_ways
 
 TRANSACTIONS: Final = "transactions"
 """The key of `workload` that makes a plan one of transactions."""
@@ -18,6 +18,7 @@ CLIENTS: Final = ("producer-all", *SEATS)
 COORDINATORS: Final = ("leader:__transaction_state-0", "leader:__consumer_offsets-0")
 ROLES: Final = (*COORDINATORS, "leader:flights-0", "leader:freight-1", "follower:freight-0", "controller")
 WINDOW_S: Final = 4.0
+_WAYS: Final = ("authenticates", "portion_bytes")
 
 _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     "transaction.state.log.num.partitions": ("1", "2"),
@@ -57,6 +58,7 @@ def draw_transactions(seed: int) -> Plan:
             "session_timeout_ms": chance.choice([6000, 10000]),
             "transaction_timeout_ms": chance.choice([1500, 5000, 20000]),
             "aborted_percent": chance.choice([0, 20, 50]),
+            **{name: value for name, value in draw_ways(seed).items() if name in _WAYS},
         },
         tuple(sorted(faults, key=lambda each: each.at_s)),
     )

@@ -1,0 +1,38 @@
+"""Sizes of the product that are smaller in some lives, so that a few kB take the ways that in production only many MiB take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Final
+
+from kafkalite.broker import fetching, response_writer
+from kafkalite.protocol import compiler
+from kafkalite.storage import file_records, log_read
+
+_HEADS: Final = 2
+"""A head is half as long as a portion, so that no boundary of the one lies on one of the other."""
+_SIZES: Final[tuple[tuple[ModuleType, str, float], ...]] = (
+    (log_read, "HEAD_BYTES", 1 / _HEADS),
+    (log_read, "LARGE_BYTES", 1.2),
+    (log_read, "_LARGE_BATCH_BYTES", 0.6),
+    (file_records, "PORTION_BYTES", 1),
+    (fetching, "PORTION_BYTES", 1),
+    (compiler, "_JOIN_BELOW_BYTES", 0.5),
+    (response_writer, "WRITE_BUFFER_BYTES", 1),
+)
+
+
+@contextmanager
+def portions_of(size_bytes: int) -> Iterator[None]:
+    """Have records sent in portions of so many bytes meanwhile, and connections paused that have not taken one; 0 for the usual sizes."""
+    before: list[tuple[ModuleType, str, Any]] = []
+    try:
+        for module, name, factor in _SIZES if size_bytes else ():
+            before.append((module, name, getattr(module, name)))
+            setattr(module, name, int(size_bytes * factor))
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
