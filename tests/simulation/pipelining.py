@@ -12,8 +12,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.client.security import credentials_of
 from kafkalite.client.consumer.options import ConsumerOptions
+from kafkalite.client.security import credentials_of
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages

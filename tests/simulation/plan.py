@@ -151,10 +151,10 @@ def draw_ways(seed: int) -> dict[str, int]:
     """Which ways through the broker a life takes: logins, answers in portions, single records at once, requests without waiting."""
     chance = random.Random(f"{seed}/ways")
     return {
-        "authenticates": chance.choice([0, 0, 1]),
-        "portion_bytes": chance.choice([0, 0, 700]),
-        "at_once": chance.choice([1, 1, 4]),
-        "pipelines": chance.choice([0, 0, 1]),
+        "authenticates": chance.choice([0, 0, 0, 1]),
+        "portion_bytes": chance.choice([0, 0, 0, 700]),
+        "at_once": chance.choice([1, 1, 1, 4]),
+        "pipelines": chance.choice([0, 0, 0, 1]),
     }
 
 

@@ -31,6 +31,8 @@ _EXECUTOR_S: Final = (0.00005, 0.001)
 """Between these a call in an executor takes."""
 _CANCELLED_TIMERS: Final = 50
 """A loop keeps as many cancelled timers at least."""
+_STEPS_AT_ONCE: Final = 100_000
+"""After so many steps of loops without a moment passing nobody would ever wait again. A whole run has about ten thousand."""
 _CLOSINGS: Final = 20
 """How often a coroutine of a dead process may await in a `finally` while it is taken apart."""
 _LOGGERS: Final = ("kafkalite", "zk")
@@ -40,6 +42,10 @@ _STATE_CHANGES: Final = "kafkalite.state_change"
 
 class ProcessKilled(Exception):
     """What was asked of a process that ended before it answered."""
+
+
+class Livelock(AssertionError):
+    """A loop has always something to do, so that time stands still."""
 
 
 class KilledHere(SystemExit):
@@ -389,6 +395,7 @@ class Simulation:
         """One step after the other; all in one loop, because it turns ten thousand times in a life."""
         main = self.director.loop.create_task(scenario)
         time, running, turn = self.time, self._running, self._turns.random
+        steps = 0
         while not main.done():
             now_s, next_s = time.now_s, math.inf
             due: list[ProcessLoop] = []
@@ -404,13 +411,18 @@ class Simulation:
                         elif at_s < next_s:
                             next_s = at_s
             if due:
-                (due[0] if len(due) == 1 else due[int(turn() * len(due))]).step()
+                loop = due[0] if len(due) == 1 else due[int(turn() * len(due))]
+                loop.step()
+                steps += 1
+                if steps > _STEPS_AT_ONCE:
+                    raise Livelock(f"{loop.process.name} goes on for ever at {now_s:g} s: {self._waiting()}")
             elif next_s == math.inf:
                 raise Deadlock(f"nobody has anything to wait for: {self._waiting()}")
             elif next_s > limit_s:
                 raise AssertionError(f"not finished after {limit_s:g} s of virtual time; waiting: {self._waiting()}")
             else:
                 time.now_s = next_s
+                steps = 0
         return main.result()
 
     def _waiting(self) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.simulation.bugs.connections import CONNECTIONS
 from tests.simulation.bugs.control import CONTROL
 from tests.simulation.bugs.groups import GROUPS
 from tests.simulation.bugs.logs import LOGS
@@ -26,9 +27,11 @@ from tests.simulation.life import Life
 from tests.simulation.stories import FOLDER, replayed
 from tests.simulation.transactions.life import TransactionalLife
 
-BUGS: Final = (*REPLICATION, *CONTROL, *LOGS, *GROUPS, *TRANSACTIONAL)
+BUGS: Final = (*REPLICATION, *CONTROL, *LOGS, *CONNECTIONS, *GROUPS, *TRANSACTIONAL)
 _RULE: Final = re.compile(r"^\s*(C\d+) ", re.MULTILINE)
-_LATE: Final = re.compile(r"not within|not finished|nobody has anything to wait for|TimeoutError|Deadlock")
+_LATE: Final = re.compile(
+    r"not within|not finished|nobody has anything to wait for|goes on for ever|TimeoutError|Deadlock"
+)
 
 
 TRANSCRIPTS: Final = tuple(sorted(FOLDER.glob("*.txt")))
