@@ -11,6 +11,7 @@ from kafkalite.testing.history.events import (
     NO_OFFSET,
     UNKNOWN_GENERATION,
     CommitAcknowledged,
+    CommitGivenUp,
     CommitInvoked,
     OffsetFetched,
     PartitionAssigned,
@@ -171,6 +172,7 @@ class GroupReaders:
         except Exception as problem:
             self._life.simulation.trace.add(self.group, f"a commit failed: {problem!r}")
             self._leave_open(offsets)
+            self._give_up(assignments, number, generation)
             return False
         else:
             self.committed |= offsets
@@ -185,7 +187,14 @@ class GroupReaders:
                         CommitInvoked(life.now_ns, self.group, assignments.owner, self._commits, *partition, offset)
                     )
                 self._leave_open(offsets)
+                self._give_up(assignments, self._commits, generation)
             return True
+
+    def _give_up(self, assignments: _Assignments, number: int, generation: int) -> None:
+        """Note that a commit may still take effect, in the generations of its member from the first attempt to the last."""
+        life, generations = self._life, (generation, assignments.generation)
+        if min(generations) >= 0:
+            life.note(CommitGivenUp(life.now_ns, self.group, assignments.owner, number, max(generations)))
 
     def _leave_open(self, offsets: dict[TopicPartition, int]) -> None:
         for partition, offset in offsets.items():

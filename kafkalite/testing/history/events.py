@@ -259,6 +259,17 @@ class CommitFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitGivenUp:
+    """Its fate stays unknown. It was sent in no later generation than this one, so it has no effect once a later one has committed."""
+
+    at_ns: int
+    group: str
+    member: str
+    number: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetFetched:
     """What OffsetFetch said, NO_OFFSET for nothing; asked after `asked_ns`, answered before `at_ns`. Several may ask at the same time."""
 
@@ -398,6 +409,7 @@ Event: TypeAlias = (
     | CommitInvoked
     | CommitAcknowledged
     | CommitFailed
+    | CommitGivenUp
     | OffsetFetched
     | TransactionBegun
     | TransactionSend

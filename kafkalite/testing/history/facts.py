@@ -12,6 +12,7 @@ from kafkalite.testing.history.events import (
     UNKNOWN_GENERATION,
     CommitAcknowledged,
     CommitFailed,
+    CommitGivenUp,
     CommitInvoked,
     ControllerElected,
     ControllerWrote,
@@ -68,7 +69,10 @@ class Sent:
 
 @dataclass
 class Commit:
-    """One partition of a commit of offsets; `ended_ns` is the moment of its acknowledgement or refusal."""
+    """One partition of a commit of offsets; `ended_ns` is the moment of its acknowledgement or refusal.
+
+    `generation` is that in which it was sent; of one of unknown fate the latest in which it may have been.
+    """
 
     member: str
     offset: int
@@ -208,16 +212,18 @@ class Facts:
             partition.replicas[event.broker] = event.batches
 
     def _of_group(
-        self, event: CommitInvoked | CommitAcknowledged | CommitFailed | OffsetFetched | PartitionAssigned
+        self,
+        event: CommitInvoked | CommitAcknowledged | CommitFailed | CommitGivenUp | OffsetFetched | PartitionAssigned,
     ) -> None:
-        if isinstance(event, CommitAcknowledged | CommitFailed):
+        if isinstance(event, CommitAcknowledged | CommitFailed | CommitGivenUp):
             commits = self._commits.get((event.group, event.member, event.number))
             if commits is None:
                 raise ValueError(f"commit {event.number} of {event.member} in {event.group} ended without having begun")
             for commit in commits:
-                commit.outcome = Outcome.OK if isinstance(event, CommitAcknowledged) else Outcome.FAILED
-                commit.ended_ns = event.at_ns
-                if isinstance(event, CommitAcknowledged):
+                if not isinstance(event, CommitGivenUp):
+                    commit.outcome = Outcome.OK if isinstance(event, CommitAcknowledged) else Outcome.FAILED
+                    commit.ended_ns = event.at_ns
+                if not isinstance(event, CommitFailed):
                     commit.generation = event.generation
             return
         facts = self.groups[GroupPartition(event.group, TopicPartition(event.topic, event.partition))]
@@ -266,7 +272,10 @@ def facts_of(events: Iterable[Event]) -> Facts:
             facts.producers[event.producer] = event
         elif isinstance(event, ReaderStarted):
             facts.readers[event.reader] = event
-        elif isinstance(event, CommitInvoked | CommitAcknowledged | CommitFailed | OffsetFetched | PartitionAssigned):
+        elif isinstance(
+            event,
+            CommitInvoked | CommitAcknowledged | CommitFailed | CommitGivenUp | OffsetFetched | PartitionAssigned,
+        ):
             facts._of_group(event)
         elif isinstance(
             event,

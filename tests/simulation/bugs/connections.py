@@ -9,6 +9,7 @@ from tests.simulation.bugs.patching import Bug, Edit
 _CONNECTION: Final = "kafkalite.broker.connection"
 _READS: Final = "kafkalite.broker.stranger_reads"
 _WRITER: Final = "kafkalite.broker.response_writer"
+_LOGIN: Final = "kafkalite.broker.sasl_authenticator"
 _PLAIN: Final = "kafkalite.broker.plain_produce"
 
 RESPONSES: Final = (
@@ -98,8 +99,15 @@ LOGINS: Final = (
     ),
     Bug(
         "a connection is served before it has logged in",
-        "the gate of its listener is left out, as in CVE-2018-17196 and its like: what is asked is answered to anybody",
-        (Edit(_CONNECTION, "= gate or dispatcher\n", "= dispatcher\n"),),
+        "what is asked before a login is answered to anybody",
+        (
+            Edit(_LOGIN, "        if api_key not in _ALLOWED:\n", "        if api_key not in APIS:\n"),
+            Edit(
+                _LOGIN,
+                "        if api_key == ApiKey.API_VERSIONS:\n            return self._versions(",
+                "        if api_key != ApiKey.SASL_HANDSHAKE:\n            return self._versions(",
+            ),
+        ),
     ),
 )
 

@@ -11,6 +11,7 @@ from kafkalite.testing.history.events import (
     UNKNOWN_GENERATION,
     CommitAcknowledged,
     CommitFailed,
+    CommitGivenUp,
     CommitInvoked,
     ControllerElected,
     ControllerWrote,
@@ -205,6 +206,18 @@ def test_commits_at_the_same_time_may_take_any_order() -> None:
 def test_a_commit_of_unknown_fate_may_come_late() -> None:
     late: list[Event] = [CommitInvoked(5, "g", "m1", 1, "t", 0, 8), *commit(10, 5, 1, "m2")]
     assert judge([*late, fetched(20, 5), fetched(30, 8)]).violations == []
+
+
+def test_a_commit_of_unknown_fate_has_no_effect_behind_one_of_a_later_generation() -> None:
+    """Apache Kafka 3.9.1 answers ILLEGAL_GENERATION; within its generation it is taken, however late it comes."""
+    late: list[Event] = [CommitInvoked(5, "g", "m1", 1, "t", 0, 8), CommitGivenUp(6, "g", "m1", 1, 1)]
+    for generation, is_allowed in ((1, True), (2, False), (UNKNOWN_GENERATION, True)):
+        acknowledged = CommitAcknowledged(12, "g", "m2", 1, generation)
+        nine: list[Event] = [CommitInvoked(10, "g", "m2", 1, "t", 0, 9), acknowledged]
+        told = judge([*late, *nine, fetched(20, 8)])
+        assert [each.rule for each in told.violations] == ([] if is_allowed else ["C11"])
+        again = judge([*late, *nine, *commit(30, 8, 2, "m3", 3)])
+        assert [each.rule for each in again.violations] == ([] if is_allowed else ["C11"])
 
 
 def test_members_go_back_to_a_commit_of_unknown_fate_that_comes_late() -> None:

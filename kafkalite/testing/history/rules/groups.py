@@ -1,7 +1,8 @@
 """C11 and C12: what groups committed, what they read of it, and who had which partition.
 
 The members of these histories only read forward, from what was committed; so offsets never go back, except to those of a commit whose fate
-is open: it may take effect at any time. A commit of a transaction counts from the moment when its end was asked for.
+is open: it may take effect at any time until a later generation has committed, because coordinators refuse what comes of an earlier one. A
+commit of a transaction counts from the moment when its end was asked for.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def _told_what_was_committed(fetches: list[OffsetFetched], commits: list[Commit]
 
 
 def _is_replaced(commit: Commit, last: Commit) -> bool:
-    """Had it ended before the other began? Of unknown fate it may come later."""
+    """Had it ended before the other began? Of unknown fate it may come later, as long as its generation lasts."""
+    if commit.outcome is Outcome.UNKNOWN:
+        return _is_fenced(commit.generation, last.generation)
     return (
         commit is not last
         and commit.outcome is Outcome.OK
@@ -90,18 +93,29 @@ def _is_replaced(commit: Commit, last: Commit) -> bool:
     )
 
 
+def _is_fenced(generation: int, later: int) -> bool:
+    """True if what was sent in one generation has no effect once the other has committed; both must be known."""
+    return UNKNOWN_GENERATION != generation < later
+
+
 class _OpenCommits:
     """Those that were neither acknowledged nor refused."""
 
     def __init__(self, commits: list[Commit]) -> None:
-        invoked = sorted((each.invoked_ns, each.offset) for each in commits if each.outcome is Outcome.UNKNOWN)
-        self._invoked_ns = [invoked_ns for invoked_ns, _ in invoked]
-        self._lowest = list(accumulate((offset for _, offset in invoked), min))
+        self._commits = [each for each in commits if each.outcome is Outcome.UNKNOWN]
+        self._of_generations: dict[int, tuple[list[int], list[int]]] = {}
+        """When they began, and the lowest offset of those up to each, of such as a commit of this generation does not end."""
 
-    def floor(self, offset: int, at_ns: int) -> int:
-        """To where a group that has committed `offset` may find itself set back by them."""
-        earlier = bisect_right(self._invoked_ns, at_ns)
-        return min(offset, self._lowest[earlier - 1]) if earlier else offset
+    def floor(self, offset: int, at_ns: int, generation: int = UNKNOWN_GENERATION) -> int:
+        """To where a group that has committed `offset`, in this generation, may find itself set back by them."""
+        if generation not in self._of_generations:
+            left = [each for each in self._commits if not _is_fenced(each.generation, generation)]
+            invoked = sorted((each.invoked_ns, each.offset) for each in left)
+            lowest = list(accumulate((offset for _, offset in invoked), min))
+            self._of_generations[generation] = [invoked_ns for invoked_ns, _ in invoked], lowest
+        invoked_ns, lowest = self._of_generations[generation]
+        earlier = bisect_right(invoked_ns, at_ns)
+        return min(offset, lowest[earlier - 1]) if earlier else offset
 
 
 def _told_in_order(fetches: list[OffsetFetched], open_commits: _OpenCommits) -> Findings:
@@ -118,13 +132,14 @@ def _told_in_order(fetches: list[OffsetFetched], open_commits: _OpenCommits) -> 
 
 
 def _committed_in_order(commits: list[Commit], open_commits: _OpenCommits) -> Findings:
-    floor, holder = _NEVER, ""
+    floor, holder, generation = _NEVER, "", UNKNOWN_GENERATION
     for _, is_end, commit in _moments(commits):
         if is_end:
-            floor, holder = max((commit.offset, commit.member), (floor, holder))
+            if (commit.offset, commit.member) >= (floor, holder):
+                floor, holder, generation = commit.offset, commit.member, commit.generation
         else:
             text = f"{commit.member} committed {commit.offset} after {holder} had committed {floor}"
-            yield None if commit.offset >= open_commits.floor(floor, commit.invoked_ns) else text
+            yield None if commit.offset >= open_commits.floor(floor, commit.invoked_ns, generation) else text
 
 
 def _committed_was_read(facts: Facts, subject: GroupPartition, commits: list[Commit]) -> Findings:
