@@ -1,0 +1,61 @@
+"""Simulated runs take the ways that a broker under load takes: answers in portions, turns of those who log in, requests served together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Final
+from unittest.mock import patch
+
+from kafkalite.broker.append_pace import AppendPace
+from kafkalite.broker.commit_waits import CommitWaits
+from kafkalite.broker.connection import ServerConnection
+from kafkalite.broker.plain_produce import PlainShapes, PlainTurn
+from kafkalite.broker.response_writer import PortionedAnswer, ResponseWriter
+from kafkalite.broker.stranger_reads import StrangerRead, StrangerReads
+from tests.simulation.plan import draw_plan
+from tests.simulation.seeds import live
+
+SEEDS: Final = (4, 15, 17, 21)
+ESSENTIAL: Final[dict[type[Any], tuple[str, ...]]] = {
+    ResponseWriter: ("write", "write_now", "_flush", "cork_for_turn", "uncork", "write_portions", "pause", "resume"),
+    PortionedAnswer: ("go_on", "_turn", "_prepare"),
+    StrangerReads: ("begin", "_begin", "arm", "forget", "_have_turns", "_end_turns", "close"),
+    StrangerRead: ("pause_reading", "resume_reading", "end"),
+    PlainShapes: ("find", "add", "close"),
+    PlainTurn: ("take", "hold", "learn", "end", "_append", "_wait", "_committed", "_end_pause", "_resume_held"),
+    AppendPace: ("delay_ms", "appended"),
+    CommitWaits: ("add", "_done"),
+    ServerConnection: ("_give_to_turn", "answered", "answer_later", "send_done", "take_as_any", "hold_reading"),
+}
+"""By class, the functions without which it does not do its work."""
+
+
+def counted(calls: Counter[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def count(*arguments: Any, **named: Any) -> Any:
+        calls[name] += 1
+        return function(*arguments, **named)
+
+    return count
+
+
+def calls_of(seed: int) -> Counter[str]:
+    """How often a run of the seed calls each of the essential functions; none was called that is not named."""
+    calls: Counter[str] = Counter()
+    with ExitStack() as patches:
+        for owner, names in ESSENTIAL.items():
+            for name in names:
+                there = f"{owner.__name__}.{name}"
+                patches.enter_context(patch.object(owner, name, counted(calls, there, getattr(owner, name))))
+        result, _ = live(draw_plan(seed))
+    assert not result.problem, result.problem
+    return calls
+
+
+def test_a_few_seeds_take_every_way() -> None:
+    calls: Counter[str] = Counter()
+    for seed in SEEDS:
+        calls.update(calls_of(seed))
+    wanted = [f"{owner.__name__}.{name}" for owner, names in ESSENTIAL.items() for name in names]
+    assert [name for name in wanted if not calls[name]] == []
