@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafkalite.client import Admin, Consumer, TopicPartition
+from kafkalite.client import Admin, ClientError, Consumer, TopicPartition
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.consumer.truncation import end_of_epoch
@@ -151,14 +151,16 @@ class Members:
             each = m.OffsetCommitRequestPartition(
                 partition_index=target.partition, committed_offset=offset, committed_leader_epoch=-1
             )
-            answer = await member.ask(
-                m.OffsetCommitRequest(
-                    group_id=member.link.group_id,
-                    generation_id_or_member_epoch=generation,
-                    member_id=member.member_id,
-                    topics=[m.OffsetCommitRequestTopic(name=target.topic, partitions=[each])],
-                )
+            request = m.OffsetCommitRequest(
+                group_id=member.link.group_id,
+                generation_id_or_member_epoch=generation,
+                member_id=member.member_id,
+                topics=[m.OffsetCommitRequestTopic(name=target.topic, partitions=[each])],
             )
+            try:
+                answer = await member.ask(request)
+            except (ClientError, TimeoutError):
+                return ["not acknowledged"]
             code = answer.topics[0].partitions[0].error_code
             return ["acknowledged" if not code else ErrorCode(code).name]
 
