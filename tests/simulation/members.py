@@ -6,7 +6,7 @@ Members of its groups send what they are asked to and nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,6 +38,8 @@ class BareMember:
     process: Process
     cluster: ClusterClient
     link: CoordinatorLink
+    instance_id: str | None = None
+    assignors: Sequence[str] = (_ASSIGNOR,)
     member_id: str = ""
     generation: int = -1
 
@@ -103,8 +105,11 @@ class Members:
         return await self._client(ask)
 
     async def _join(self, group: str, *words: str) -> list[str]:
-        """A member of that name asks to join, for the first time or again; a new one is given an id first (KIP-394)."""
-        name = words[1]
+        """A member of that name asks to join, for the first time or again; a new one is given an id first (KIP-394).
+
+        `instance=` makes it a static one (KIP-345), `assignors=` says which it knows.
+        """
+        name, given = words[1], dict(each.split("=") for each in words[2:])
         member = self.bare_members.get(name)
         process = member.process if member else self.simulation.process(name)
 
@@ -114,6 +119,8 @@ class Members:
                 cluster = ClusterClient(ConsumerOptions(group_id=group, **options))
                 await cluster.connect()
                 member = self.bare_members[name] = BareMember(process, cluster, CoordinatorLink(cluster, group))
+                member.instance_id = given.get("instance")
+            member.assignors = given.get("assignors", _ASSIGNOR).split(",")
             code = await _joined(member)
             if code == ErrorCode.MEMBER_ID_REQUIRED:
                 code = await _joined(member)
@@ -131,8 +138,9 @@ class Members:
                     group_id=member.link.group_id,
                     generation_id=member.generation,
                     member_id=member.member_id,
+                    group_instance_id=member.instance_id,
                     protocol_type=_PROTOCOL_TYPE,
-                    protocol_name=_ASSIGNOR,
+                    protocol_name=member.assignors[0],
                     assignments=[],
                 )
             )
@@ -155,6 +163,7 @@ class Members:
                 group_id=member.link.group_id,
                 generation_id_or_member_epoch=generation,
                 member_id=member.member_id,
+                group_instance_id=member.instance_id,
                 topics=[m.OffsetCommitRequestTopic(name=target.topic, partitions=[each])],
             )
             try:
@@ -169,7 +178,8 @@ class Members:
 
 async def _joined(member: BareMember) -> int:
     m = messages.join_group_request
-    offered = m.JoinGroupRequestProtocol(name=_ASSIGNOR, metadata=encode_subscription(Subscription(("t",))))
+    subscription = encode_subscription(Subscription(("t",)))
+    offered = [m.JoinGroupRequestProtocol(name=each, metadata=subscription) for each in member.assignors]
     answer = await member.ask(
         m.JoinGroupRequest(
             group_id=member.link.group_id,
@@ -177,7 +187,8 @@ async def _joined(member: BareMember) -> int:
             rebalance_timeout_ms=10_000,
             member_id=member.member_id,
             protocol_type=_PROTOCOL_TYPE,
-            protocols=[offered],
+            group_instance_id=member.instance_id,
+            protocols=offered,
         )
     )
     member.member_id, member.generation = answer.member_id, answer.generation_id
