@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from kafkalite.testing.simulation.processes import Simulation
+import pytest
+
+from kafkalite.testing.simulation.processes import Livelock, Simulation
 
 TASKS = 20
 
@@ -32,3 +34,19 @@ def test_in_which_order_what_is_left_is_taken_apart_does_not_count() -> None:
     digest = simulation.run(scenario())
     assert sorted(ended) == list(range(TASKS))
     assert simulation.trace.digest == digest and not simulation.trace.lines
+
+
+def test_a_loop_that_never_waits_is_told() -> None:
+    """Time would stand still, and the run never end."""
+    simulation = Simulation(1)
+    process = simulation.process("busy")
+
+    async def spin() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        await process.run(spin())
+
+    with pytest.raises(Livelock, match="busy goes on for ever"):
+        simulation.run(scenario())
