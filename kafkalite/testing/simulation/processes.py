@@ -185,7 +185,7 @@ class ProcessLoop(VirtualTimeLoop):
         self.call_later(self._chance.uniform(*_EXECUTOR_S), work)
         return future
 
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         """Watch a simulated poll; there is nothing else that has a descriptor and no transport."""
         poll = next(each for each in self.process.descriptors.polls if each.fileno() == fd)
         poll.on_ready = lambda: callback(*args)
