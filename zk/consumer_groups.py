@@ -44,7 +44,12 @@ async def group_ids(store: Store) -> list[str]:
 
 
 async def has_group(store: Store, group_id: str) -> bool:
-    return "/" not in group_id and bool(group_id) and await store.exists(paths.consumer_group(group_id)) is not None
+    """True if the group has a znode; a name that ZooKeeper takes in no path has none."""
+    try:
+        path = paths.check(paths.consumer_group(group_id))
+    except ValueError:
+        return False
+    return "/" not in group_id and await store.exists(path) is not None
 
 
 async def is_active(store: Store, group_id: str) -> bool:

@@ -56,6 +56,7 @@ _BYTES_AT_ONCE: Final = 32 * 1024
 _COPIED_AT_ONCE_BYTES: Final = 4 * 1024 * 1024
 """Decompressed records that are more are not brought together (see `compression`)."""
 _ZSTD: Final = int(Codec.ZSTD)
+_BASE_OFFSET_MAX: Final = (1 << 63) - (1 << 31)
 _REFUSALS: Final = (ValueError, IndexError, OverflowError)
 """What a RecordRewriter raises."""
 _OVERFLOW_BYTES_AT_ONCE: Final = 128 * 1024
@@ -64,6 +65,12 @@ _OVERFLOW_BYTES_AT_ONCE: Final = 128 * 1024
 
 rewriter_type: type[RecordRewriter] | None = RecordRewriter if is_compiled(RecordRewriter.__module__) else None
 """Compiled it is several times quicker than going over the records of aiokafka's decoder; in Python it is slower."""
+
+
+def _has_offsets(header: BatchHeader) -> bool:
+    """True unless its records may lie beyond the offsets that there are: the base offset is in no checksum, so a bit may have turned."""
+    least = 0 if header.magic == MAGIC else -_BASE_OFFSET_MAX
+    return least <= header.base_offset <= _BASE_OFFSET_MAX
 
 
 class ConvertedBatches(Protocol):
@@ -162,7 +169,7 @@ class _Batches:
         codec = attributes & CODEC_MASK
         if attributes & CONTROL:
             return b""
-        if codec >= _ZSTD or header.magic != MAGIC:
+        if codec >= _ZSTD or header.magic != MAGIC or not _has_offsets(header):
             return None
         is_whole = codec != 0 or self._first_offset <= header.base_offset
         if is_whole and (known := self._kept.get(header, self._magic)) is not None:
@@ -186,6 +193,10 @@ class _Batches:
         if codec >= _ZSTD:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"the batch at offset {header.base_offset} is of codec {codec}"
+            )
+        if not _has_offsets(header):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} has offsets that there are not"
             )
         if header.magic != MAGIC:
             older = iter(legacy_records(self._data, header, self._limit_bytes))

@@ -11,6 +11,7 @@ offset not yet compacted). In each partition's directory: leader-epoch-checkpoin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -24,6 +25,9 @@ HIGH_WATERMARK: Final = "replication-offset-checkpoint"
 CLEANER: Final = "cleaner-offset-checkpoint"
 
 _VERSION = "0"
+_NUMBER: Final = re.compile("-?[0-9]{1,19}")
+"""What `int` takes beside this (other digits, blanks, thousands of digits) no broker writes."""
+_EPOCH_MAX: Final = (1 << 31) - 1
 
 
 class MalformedCheckpoint(OSError):
@@ -54,7 +58,11 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int], 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
     """The (epoch, start offset) pairs of a leader-epoch-checkpoint. Raises OSError, MalformedCheckpoint among them."""
-    return [(int(epoch), int(start)) for epoch, start in _read(disk, path, 2)]
+    entries = [(int(epoch), int(start)) for epoch, start in _read(disk, path, 2)]
+    for epoch, _ in entries:
+        if epoch > _EPOCH_MAX:
+            raise MalformedCheckpoint(f"{path}: {epoch} is no leader epoch")
+    return entries
 
 
 def write_epochs(disk: Disk, path: str, entries: list[tuple[int, int]], *, durable: bool) -> None:
@@ -81,11 +89,11 @@ def _read(disk: Disk, path: str, width: int) -> list[list[str]]:
     count, *lines = rest.rstrip("\n").split("\n")
     rows = [line.split() for line in lines]
     position = len(version) + 1
-    if not count.strip().isdecimal() or int(count) != len(rows):
+    if _NUMBER.fullmatch(count.strip()) is None or int(count.strip()) != len(rows):
         raise MalformedCheckpoint(f"{path}: announces {count!r} entries and has {len(rows)}", position)
     position += len(count) + 1
     for line, row in zip(lines, rows, strict=True):
-        if len(row) != width or not all(field.lstrip("-").isdecimal() for field in row[width - 2 :]):
+        if len(row) != width or not all(map(_NUMBER.fullmatch, row[width - 2 :])):
             raise MalformedCheckpoint(f"{path}: line {line!r}", position)
         position += len(line.encode()) + 1
     return rows

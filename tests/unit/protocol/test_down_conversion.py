@@ -321,3 +321,13 @@ def test_timestamps_and_offsets_at_the_edge_of_64_bits_become_the_same_in_all_wa
                 )
                 ways = all_ways(bytes(batch), 1, monkeypatch)
                 assert ways[0] == ways[1] == ways[2]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("base_offset", [-1, (1 << 63) - 1])
+def test_a_batch_whose_base_offset_is_none_is_corrupt(magic: int, base_offset: int) -> None:
+    """No checksum covers it; beyond 64 bits the fetch failed with what nobody expected."""
+    batch = build_batch([NewRecord(b"k", b"v", 5)] * 2, base_offset=base_offset)
+    with pytest.raises(KafkaError) as caught:
+        converted(batch, magic)
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE

@@ -40,13 +40,34 @@ def test_missing_and_empty_files_have_no_entries(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0 1\nb 0 1\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "0\nx\n", "x", "0\n", "\xff"],
+    [
+        *(
+            "1\n0\n",
+            "0\n2\na 0 1\n",
+            "0\n1\na 0 1\nb 0 1\n",
+            "0\n1\na 0\n",
+            "0\n1\na 0 x\n",
+            "0\nx\n",
+            "x",
+            "0\n",
+            "\xff",
+        ),
+        *("0\n1\na 0 --1\n", f"0\n1\na 0 {'9' * 5000}\n", f"0\n{'9' * 5000}\na 0 1\n"),
+    ],
 )
 def test_malformed_files(tmp_path, text):
     path = tmp_path / "checkpoint"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(MalformedCheckpoint):
         read_offsets(DISK, str(path))
+
+
+def test_an_epoch_that_no_batch_can_have_is_malformed(tmp_path):
+    """The next append of a leader would fail with what nobody expects."""
+    path = tmp_path / "epochs"
+    path.write_text("0\n1\n4294967296 0\n")
+    with pytest.raises(MalformedCheckpoint, match="no leader epoch"):
+        read_epochs(DISK, str(path))
 
 
 def test_meta_properties(tmp_path):
