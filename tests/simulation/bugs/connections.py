@@ -172,11 +172,6 @@ TOGETHER: Final = (
             ),
         ),
     ),
-    Bug(
-        "requests that the fast path gave back are served in another order",
-        "each is put before those that came before it",
-        (Edit(_CONNECTION, "self._waiting.insert(self._returned, frame)", "self._waiting.insert(0, frame)"),),
-    ),
 )
 
 CONNECTIONS: Final = (*RESPONSES, *LOGINS, *TOGETHER)
