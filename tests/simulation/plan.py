@@ -53,6 +53,10 @@ _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
 }
 """What is worth drawing for a broker, each value as likely as the others."""
 
+_PROTOCOLS: Final = ("2.1-IV1", "2.3-IV1", "2.6-IV0")
+"""Versions of `inter.broker.protocol.version` in which leaders write their ISR to ZooKeeper themselves (before KIP-497)."""
+_OLD_PROTOCOL_SHARE: Final = 0.1
+
 _OPERATIONS: Final = ("create-topic", "delete-topic", "add-partitions", "reassign", "elect", "alter-config")
 
 
@@ -114,6 +118,7 @@ def draw_plan(seed: int) -> Plan:
     """The plan of a seed."""
     plan = _draw(seed)
     plan = replace(plan, workload={**plan.workload, **draw_ways(seed)})
+    plan = replace(plan, settings={**plan.settings, **_draw_protocol(random.Random(f"{seed}/protocol"))})
     members = tuple(_draw_client_faults(random.Random(f"{seed}/members")))
     plan = replace(plan, faults=tuple(sorted((*plan.faults, *members), key=lambda each: each.at_s)))
     if any(each.kind == "full-disk" for each in plan.faults):
@@ -121,6 +126,13 @@ def draw_plan(seed: int) -> Plan:
         made = ("create-topic", "add-partitions", "reassign")
         plan = replace(plan, operations=tuple(each for each in plan.operations if each.kind not in made))
     return plan
+
+
+def _draw_protocol(chance: random.Random) -> dict[str, str]:
+    """Return the setting of an old inter-broker protocol, or nothing."""
+    if chance.random() >= _OLD_PROTOCOL_SHARE:
+        return {}
+    return {"inter.broker.protocol.version": chance.choice(_PROTOCOLS)}
 
 
 def _draw(seed: int) -> Plan:

@@ -185,13 +185,9 @@ class ProcessLoop(VirtualTimeLoop):
         self.call_later(self._chance.uniform(*_EXECUTOR_S), work)
         return future
 
-<<<<<<< HEAD
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
-=======
     def add_reader(  # type: ignore[override]
         self, fd: Any, callback: Callable[..., Any], *args: Any
     ) -> None:
->>>>>>> 70337f0 (TABLE: bugs of responses, logins and the fast path, with the seeds that find them)
         """Watch a simulated poll; there is nothing else that has a descriptor and no transport."""
         poll = next(each for each in self.process.descriptors.polls if each.fileno() == fd)
         poll.on_ready = lambda: callback(*args)

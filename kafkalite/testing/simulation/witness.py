@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.protocol.records import iter_batches
 from kafkalite.storage.inspection import files_below, first_damage
 from kafkalite.testing.history.events import (
@@ -30,7 +31,7 @@ from kafkalite.testing.history.recorder import Recorder
 from kafkalite.testing.simulation.cluster import LOG_DIR, SimulatedBroker, SimulatedCluster
 from kafkalite.types import NO_BROKER, TopicPartition
 from zk import paths
-from zk.store import Operation, Result, StoreError, Write
+from zk.store import Check, Operation, Result, StoreError, Write
 from zk.znodes import MalformedZnodeError, PartitionState
 from zk.znodes.controller import ControllerEpoch
 
@@ -57,6 +58,8 @@ class Witness:
         self._topics = frozenset(topics)
         self._transactions = 0
         self._known: dict[tuple[str, TopicPartition], tuple[int, int, int]] = {}
+        protocol = cluster.settings.get("inter.broker.protocol.version")
+        self._leaders_write_isrs = protocol is not None and not ProtocolVersion.parse(protocol).alters_partitions
         self._next_observer = cluster.zookeeper.on_transaction
         cluster.zookeeper.on_transaction = self._transaction_seen
 
@@ -113,11 +116,12 @@ class Witness:
             ),
             NO_BROKER,
         )
+        is_fenced = any(each.path == paths.CONTROLLER_EPOCH for each in operations if isinstance(each, Check))
         for operation in operations:
             if broker != NO_BROKER and (path := getattr(operation, "path", "")):
-                self._written(broker, path, operation)
+                self._written(broker, path, operation, is_fenced)
 
-    def _written(self, broker: int, path: str, operation: Operation) -> None:
+    def _written(self, broker: int, path: str, operation: Operation, is_fenced: bool) -> None:
         data = getattr(operation, "data", None)
         now_ns = self._recorder.now_ns()
         try:
@@ -125,14 +129,16 @@ class Witness:
                 epoch = ControllerEpoch.decode(operation.data).epoch
                 self._recorder.add(ControllerElected(now_ns, self._transactions, broker, epoch))
             elif data and path.startswith(f"{paths.TOPICS}/") and path.endswith("/state"):
-                self._state_written(broker, path, PartitionState.decode(data), now_ns)
+                self._state_written(broker, path, PartitionState.decode(data), now_ns, is_fenced)
         except MalformedZnodeError:
             pass  # a fault that somebody made on purpose
 
-    def _state_written(self, broker: int, path: str, state: PartitionState, now_ns: int) -> None:
+    def _state_written(self, broker: int, path: str, state: PartitionState, now_ns: int, is_fenced: bool) -> None:
         topic, _, partition, _ = path.removeprefix(f"{paths.TOPICS}/").split("/")
         name = TopicPartition(topic, int(partition))
-        self._recorder.add(ControllerWrote(now_ns, self._transactions, broker, state.controller_epoch, path))
+        # Before KIP-497 a leader writes its ISR itself, fenced by the version of the znode only.
+        if is_fenced or broker != state.leader or not self._leaders_write_isrs:
+            self._recorder.add(ControllerWrote(now_ns, self._transactions, broker, state.controller_epoch, path))
         if name.topic in self._topics:
             self._recorder.add(LeaderSeen(now_ns, "ZooKeeper", *name, state.leader_epoch, state.leader))
 
