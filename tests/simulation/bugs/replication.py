@@ -201,7 +201,7 @@ REPLICATION: Final = (
         (
             Edit(
                 _REPLICAS,
-                "max(log.log_start_offset, min(self.logs.read_high_watermark(topic_partition), log.log_end_offset))",
+                "max(log.log_start_offset, min(checkpointed, log.log_end_offset))",
                 "log.log_start_offset",
             ),
         ),
