@@ -325,8 +325,8 @@ class Broker:
     async def stop(self) -> None:
         """A clean stop of a broker that has started: leaders moved away, answers sent, logs flushed, registration removed.
 
-        Checkpoints are written first, again when no request is served any more, and with the logs at the end: whoever kills a broker that
-        stops undoes nothing that was answered. Raises UncleanStop, after all that could be done, for what failed or took too long.
+        Checkpoints are written first, and again with the logs at the end: a kill during the stop undoes nothing that was answered. Raises
+        UncleanStop, after all that could be done, for what failed or took too long.
         """
         serving = self.serving
         if serving is None:
@@ -336,6 +336,7 @@ class Broker:
         stages.begin()
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         stop.call("checkpoints", partial(_write_checkpoints, parts))
+        parts.logs.leave_files_to_close()  # else each step of the stop would wait for those of another log
         parts.fetchers.follow_no_more()
         if self.config.controlled_shutdown_enable:
             await stop.step("leaders that are handed over", controlled_shutdown(parts), HAND_OVER_SHARE)
@@ -371,7 +372,6 @@ class Broker:
         stop.call("transaction verification", parts.transaction_verifier.close)
         await stop.step("connections", server.close())
         stop.call("requests", dispatcher.cancel_all)
-        stop.call("checkpoints", partial(_write_checkpoints, parts))
         await stop.step("producer ids", parts.producer_ids.close())
         await stop.step("topics that are created", parts.topic_creation.close())
         await stop.step("connection to the controller", parts.controller_channel.close())

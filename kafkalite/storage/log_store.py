@@ -296,6 +296,10 @@ class LogStore:
                 return True
         return False
 
+    def leave_files_to_close(self) -> None:
+        """Make no other files of new logs one by one any more; the flush that closes a log makes those that are missing."""
+        self._without_files.clear()
+
     def _directories_for(self, topic_partition: TopicPartition) -> list[LogDirectory]:
         """Those that work, the one that was asked for and those with the fewest logs first."""
         preferred = self.preferred_directories.pop(topic_partition, None)
@@ -467,7 +471,7 @@ class LogStore:
     async def close(self, *, may_mark: bool = True) -> None:
         """Flush and close every log, write the checkpoints, and, if it `may_mark` them, mark directories as left in good order."""
         logs = (*self.all_logs(), *self.future.logs.values())
-        self._without_files.clear()
+        self.leave_files_to_close()
         self._closings = [
             DirectoryClosing(directory, [log for log in logs if log.log_directory is directory])
             for directory in self.online_directories
