@@ -102,6 +102,6 @@ class MissingOutputError(OutputError):
 
 
 class DeadLettersError(JobError):
-    """All is done and published, but more records could not be decoded than are allowed."""
+    """All is done and published, but more records became dead letters than are allowed."""
 
     code = Exit.DEAD_LETTERS

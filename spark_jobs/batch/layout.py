@@ -2,7 +2,7 @@
 
     archive/topic=flights/date=2013-06-15/run=2013-06-15/part-00000-000.parquet     the records of the date
     archive/topic=flights/date=2013-06-15/run=2013-06-18/part-00000-000.parquet     late ones, found by the run of the 18th
-    dead_letters/topic=flights/date=2013-06-15/run=2013-06-15/…                     records that could not be decoded
+    dead_letters/topic=flights/date=2013-06-15/run=2013-06-15/…                     records that could not be decoded, or have no date
     reprocessed/delays/topic=flights/date=2013-06-15/…                              the result of a transform, by its name
     snapshots/topic=flights/date=2013-06-15/…                                       the latest value of each key
     dead_letters_of/delays/topic=flights/date=2013-06-15/…                          what these jobs could not decode

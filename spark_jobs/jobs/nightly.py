@@ -48,8 +48,8 @@ def check_dead_letters(night: Night, allowed: int) -> None:
     if found > allowed:
         listed = ", ".join(f"{topic} {count}" for topic, count in sorted(night.dead_letters.items()))
         raise DeadLettersError(
-            f"all is done, but {found} records could not be decoded ({listed}); they are with their reasons in the output's "
-            f"dead letters. --dead-letters-allowed {found} accepts them"
+            f"all is done, but {found} records became dead letters ({listed}); the output has them with their reasons. "
+            f"--dead-letters-allowed {found} accepts them"
         )
 
 

@@ -110,7 +110,7 @@ def test_undecodable_records_never_stop_the_night(
     send(servers, topic, [Sent(DAY, second, 0, b"k", value) for second, value in enumerate(values)])
     send(servers, topic, [Sent(DAY, 9, 0, b"\xff", b"{}")])
     with night_on(spark, servers, tmp_path) as night:
-        with pytest.raises(DeadLettersError, match=rf"3 records could not be decoded \(archive of {topic} 3\)"):
+        with pytest.raises(DeadLettersError, match=rf"3 records became dead letters \(archive of {topic} 3\)"):
             nightly.main(night, Program(JSON), [topic], DAY)
         night.dead_letters.clear()
         nightly.main(night, Program(JSON, dead_letters_allowed=3), [topic], DAY)
