@@ -94,8 +94,10 @@ class SaslAuthenticator:
         return self._read
 
     def detach(self, connection: ServerConnection) -> None:
-        """The connection is gone."""
+        """The connection is gone, and a step that is under way with it: a stop of the broker leaves no task behind."""
         self._listener.strangers.remove(connection)
+        if self._step is not None:
+            self._step.cancel()
         self._step = None  # its failure holds this, and a flood of them would be left to the garbage collector
         if self._deadline is not None:
             self._deadline.cancel()

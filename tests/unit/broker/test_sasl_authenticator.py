@@ -285,6 +285,28 @@ def test_who_does_not_authenticate_in_time_is_closed() -> None:
     asyncio.run(scenario())
 
 
+def test_a_step_that_is_under_way_ends_with_its_connection() -> None:
+    """A broker that stopped while a failed login waited for its delay left the task of that login behind."""
+
+    async def scenario() -> None:
+        client = Client()
+        client.listener.failure_delay_s = 3600.0
+        waiting_for_its_turn = client.dispatcher.handle(memoryview(b"no request"), client)
+        client.dispatcher.detach(client)
+        await asyncio.wait([waiting_for_its_turn], timeout=30)
+        assert waiting_for_its_turn.cancelled()
+        client = Client()
+        client.listener.failure_delay_s = 3600.0
+        delayed = client.dispatcher.handle(memoryview(b"no request"), client)
+        while not client.listener.outcomes["failed"]:
+            await asyncio.sleep(0)
+        client.dispatcher.detach(client)
+        await asyncio.wait([delayed], timeout=30)
+        assert delayed.cancelled()
+
+    asyncio.run(scenario())
+
+
 def test_who_failed_leaves_nothing_to_the_garbage_collector() -> None:
     """A flood of failures left cycles, and their collection held everybody for 40 ms."""
 
