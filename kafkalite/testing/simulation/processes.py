@@ -14,6 +14,7 @@ import heapq
 import logging
 import math
 import random
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -35,6 +36,7 @@ _STEPS_AT_ONCE: Final = 100_000
 """After so many steps of loops without a moment passing nobody would ever wait again. A whole run has about ten thousand."""
 _CLOSINGS: Final = 20
 """How often a coroutine of a dead process may await in a `finally` while it is taken apart."""
+_UNNAMED: Final = re.compile(r"Task-\d+")
 _LOGGERS: Final = ("kafkalite", "zk")
 _STATE_CHANGES: Final = "kafkalite.state_change"
 """The log of a controller's decisions: that it cannot elect anybody is an error there, and nothing unexpected."""
@@ -219,6 +221,12 @@ class ProcessLoop(VirtualTimeLoop):
         return self._network.bind(self.process, protocol_factory, port, start_serving)
 
 
+def _task_name(task: asyncio.Task[Any]) -> str:
+    """Return the name that was given to a task, or its coroutine's: asyncio's own ones count all tasks of the interpreter."""
+    name = task.get_name()
+    return getattr(task.get_coro(), "__qualname__", name) if _UNNAMED.fullmatch(name) else name
+
+
 class Process:
     """One process, on the machine of the same name unless `machine` says another."""
 
@@ -264,7 +272,7 @@ class Process:
 
     def tasks(self) -> list[str]:
         """Names of the tasks that have not ended."""
-        return sorted(task.get_name() for task in asyncio.all_tasks(self.loop))
+        return sorted(map(_task_name, asyncio.all_tasks(self.loop)))
 
     def kill(self, *, unheard: bool = False) -> None:
         """End it at once, as kill -9; `unheard`: its connections just fall silent, as when its machine loses power."""

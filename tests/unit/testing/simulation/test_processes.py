@@ -50,3 +50,28 @@ def test_a_loop_that_never_waits_is_told() -> None:
 
     with pytest.raises(Livelock, match="busy goes on for ever"):
         simulation.run(scenario())
+
+
+def test_tasks_without_a_name_of_their_own_are_told_by_their_coroutine() -> None:
+    """asyncio counts them over all loops: a run that failed told another name of the same task when it was lived again."""
+    simulation = Simulation(1)
+    process = simulation.process("server")
+
+    async def wait_for_nobody() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def begin() -> list[str]:
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(wait_for_nobody()), loop.create_task(wait_for_nobody(), name="named")]
+        await asyncio.sleep(0)
+        left = process.tasks()
+        assert not any(task.done() for task in tasks)
+        return left
+
+    async def scenario() -> list[str]:
+        return list(await process.run(begin()))
+
+    own = test_tasks_without_a_name_of_their_own_are_told_by_their_coroutine.__qualname__
+    left = simulation.run(scenario())
+    assert "named" in left and f"{own}.<locals>.wait_for_nobody" in left
+    assert not any(name.startswith("Task-") for name in left)
