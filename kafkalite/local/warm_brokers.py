@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import logging
 import os
 import random
 import runpy
@@ -26,6 +27,8 @@ from typing import BinaryIO, Final, NoReturn
 
 from kafkalite.local.broker_process import BROKER_COMMAND, Child, start_process
 from kafkalite.standard_streams import open_missing_descriptors
+
+logger = logging.getLogger("kafkalite.local.warm_brokers")
 
 _IMPORTED: Final = ("kafkalite.cli.main", "kafkalite.cli.broker", "kafkalite.broker.process")
 _PRACTICE: Final = "kafkalite.testing.practice"
@@ -72,6 +75,10 @@ class WarmProcess:
             os.kill(self.pid, number)
 
 
+class _NurseryEnded(Exception):
+    """Raised when the process that starts brokers has ended before it was asked; holds its exit status."""
+
+
 class _Nursery:
     """The process that has imported, and the only one that asks it."""
 
@@ -94,7 +101,10 @@ class _Nursery:
             # The child loses its parent, and is ours then; nobody else's.
             _prctl(_PR_SET_CHILD_SUBREAPER, 1)
             try:
-                socket.send_fds(self._socket, [request], [output.fileno()])
+                try:
+                    socket.send_fds(self._socket, [request], [output.fileno()])
+                except (BrokenPipeError, ConnectionResetError):
+                    raise _NurseryEnded(self._process.wait(5)) from None
                 answer = self._socket.recv(64)
             finally:
                 _prctl(_PR_SET_CHILD_SUBREAPER, 0)
@@ -128,7 +138,12 @@ def prepare_practised() -> None:
 def _start(command: Sequence[str], output: BinaryIO, environment: Mapping[str, str], practice: str) -> Child:
     if sys.platform != "linux" or tuple(command[:-1]) != BROKER_COMMAND:
         return start_process(command, output, environment)
-    return _nursery(os.getpid(), practice).start(command[3:], output, environment)
+    try:
+        return _nursery(os.getpid(), practice).start(command[3:], output, environment)
+    except _NurseryEnded as problem:  # somebody has killed it; no broker was started
+        logger.warning("the process that starts brokers has ended with status %s; another one is started", problem)
+        _nursery.cache_clear()
+        return _nursery(os.getpid(), practice).start(command[3:], output, environment)
 
 
 def _prctl(option: int, value: int | bytes) -> None:

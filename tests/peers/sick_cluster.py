@@ -57,6 +57,7 @@ UNKNOWN: Final = "unknown"
 UNKNOWN_ID: Final = bytes(range(16))
 ASKED: Final = ("healthy", "follower-down", "moved", "leaderless", "strict", DELETED, UNKNOWN)
 TIMEOUT_MS: Final = 200
+LONG_TIMEOUT_MS: Final = 20_000
 
 
 def _named_after(broker_id: int, prefix: str) -> str:

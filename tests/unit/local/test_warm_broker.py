@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalite.local import broker_process
+from kafkalite.local import broker_process, warm_brokers
 from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.local.warm_brokers import WarmProcess
 
@@ -56,6 +56,16 @@ def test_what_it_prints_and_its_status(tmp_path: Path) -> None:
         broker = broker_process.start_process([*BROKER_COMMAND, str(tmp_path / "none.properties")], output)
     assert isinstance(broker, WarmProcess)
     assert broker.wait(60) != 0
+    assert "none.properties" in tmp_path.joinpath("output").read_text()
+
+
+def test_another_process_starts_brokers_when_the_first_one_was_killed(tmp_path: Path) -> None:
+    nursery = warm_brokers._nursery(os.getpid(), "")
+    nursery._process.kill()
+    nursery._process.wait(30)
+    with tmp_path.joinpath("output").open("wb") as output:
+        broker = broker_process.start_process([*BROKER_COMMAND, str(tmp_path / "none.properties")], output)
+    assert isinstance(broker, WarmProcess) and broker.wait(60) != 0
     assert "none.properties" in tmp_path.joinpath("output").read_text()
 
 
