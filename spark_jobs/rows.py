@@ -126,7 +126,7 @@ def converter(schema: StructType, topic: str) -> Callable[[Any], Any]:
 
 
 def range_end_row(schema: StructType, partition: int, start: int, end: int, records: int) -> Any:
-    """The row that ends a range, as a record batch of `schema`; see the module. None when the query does not declare RANGE_END."""
+    """Return the row with the counts of a range, as a record batch of `schema`; None unless the query declares RANGE_END."""
     if RANGE_END not in schema.names:
         return None
     row = {"partition": partition, "offset": start, RANGE_END: end, RANGE_RECORDS: records}

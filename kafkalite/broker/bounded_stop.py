@@ -61,15 +61,15 @@ class BoundedStop:
         try:
             while not task.done() and (left_s := began_s + limit_s - loop.time()) > _SHORTEST_S:
                 if (waited_s := limit_s - left_s) >= TELL_EVERY_S:
-                    logger.warning("stopping: %s: waited for since %.0f s; %s", name, waited_s, where_tasks_stand())
+                    logger.warning("stopping: %s: waited for since %.0f s; %s", name, waited_s, summarize_tasks())
                 await asyncio.wait([task], timeout=min(TELL_EVERY_S, left_s))
         finally:
             if not task.done():
-                standing = where_tasks_stand()
+                tasks = summarize_tasks()
                 task.cancel()
         if not task.done():
             self.problems.append(f"{name}: not done within {limit_s:.0f} s")
-            logger.error("stopping: %s: given up after %.0f s; %s", name, limit_s, standing)
+            logger.error("stopping: %s: given up after %.0f s; %s", name, limit_s, tasks)
         elif task.cancelled():
             self.problems.append(f"{name}: cancelled")
         elif (problem := task.exception()) is not None:
@@ -93,14 +93,14 @@ class BoundedStop:
         report(f"stopping: {name} failed", problem)
 
 
-def where_tasks_stand() -> str:
+def summarize_tasks() -> str:
     """Return the names of the tasks that have not ended, some of them, each with the place of its innermost await."""
-    told = standing()
-    more = f" and {len(told) - _TASKS_TOLD} more" if len(told) > _TASKS_TOLD else ""
-    return f"tasks: {', '.join(told[:_TASKS_TOLD])}{more}"
+    described = describe_tasks()
+    more = f" and {len(described) - _TASKS_TOLD} more" if len(described) > _TASKS_TOLD else ""
+    return f"tasks: {', '.join(described[:_TASKS_TOLD])}{more}"
 
 
-def standing() -> list[str]:
+def describe_tasks() -> list[str]:
     """Return "name in function:line" of each task but the current one, sorted."""
     current = asyncio.current_task()
     return sorted(f"{task.get_name()} in {_place(task)}" for task in asyncio.all_tasks() if task is not current)

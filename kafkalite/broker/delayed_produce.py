@@ -31,7 +31,7 @@ _WITHOUT_LOG_START: Final = frozenset(
 )
 
 
-def log_start_told(partition: Partition | None, code: ErrorCode) -> int:
+def find_refusal_log_start(partition: Partition | None, code: ErrorCode) -> int:
     """Return the log start offset that the refusal of an append tells: that of the log, but for some codes -1 (ReplicaManager)."""
     return -1 if partition is None or code in _WITHOUT_LOG_START else partition.log.log_start_offset
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer, Operation, Permission, ResourceType
 from kafkalite.broker.commit_waits import CommitWaits
-from kafkalite.broker.delayed_produce import log_start_told
+from kafkalite.broker.delayed_produce import find_refusal_log_start
 from kafkalite.broker.slots import Slot
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.lifecycle import report
@@ -609,7 +609,7 @@ class PlainTurn:
                 report("appending produced records failed", problem)
             for number in numbers:
                 _, shape, frame, _ = taken[number]
-                answers[number] = shape.refusal(frame, code, message, log_start_told(partition, code))
+                answers[number] = shape.refusal(frame, code, message, find_refusal_log_start(partition, code))
             return
         self._parts.traffic.produced(partition.topic_partition.topic, len(batches.records), len(numbers))
         log_start_offset = batches.log_start_offset = partition.log.log_start_offset

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from kafkalite.broker.app import Broker
-from kafkalite.broker.bounded_stop import UncleanStop, Watchdog, standing
+from kafkalite.broker.bounded_stop import UncleanStop, Watchdog, describe_tasks
 from kafkalite.broker.garbage_collections import GarbageCollections
 from kafkalite.broker.log_output import WINDOW_S, BrokerLog
 from kafkalite.broker.stages import Stages, since_process_began
@@ -224,5 +224,5 @@ def _handle_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -
 
 
 def _dump_tasks() -> None:
-    for line in standing():
+    for line in describe_tasks():
         logger.warning("task %s", line)

@@ -94,7 +94,7 @@ class StrangerRead:
 
 
 class StrangerReads:
-    """See the module. `make_poll` is None where the loop is to read from strangers as from all others."""
+    """Read from unauthenticated connections in turns. Without `make_poll` the event loop reads from them as from all others."""
 
     def __init__(self, make_poll: Callable[[], Poll] | None = _EPOLL) -> None:
         self._make_poll = make_poll

@@ -77,7 +77,7 @@ async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenera
                 (length,) = _LENGTH.unpack(await source.readexactly(_LENGTH.size))
                 step = pickle.loads(await source.readexactly(length))
             except (asyncio.IncompleteReadError, ConnectionError) as problem:
-                status = await _ended(process)
+                status = await _wait_for_child(process)
                 raise PassInterrupted(f"the process that made it ended with status {status}") from problem
             if step is None:
                 return
@@ -86,10 +86,10 @@ async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenera
             yield step
     finally:
         target.close()
-        await _ended(process)
+        await _wait_for_child(process)
 
 
-async def _ended(process: asyncio.subprocess.Process) -> int | None:
+async def _wait_for_child(process: asyncio.subprocess.Process) -> int | None:
     """Return the exit status of a child that is about to end, or kill one that does not in time.
 
     Not by `asyncio.wait_for`, which up to Python 3.11 forgets a cancellation that comes together with the result: the worker whose pass

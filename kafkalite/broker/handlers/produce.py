@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply, log_start_told
+from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply, find_refusal_log_start
 from kafkalite.broker.guards import Failure, Judged, narrowed
 from kafkalite.broker.leader_endpoints import name_leaders
 from kafkalite.broker.plain_produce import WRITE, PlainTurn
@@ -404,7 +404,7 @@ def _refuse(
         messages.produce_response.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
         for index, text in getattr(problem, "record_errors", ())
     ]
-    answer.log_start_offset = log_start_told(parts.replicas.partitions.get(topic_partition), problem.code)
+    answer.log_start_offset = find_refusal_log_start(parts.replicas.partitions.get(topic_partition), problem.code)
 
 
 def _failed(

@@ -64,7 +64,7 @@ def ask_health(listener: str, timeout_s: float, *, has_tls: bool = False) -> dic
 
 
 def judge_health(health: Mapping[str, Any] | None) -> Iterator[Finding]:
-    """Can the running broker compact all its logs, and serve them?"""
+    """Report logs that the running broker cannot compact or does not serve."""
     yield from _judge_logs(
         "compaction",
         health,
