@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from typing import Final
 
-MODULES: Final = ("kafkalite.protocol.record_rewriting",)
+MODULES: Final = ("kafkalite.protocol.record_batches.record_rewriting",)
 
 
 def is_compiled(name: str) -> bool:

@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from zk.class_data import FLAGS, archive_folder, archive_path
-from zk.ensemble import Ensemble
-from zk.kazoo_store import KazooStore
-from zk.server_classes import MissingRequirementError
+from zk.kazoo_adapter.kazoo_store import KazooStore
+from zk.servers.class_data import FLAGS, archive_folder, archive_path
+from zk.servers.ensemble import Ensemble
+from zk.servers.server_classes import MissingRequirementError
 
 FOLDER: Final = archive_folder()
 TIMEOUT_S: Final = 120

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from zk.server_classes import find_java
+from zk.servers.server_classes import find_java
 
 TIMEOUT_S: Final = 120
 

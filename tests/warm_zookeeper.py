@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from tests.java_classes import compiled
-from zk import ensemble
-from zk.server_classes import find_server_classes
-from zk.server_command import MAIN_CLASS, java_environment, server_command
+from zk.servers import ensemble
+from zk.servers.server_classes import find_server_classes
+from zk.servers.server_command import MAIN_CLASS, java_environment, server_command
 
 SOURCE: Final = Path(__file__).with_name("ZooKeeperHost.java")
 _JVM_OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")

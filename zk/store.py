@@ -1,6 +1,6 @@
 """The port through which everything reads and writes ZooKeeper.
 
-`zk.kazoo_store.KazooStore` is the real one, `zk.memory_store` the twin for tests and simulation; both are held to
+`zk.kazoo_adapter.kazoo_store.KazooStore` is the real one, `zk.memory.memory_store` the twin for tests and simulation; both are held to
 `tests/contract`. All methods run on the event loop. A request that meets a lost connection is sent again once the
 connection is back (as Kafka's ZooKeeper client does), so a caller of a write that is not idempotent must ask "did my
 earlier attempt succeed?" when it sees `NodeExistsError` or `BadVersionError`. A request that meets the end of the

@@ -20,17 +20,17 @@ from kafkalite.console.znodes import MEANINGS
 from kafkalite.errors import ErrorCode
 
 _FILES = {
-    "The segment: `.log`": "segment",
-    "Its offset index: `.index`": "offset_index",
-    "Its time index: `.timeindex`": "time_index",
-    "Its aborted transactions: `.txnindex`": "transaction_index",
-    "Producers: `.snapshot`": "producer_snapshot",
-    "The topic's id: `partition.metadata`": "partition_metadata",
+    "The segment: `.log`": "segments.segment",
+    "Its offset index: `.index`": "segments.offset_index",
+    "Its time index: `.timeindex`": "segments.time_index",
+    "Its aborted transactions: `.txnindex`": "segments.transaction_index",
+    "Producers: `.snapshot`": "producers.producer_snapshot",
+    "The topic's id: `partition.metadata`": "log.partition_metadata",
     "Checkpoints and `leader-epoch-checkpoint`": "checkpoints",
     "The log directory": "log_directory",
     "`meta.properties`": "meta_properties",
-    "Logs on their way between directories: `-future`": "future_logs",
-    "Segments that are exchanged: `.cleaned`, `.swap`, `.deleted`": "segment_swap",
+    "Logs on their way between directories: `-future`": "directories.future_logs",
+    "Segments that are exchanged: `.cleaned`, `.swap`, `.deleted`": "log.segment_swap",
 }
 
 

@@ -13,35 +13,35 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafkalite.broker.authorizer import ALLOW_ALL
 from kafkalite.broker.bounded_stop import HAND_OVER_SHARE, LAST_SHARE, BoundedStop
 from kafkalite.broker.broker_state import BrokerState
-from kafkalite.broker.delegation_tokens import DelegationTokens
-from kafkalite.broker.dispatch import Dispatcher
-from kafkalite.broker.dynamic_configs import DynamicConfigs
+from kafkalite.broker.connections.listener_security import LOOK_EVERY_S, ListenerSecurity
+from kafkalite.broker.connections.server import Server
+from kafkalite.broker.coordination.leadership_proof import LOOKS
 from kafkalite.broker.handlers import SERVED
-from kafkalite.broker.leadership_proof import LOOKS
-from kafkalite.broker.listener_security import LOOK_EVERY_S, ListenerSecurity
+from kafkalite.broker.identity.authorizer import ALLOW_ALL
+from kafkalite.broker.identity.delegation_tokens import DelegationTokens
+from kafkalite.broker.identity.user_lookup import UserCredentials
 from kafkalite.broker.metadata_cache import MetadataCache
-from kafkalite.broker.quota_znodes import all_settings, quotas_in
-from kafkalite.broker.quotas import ClientQuotas
 from kafkalite.broker.registration import registration_of
-from kafkalite.broker.replicas import Replicas
-from kafkalite.broker.request_metering import RequestMetering
-from kafkalite.broker.server import Server
+from kafkalite.broker.replication.replicas import Replicas
+from kafkalite.broker.requests.dispatch import Dispatcher
+from kafkalite.broker.requests.request_metering import RequestMetering
 from kafkalite.broker.setting_changes import act_on_changes
+from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
+from kafkalite.broker.settings.quota_znodes import all_settings, quotas_in
+from kafkalite.broker.settings.quotas import ClientQuotas
 from kafkalite.broker.shutdown import controlled_shutdown
 from kafkalite.broker.stages import Stages
-from kafkalite.broker.user_lookup import UserCredentials
 from kafkalite.broker.wiring import BrokerParts, EarlyParts, wire
 from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
 from kafkalite.errors import InvariantBroken
 from kafkalite.lifecycle import Jobs, UnexpectedErrors
 from kafkalite.protocol.inter_broker import ProtocolVersion
-from kafkalite.storage.cleaner import LogCleaner, RunPass, in_executor
+from kafkalite.storage.directories.cleaner import LogCleaner, RunPass, in_executor
+from kafkalite.storage.directories.log_store import LogStore
 from kafkalite.storage.disk import Disk
-from kafkalite.storage.log_store import LogStore
 from kafkalite.types import BrokerId, topic_id_to_text
 from zk import paths
 from zk.broker_registrar import DuplicateBrokerError
@@ -52,10 +52,10 @@ from zk.watches import ChildWatch
 from zk.znodes import BrokerRegistration, LogDirEvent
 
 if TYPE_CHECKING:
-    from kafkalite.broker.fault_control import FaultControl
+    from kafkalite.broker.connections.stranger_reads import StrangerReads
     from kafkalite.broker.observation.pages import Observation
-    from kafkalite.broker.served_api import ServedApi
-    from kafkalite.broker.stranger_reads import StrangerReads
+    from kafkalite.broker.requests.fault_control import FaultControl
+    from kafkalite.broker.requests.served_api import ServedApi
 
 T = TypeVar("T")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkalite.broker.quota_znodes import entity_of, quotas_in, settings_of
+from kafkalite.broker.settings.quota_znodes import entity_of, quotas_in, settings_of
 from zk import paths
 
 if TYPE_CHECKING:
-    from kafkalite.broker.dynamic_configs import DynamicConfigs
-    from kafkalite.broker.quotas import ClientQuotas
-    from kafkalite.broker.replicas import Replicas
-    from kafkalite.broker.user_lookup import UserCredentials
+    from kafkalite.broker.identity.user_lookup import UserCredentials
+    from kafkalite.broker.replication.replicas import Replicas
+    from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
+    from kafkalite.broker.settings.quotas import ClientQuotas
     from kafkalite.types import BrokerId
 
 

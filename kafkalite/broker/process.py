@@ -31,16 +31,16 @@ from kafkalite.broker.stages import Stages, since_process_began
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.lifecycle import end_tasks
-from kafkalite.protocol.compiled_records import preload
-from kafkalite.storage.cleaning_process import in_process
+from kafkalite.protocol.record_batches.compiled_records import preload
+from kafkalite.storage.cleaning.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
 from kafkalite.zookeeper_connection import store_security
-from zk.kazoo_store import KazooStore
+from zk.kazoo_adapter.kazoo_store import KazooStore
 from zk.session import Session
 
 if TYPE_CHECKING:
-    from kafkalite.broker.fault_control import FaultControl
-    from zk.store_security import StoreSecurity
+    from kafkalite.broker.requests.fault_control import FaultControl
+    from zk.kazoo_adapter.store_security import StoreSecurity
 
 logger = logging.getLogger("kafkalite.broker.process")
 
@@ -181,7 +181,7 @@ def _fault_control(config: BrokerConfig) -> FaultControl | None:
     """Only if the environment names faults: see `fault_control`."""
     if not any(name.startswith("KAFKALITE_FA") for name in os.environ):
         return None
-    from kafkalite.broker.fault_control import FaultControl, is_wanted
+    from kafkalite.broker.requests.fault_control import FaultControl, is_wanted
 
     return FaultControl(os.environ) if is_wanted(config, os.environ) else None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kafkalite.broker.server import Server
+from kafkalite.broker.connections.server import Server
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.lifecycle import Jobs
-from kafkalite.storage.cleaner import LogCleaner
+from kafkalite.storage.directories.cleaner import LogCleaner
 
 
 def act_on_changes(

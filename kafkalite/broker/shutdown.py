@@ -18,7 +18,7 @@ from kafkalite.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.controller_channel import ControllerChannel
-    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.protocol.inter_broker import InterBrokerVersions
 

@@ -11,34 +11,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never
 
-from kafkalite.broker.acl_authorizer import AclAuthorizer
 from kafkalite.broker.config_updates import ConfigUpdates
+from kafkalite.broker.connections.listener_security import ListenerSecurity
 from kafkalite.broker.controller_channel import ControllerChannel
-from kafkalite.broker.coordinators import Coordinators
-from kafkalite.broker.delegation_tokens import DelegationTokens
-from kafkalite.broker.dynamic_configs import ConfigChanges, DynamicConfigs
-from kafkalite.broker.fetch_sessions import FetchSessionCache, random_session_ids
-from kafkalite.broker.fetching import PartitionReader
-from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
-from kafkalite.broker.leader_fetcher import FetcherContext
-from kafkalite.broker.leadership_proof import LeadershipProof, SessionDoubt
-from kafkalite.broker.listener_security import ListenerSecurity
-from kafkalite.broker.log_dir_moves import LogDirMoves
-from kafkalite.broker.marker_sender import MarkerSender
+from kafkalite.broker.coordination.coordinators import Coordinators
+from kafkalite.broker.coordination.leadership_proof import LeadershipProof, SessionDoubt
+from kafkalite.broker.coordination.marker_sender import MarkerSender
+from kafkalite.broker.coordination.producer_ids import ProducerIds, blocks_from_controller, blocks_from_zookeeper
+from kafkalite.broker.coordination.transaction_markers import MarkerWriter
+from kafkalite.broker.coordination.transaction_verification import TransactionVerifier
+from kafkalite.broker.coordination.zookeeper_offsets import ZooKeeperOffsets
+from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
+from kafkalite.broker.fetch.fetching import PartitionReader
+from kafkalite.broker.fetch.replica_selection import selector
+from kafkalite.broker.identity.acl_authorizer import AclAuthorizer
+from kafkalite.broker.identity.delegation_tokens import DelegationTokens
+from kafkalite.broker.identity.user_lookup import UserCredentials
 from kafkalite.broker.metadata_cache import MetadataCache
-from kafkalite.broker.producer_ids import ProducerIds, blocks_from_controller, blocks_from_zookeeper
-from kafkalite.broker.quotas import ClientQuotas
-from kafkalite.broker.rates import replication_rates
-from kafkalite.broker.replica_fetchers import ReplicaFetchers
-from kafkalite.broker.replica_selection import selector
-from kafkalite.broker.replicas import Replicas
-from kafkalite.broker.served_api import ServedApi, spoken_of
+from kafkalite.broker.replication.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
+from kafkalite.broker.replication.leader_fetcher import FetcherContext
+from kafkalite.broker.replication.log_dir_moves import LogDirMoves
+from kafkalite.broker.replication.replica_fetchers import ReplicaFetchers
+from kafkalite.broker.replication.replicas import Replicas
+from kafkalite.broker.requests.served_api import ServedApi, spoken_of
+from kafkalite.broker.settings.dynamic_configs import ConfigChanges, DynamicConfigs
+from kafkalite.broker.settings.quotas import ClientQuotas
+from kafkalite.broker.settings.rates import replication_rates
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
-from kafkalite.broker.transaction_markers import MarkerWriter
-from kafkalite.broker.transaction_verification import TransactionVerifier
-from kafkalite.broker.user_lookup import UserCredentials
-from kafkalite.broker.zookeeper_offsets import ZooKeeperOffsets
 from kafkalite.clock import Clock
 from kafkalite.controller.channels import tcp_channels
 from kafkalite.controller.controller import Controller
@@ -47,8 +47,8 @@ from kafkalite.portions import Portions
 from kafkalite.protocol import messages
 from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
 from kafkalite.security.principal import principals_in
-from kafkalite.storage.cleaner import LogCleaner
-from kafkalite.storage.log_store import LogStore
+from kafkalite.storage.directories.cleaner import LogCleaner
+from kafkalite.storage.directories.log_store import LogStore
 from kafkalite.types import BrokerId, Endpoint
 from zk.broker_registrar import BrokerRegistrar
 from zk.session import Session

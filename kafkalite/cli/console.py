@@ -183,7 +183,7 @@ async def _store(zookeeper: str, stack: AsyncExitStack) -> Store | None:
     connect = named_zookeeper(zookeeper)
     if connect is None:
         return None
-    from zk.kazoo_store import KazooStore
+    from zk.kazoo_adapter.kazoo_store import KazooStore
     from zk.store import StoreError
 
     store = KazooStore(connect, security=zookeeper_security())

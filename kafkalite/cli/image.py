@@ -23,7 +23,7 @@ from kafkalite.config.keys import ConfigError
 from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, WILDCARD_HOSTS, parse_listeners, parse_protocol_map
 from kafkalite.standard_streams import standard_streams
 from kafkalite.types import Endpoint
-from zk.java_properties import properties_text
+from zk.servers.java_properties import properties_text
 
 _TIMEOUT_S: Final = 3.0
 _POLL_S: Final = 0.2

@@ -1,7 +1,7 @@
 """Records between Python objects and batches.
 
-Compiled code (`kafkalite.protocol.compiled_records`) packs and unpacks single records, 0.2 to 0.7 µs each. What is around them (header,
-CRC-32C, compression) is `kafkalite.protocol.records`', which has the layout.
+Compiled code (`kafkalite.protocol.record_batches.compiled_records`) packs and unpacks single records, 0.2 to 0.7 µs each. What is around
+them (header, CRC-32C, compression) is `kafkalite.protocol.record_batches.records`', which has the layout.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from kafkalite.client.errors import ClientError, RecordDeserializationError, error_of
 from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecord, Header
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.compiled_records import builder, decode, unreadable
-from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge, compress
-from kafkalite.protocol.records import (
+from kafkalite.protocol.record_batches.compiled_records import builder, decode, unreadable
+from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge, compress
+from kafkalite.protocol.record_batches.records import (
     CODEC_MASK,
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -26,7 +26,7 @@ from kafkalite.protocol.records import (
     iter_records,
     records_of,
 )
-from kafkalite.protocol.varint import read_varint32
+from kafkalite.protocol.record_batches.varint import read_varint32
 from kafkalite.types import Buffer, TopicPartition
 
 UNREADABLE: tuple[type[Exception], ...] = unreadable()

@@ -13,7 +13,6 @@ from typing import Any
 
 from kafkalite.config.broker import LiveConfig
 from kafkalite.controller import events
-from kafkalite.controller.admin_writes import AdminWrites
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import ClusterState, Leadership
 from kafkalite.controller.requests import (
@@ -25,7 +24,8 @@ from kafkalite.controller.requests import (
     TopicReference,
     free,
 )
-from kafkalite.controller.topic_rules import Racks
+from kafkalite.controller.topics.admin_writes import AdminWrites
+from kafkalite.controller.topics.topic_rules import Racks
 from kafkalite.errors import KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 from zk.store import Store

@@ -11,17 +11,19 @@ import logging
 from collections import Counter
 from collections.abc import Collection
 
-from kafkalite.controller import leader_elections, reassignment, returned_brokers, topic_deletion
-from kafkalite.controller.broker_znodes import read_brokers
+from kafkalite.controller.brokers import returned_brokers
+from kafkalite.controller.brokers.broker_znodes import read_brokers
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.features import manage_features
-from kafkalite.controller.leadership_znodes import read_leaderships, watch_leaderships
-from kafkalite.controller.partition_machine import decide_leaderless
-from kafkalite.controller.replica_machine import leave_isrs
-from kafkalite.controller.request_batch import RequestBatch
+from kafkalite.controller.machines import leader_elections
+from kafkalite.controller.machines.leadership_znodes import read_leaderships, watch_leaderships
+from kafkalite.controller.machines.partition_machine import decide_leaderless
+from kafkalite.controller.machines.replica_machine import leave_isrs
+from kafkalite.controller.machines.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, connect, list_children, pause, pieces, publish, write
-from kafkalite.controller.topic_rules import legal_names
-from kafkalite.controller.topic_znodes import load_topics
+from kafkalite.controller.topics import reassignment, topic_deletion
+from kafkalite.controller.topics.topic_rules import legal_names
+from kafkalite.controller.topics.topic_znodes import load_topics
 from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
 from zk.store import Delete

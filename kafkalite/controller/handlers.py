@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafkalite.controller import (
-    broker_changes,
-    controlled_shutdown,
-    events,
-    isr_changes,
-    leader_elections,
-    log_directories,
-    producer_ids,
-    reassignment,
-    responses,
-    topic_changes,
-    topic_deletion,
-)
+from kafkalite.controller import events, isr_changes, producer_ids, responses
+from kafkalite.controller.brokers import broker_changes, controlled_shutdown, log_directories
 from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.controller.machines import leader_elections
 from kafkalite.controller.steps import Steps
+from kafkalite.controller.topics import reassignment, topic_changes, topic_deletion
 
 Handler = Callable[[ClusterState, Any], Steps[Any]]
 

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kafkalite.controller import reassignment
 from kafkalite.controller.cluster_state import ClusterState, Leadership
-from kafkalite.controller.leadership_znodes import leadership_write, read_leaderships, written_version
-from kafkalite.controller.request_batch import RequestBatch
+from kafkalite.controller.machines.leadership_znodes import leadership_write, read_leaderships, written_version
+from kafkalite.controller.machines.request_batch import RequestBatch
 from kafkalite.controller.requests import AlterPartition, IsrProposal
 from kafkalite.controller.steps import Steps, list_children, pieces, publish, read, write
+from kafkalite.controller.topics import reassignment
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 from zk import paths

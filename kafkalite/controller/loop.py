@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from kafkalite.controller import events, steps
 from kafkalite.controller.channels import Channels
 from kafkalite.controller.cluster_state import ClusterState, RegisteredBroker
-from kafkalite.controller.topic_znodes import random_topic_id
+from kafkalite.controller.topics.topic_znodes import random_topic_id
 from kafkalite.controller.watches import event_of_watch
 from kafkalite.controller.wire import outgoing
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from kafkalite.controller import events, log_directories, topic_deletion
+from kafkalite.controller import events
+from kafkalite.controller.brokers import log_directories
+from kafkalite.controller.brokers.refused_roles import roles_answered
 from kafkalite.controller.cluster_state import ClusterState
-from kafkalite.controller.refused_roles import roles_answered
 from kafkalite.controller.steps import Steps
+from kafkalite.controller.topics import topic_deletion
 from kafkalite.errors import ErrorCode
 from kafkalite.types import BrokerId
 

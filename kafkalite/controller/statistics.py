@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kafkalite.controller.brokers.refused_roles import count_refused
 from kafkalite.controller.cluster_state import ClusterState, PartitionContext, ReplicaStatus
-from kafkalite.controller.leader_elections import imbalance
-from kafkalite.controller.refused_roles import count_refused
+from kafkalite.controller.machines.leader_elections import imbalance
 from kafkalite.types import TopicPartition
 
 

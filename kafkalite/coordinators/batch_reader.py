@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from kafkalite.coordinators.contract import LogRecord
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.legacy_records import legacy_records
-from kafkalite.protocol.record_walk import record_at
-from kafkalite.protocol.records import MAGIC, BatchHeader, records_of
+from kafkalite.protocol.record_batches.legacy_records import legacy_records
+from kafkalite.protocol.record_batches.record_walk import record_at
+from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, records_of
 from kafkalite.types import Buffer
 
 

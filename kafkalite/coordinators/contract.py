@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.errors import ErrorCode
-from kafkalite.storage.verification import UNGUARDED, VerificationGuard
+from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuard
 
 TimerKey: TypeAlias = Hashable
 """Names a timer within its machine; setting a timer again moves it."""

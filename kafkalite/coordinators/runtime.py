@@ -44,8 +44,8 @@ from kafkalite.coordinators.timers import TimerQueue
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ensure
 from kafkalite.failpoints import reach
 from kafkalite.lifecycle import RETRIES, report
-from kafkalite.protocol.records import TRANSACTIONAL, NewRecord, build_batch, iter_batches, read_marker
-from kafkalite.storage.verification import UNGUARDED
+from kafkalite.protocol.record_batches.records import TRANSACTIONAL, NewRecord, build_batch, iter_batches, read_marker
+from kafkalite.storage.producers.verification import UNGUARDED
 
 logger = logging.getLogger("kafkalite.coordinators")
 

@@ -16,8 +16,8 @@ from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.command_line.option_parser import Options, flag, integer, text
 
 if TYPE_CHECKING:
-    from zk.kazoo_store import KazooStore
-    from zk.store_security import StoreSecurity
+    from zk.kazoo_adapter.kazoo_store import KazooStore
+    from zk.kazoo_adapter.store_security import StoreSecurity
 
 TOOL: Final = "zookeeper-security-migration"
 HEADLINE: Final = (
@@ -81,8 +81,8 @@ class _Migration:
 
     async def run(self, store: KazooStore) -> int:
         from zk import paths
+        from zk.kazoo_adapter.znode_acls import SECURE_ROOT_PATHS
         from zk.store import NodeExistsError
-        from zk.znode_acls import SECURE_ROOT_PATHS
 
         await self._set(store, "/")
         absent = [path for path in SECURE_ROOT_PATHS if await store.exists(path) is None]
@@ -116,8 +116,8 @@ class _Migration:
             level = [paths.child(each, name) for each, found in zip(level, names, strict=True) for name in found]
 
     async def _set(self, store: KazooStore, path: str) -> None:
+        from zk.kazoo_adapter.znode_acls import default_acl
         from zk.store import NoNodeError
-        from zk.znode_acls import default_acl
 
         try:
             await store.write_acl(path, default_acl(path, is_secure=self._is_secure))

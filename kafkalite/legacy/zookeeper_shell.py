@@ -13,7 +13,7 @@ from kafkalite.legacy.cluster.zookeeper_store import tool_security
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import TerseError, ToolError
 from kafkalite.timestamps import java_date_text
-from zk.store_security import PLAINTEXT, StoreSecurity
+from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -109,7 +109,7 @@ class Shell:
         if self._client is None:
             from kazoo.handlers.threading import KazooTimeoutError
 
-            from zk.kazoo_client import threaded_client
+            from zk.kazoo_adapter.kazoo_client import threaded_client
 
             client = threaded_client(self.servers, _SESSION_TIMEOUT_S, self._security)
             try:

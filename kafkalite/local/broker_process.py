@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
 
 from kafkalite.local.ports import ReservedPort
-from zk.ensemble import HOST, end_with_parent
-from zk.java_properties import escaped_value, properties_text
+from zk.servers.ensemble import HOST, end_with_parent
+from zk.servers.java_properties import escaped_value, properties_text
 
 if TYPE_CHECKING:
     import ssl

@@ -38,11 +38,11 @@ from kafkalite.local.readiness import find_controller, until_ready
 from kafkalite.local.switchboard import Switchboard
 from kafkalite.local.warm_brokers import start_warm
 from kafkalite.types import NO_BROKER
-from zk.ensemble import HOST, Ensemble, check_size
+from zk.servers.ensemble import HOST, Ensemble, check_size
 
 if TYPE_CHECKING:
     from kafkalite.local.secured import ClusterSecurity
-    from zk.store_security import StoreSecurity
+    from zk.kazoo_adapter.store_security import StoreSecurity
 
 __all__ = ["LIVE_CLUSTERS", "LocalCluster"]
 

@@ -16,8 +16,8 @@ from kazoo.exceptions import NoNodeError
 
 from kafkalite.types import NO_BROKER
 from zk import paths
-from zk.kazoo_client import threaded_client
-from zk.store_security import PLAINTEXT, StoreSecurity
+from zk.kazoo_adapter.kazoo_client import threaded_client
+from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 from zk.znodes.brokers import BrokerRegistration
 from zk.znodes.controller import ControllerSeat
 from zk.znodes.topics import PartitionState, TopicAssignment

@@ -23,7 +23,7 @@ from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
     from kafkalite.local.cluster_facts import ClusterFacts
-    from zk.store_security import StoreSecurity
+    from zk.kazoo_adapter.store_security import StoreSecurity
 
 Node: TypeAlias = int | str
 """A broker's id, or the name of a ZooKeeper server."""
@@ -134,7 +134,7 @@ class AskedThroughZooKeeper:
 
     def _zookeeper_security(self) -> StoreSecurity:
         """How this program reaches the ensemble."""
-        from zk.store_security import PLAINTEXT
+        from zk.kazoo_adapter.store_security import PLAINTEXT
 
         return PLAINTEXT
 

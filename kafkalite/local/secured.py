@@ -29,9 +29,9 @@ from kafkalite.security.acl import (
 from kafkalite.security.authority import ORGANIZATION, Authority
 from kafkalite.security.tls import StoreSettings, TlsSettings, client_context
 from kafkalite.zookeeper_connection import security_of_texts
-from zk.java_properties import properties_text
-from zk.server_settings import EnsembleTls
-from zk.store_security import StoreSecurity
+from zk.kazoo_adapter.store_security import StoreSecurity
+from zk.servers.java_properties import properties_text
+from zk.servers.server_settings import EnsembleTls
 
 if TYPE_CHECKING:
     from kafkalite.client import Admin
@@ -119,7 +119,7 @@ class ClusterSecurity:
         }
 
     def java_options_of_zookeeper(self) -> str:
-        """Of a server in a container, which has no `zoo.cfg` of its own: see `zk.server_settings`."""
+        """Of a server in a container, which has no `zoo.cfg` of its own: see `zk.servers.server_settings`."""
         identity, authorities = self._at_servers / self._zookeeper.name, self._at_servers / self.authorities.name
         stores = [
             f"{use}.{store}.{key}"

@@ -31,8 +31,8 @@ from kafkalite.server_addresses import address_text
 from kafkalite.types import Buffer, Endpoint
 
 if TYPE_CHECKING:
-    from kafkalite.protocol.compiler import Reading
     from kafkalite.protocol.messages import Message, Request
+    from kafkalite.protocol.schemas.compiler import Reading
     from kafkalite.security.sasl_client import SaslCredentials
 
 ResponseT = TypeVar("ResponseT", bound="Message")

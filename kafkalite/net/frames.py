@@ -13,7 +13,7 @@ from kafkalite.buffer_pool import BufferPool
 from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol.apis import Api, request_header_version, response_header_version
 from kafkalite.protocol.bounds import UNKNOWN_TAGS, too_many_tags
-from kafkalite.protocol.reader_source import read_uvarint
+from kafkalite.protocol.schemas.reader_source import read_uvarint
 from kafkalite.types import ROOM_BYTES, Buffer, RoomyBytes
 
 LENGTH = struct.Struct(">i")

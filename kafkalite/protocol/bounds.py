@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafkalite.errors import BoundExceeded
-from kafkalite.protocol.schema import FIXED_FORMATS, Field, Struct, size_of
+from kafkalite.protocol.schemas.schema import FIXED_FORMATS, Field, Struct, size_of
 
 UNKNOWN_TAGS: Final = 32
 """Tagged fields that a newer peer may add to what a version's schema has. Kafka has never added more than three."""

@@ -23,7 +23,7 @@ from kafkalite.protocol.bounds import (
     RESPONSE_MEMORY_BYTES,
     Budget,
 )
-from kafkalite.protocol.compiler import (
+from kafkalite.protocol.schemas.compiler import (
     MeteredReader,
     PortionedWriter,
     Reader,

@@ -18,11 +18,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkalite.protocol.apis import APIS, Api
-from kafkalite.protocol.control_tables import CONTROL_TABLES
-from kafkalite.protocol.legacy_tables import LEGACY_TABLES
-from kafkalite.protocol.schema import Field, Struct
-from kafkalite.protocol.schema_notation import Schemas, read_schemas
-from kafkalite.protocol.schema_tables import TABLES
+from kafkalite.protocol.schemas.control_tables import CONTROL_TABLES
+from kafkalite.protocol.schemas.legacy_tables import LEGACY_TABLES
+from kafkalite.protocol.schemas.schema import Field, Struct
+from kafkalite.protocol.schemas.schema_notation import Schemas, read_schemas
+from kafkalite.protocol.schemas.schema_tables import TABLES
 
 _APIS_BY_NAME = {api.name: api for api in APIS.values()}
 
@@ -85,7 +85,7 @@ def schema(api: Api, direction: str, version: int) -> Struct:
     for known in (_tabled(name), _declared(name)):
         if known is not None and known.first <= version <= known.last:
             return known.struct(version, api.is_flexible(version))
-    from kafkalite.protocol.kio_schemas import load_struct
+    from kafkalite.protocol.schemas.kio_schemas import load_struct
 
     return load_struct(api.name, version, direction)
 

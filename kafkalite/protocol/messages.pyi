@@ -3,7 +3,7 @@
 from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from kafkalite.protocol.apis import Api
-from kafkalite.protocol.schema import Field, Struct
+from kafkalite.protocol.schemas.schema import Field, Struct
 from kafkalite.types import Buffer
 
 class Message:

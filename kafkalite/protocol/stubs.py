@@ -11,13 +11,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafkalite.protocol import kio_schemas, messages
+from kafkalite.protocol import messages
 from kafkalite.protocol.apis import APIS, Api
-from kafkalite.protocol.schema import Field, Struct
-from kafkalite.protocol.schema_notation import write_schemas
+from kafkalite.protocol.schemas import kio_schemas
+from kafkalite.protocol.schemas.schema import Field, Struct
+from kafkalite.protocol.schemas.schema_notation import write_schemas
 
 STUB_PATH = Path(messages.__file__).with_suffix(".pyi")
-TABLES_PATH = Path(messages.__file__).with_name("schema_tables.py")
+TABLES_PATH = Path(messages.__file__).parent / "schemas" / "schema_tables.py"
 
 _LINE_LENGTH = 120
 
@@ -27,7 +28,7 @@ _HEAD = '''\
 from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from kafkalite.protocol.apis import Api
-from kafkalite.protocol.schema import Field, Struct
+from kafkalite.protocol.schemas.schema import Field, Struct
 from kafkalite.types import Buffer
 
 class Message:

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafkalite.errors import KafkaError
-from kafkalite.protocol.compression import Codec
-from kafkalite.protocol.legacy_records import legacy_records, message_crcs, records_at
-from kafkalite.protocol.record_check import check_records
-from kafkalite.protocol.records import (
+from kafkalite.protocol.record_batches.compression import Codec
+from kafkalite.protocol.record_batches.legacy_records import legacy_records, message_crcs, records_at
+from kafkalite.protocol.record_batches.record_check import check_records
+from kafkalite.protocol.record_batches.records import (
     ABORT_MARKER,
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -37,13 +37,14 @@ from kafkalite.protocol.records import (
     read_marker,
     records_of,
 )
-from kafkalite.storage import checkpoints, log_files, offset_index, time_index
+from kafkalite.storage import checkpoints, log_files
 from kafkalite.storage.disk import OsDisk
+from kafkalite.storage.log.partition_metadata import read_topic_id
 from kafkalite.storage.open_files import OpenFiles
-from kafkalite.storage.partition_metadata import read_topic_id
-from kafkalite.storage.producer_snapshot import UnusableSnapshot, decode_snapshot
-from kafkalite.storage.transaction_index import ENTRY_SIZE as TRANSACTION_ENTRY_SIZE
-from kafkalite.storage.transaction_index import TransactionIndex
+from kafkalite.storage.producers.producer_snapshot import UnusableSnapshot, decode_snapshot
+from kafkalite.storage.segments import offset_index, time_index
+from kafkalite.storage.segments.transaction_index import ENTRY_SIZE as TRANSACTION_ENTRY_SIZE
+from kafkalite.storage.segments.transaction_index import TransactionIndex
 from kafkalite.storage.transaction_inspection import aborting_markers, missing_entries, wrong_entries
 from kafkalite.types import Buffer, topic_id_to_text
 

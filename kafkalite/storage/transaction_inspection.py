@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kafkalite.errors import KafkaError
-from kafkalite.protocol.records import ABORT_MARKER, iter_batches, read_marker
-from kafkalite.storage.transaction_index import ENTRY_SIZE, AbortedTransaction
+from kafkalite.protocol.record_batches.records import ABORT_MARKER, iter_batches, read_marker
+from kafkalite.storage.segments.transaction_index import ENTRY_SIZE, AbortedTransaction
 from kafkalite.types import Buffer
 
 

@@ -16,7 +16,7 @@ from kafkalite.client import Consumer, Producer
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import load_broker_config
 from kafkalite.storage.disk import OsDisk
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
 
 _SETTINGS = {

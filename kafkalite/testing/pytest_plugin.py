@@ -401,8 +401,8 @@ def _start(wanted: Chosen, properties: Mapping[str, str]) -> Cluster:
 def _start_problems() -> tuple[type[Exception], ...]:
     """What a start raises whose message says all that there is to say: a traceback would only hide the remedy."""
     from kafkalite.local.broker_process import BrokerDied
-    from zk.ensemble import EnsembleError
-    from zk.server_classes import MissingRequirementError
+    from zk.servers.ensemble import EnsembleError
+    from zk.servers.server_classes import MissingRequirementError
 
     problems = (BrokerDied, EnsembleError, MissingRequirementError, ImportError, OSError, TimeoutError, ValueError)
     if "docker.errors" not in sys.modules:

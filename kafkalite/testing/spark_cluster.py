@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from kafkalite.local.broker_process import wait_until
-from zk.ensemble import HOST, end_with_parent
+from zk.servers.ensemble import HOST, end_with_parent
 
 __all__ = ["SparkCluster", "spark_home"]
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from kafkalite.client.blocking.loop_thread import LoopThread
 from kafkalite.zookeeper_connection import security_of_environment
 from spark_jobs.batch.failures import LockLostError, RunActiveError, ZooKeeperUnreachableError
-from zk.kazoo_store import KazooStore
+from zk.kazoo_adapter.kazoo_store import KazooStore
 from zk.run_lock import LockHeldError, RunLock, read_holder, spark_job_lock
 from zk.store import StoreError
 from zk.znodes.run_locks import RunLockHolder

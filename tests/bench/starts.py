@@ -13,7 +13,7 @@ pass it tells those of processor time that the cluster's processes took by then,
 ZooKeeper is the same for all: a process on this machine, with an archive of its classes. So what cp-kafka's row has more than Apache
 Kafka's is what containers and their scripts take; those of a ZooKeeper in a container would come on top. A copy of a frozen cluster
 (`kafkalite.local.frozen`) runs on the ZooKeeper that is there.
-The first start of all makes the archive of ZooKeeper's classes at its end (`zk.class_data`), and is not counted.
+The first start of all makes the archive of ZooKeeper's classes at its end (`zk.servers.class_data`), and is not counted.
 """
 
 from __future__ import annotations

@@ -154,11 +154,11 @@ def _lookup_us(size_mb: int) -> float:
     from random import Random
 
     from kafkalite.config.topic import TopicConfig
-    from kafkalite.protocol.records import NewRecord, build_batch
-    from kafkalite.storage.append_checks import AppendOrigin
+    from kafkalite.protocol.record_batches.records import NewRecord, build_batch
     from kafkalite.storage.disk import OsDisk
+    from kafkalite.storage.log.append_checks import AppendOrigin
+    from kafkalite.storage.log.recovery import create_log
     from kafkalite.storage.log_directory import LogDirectory
-    from kafkalite.storage.recovery import create_log
     from kafkalite.types import TopicPartition
 
     with tempfile.TemporaryDirectory(prefix="kafkalite-bench-") as path:

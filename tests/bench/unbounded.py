@@ -12,14 +12,14 @@ import re
 import sys
 from typing import Any, Final
 
-from kafkalite.broker import dispatch
-from kafkalite.broker.connection import ServerConnection
-from kafkalite.broker.plain_produce import FRAME_BYTES
-from kafkalite.broker.response_writer import ResponseWriter
+from kafkalite.broker.connections.connection import ServerConnection
+from kafkalite.broker.connections.response_writer import ResponseWriter
+from kafkalite.broker.produce.plain_produce import FRAME_BYTES
+from kafkalite.broker.requests import dispatch
 from kafkalite.cli.main import main
 from kafkalite.net.frames import FILLING, FrameReader
-from kafkalite.protocol import reader_source
-from kafkalite.protocol.generated_source import Source
+from kafkalite.protocol.schemas import reader_source
+from kafkalite.protocol.schemas.generated_source import Source
 from kafkalite.types import Buffer
 
 _CHECKS: Final = re.compile(

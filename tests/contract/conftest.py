@@ -14,9 +14,9 @@ from kazoo.client import KazooClient
 from kazoo.protocol.connection import _CONNECTION_DROP
 
 from tests.conftest import foreign_program
-from zk.ensemble import Ensemble
-from zk.kazoo_store import KazooStore
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.kazoo_adapter.kazoo_store import KazooStore
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
+from zk.servers.ensemble import Ensemble
 from zk.store import Store
 
 _chroots = itertools.count()

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from zk import server_classes
-from zk.ensemble import Ensemble, EnsembleError, check_size, four_letter_word, free_ports
-from zk.kazoo_store import KazooStore
-from zk.server_classes import MissingRequirementError, choose_jars, find_java, find_server_classes
+from zk.kazoo_adapter.kazoo_store import KazooStore
+from zk.servers import server_classes
+from zk.servers.ensemble import Ensemble, EnsembleError, check_size, four_letter_word, free_ports
+from zk.servers.server_classes import MissingRequirementError, choose_jars, find_java, find_server_classes
 from zk.store import SessionState
 
 needs_java = pytest.mark.usefixtures("java")

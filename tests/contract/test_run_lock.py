@@ -12,8 +12,8 @@ from spark_jobs.batch.failures import RunActiveError
 from spark_jobs.batch.run_lock import lock_holder, run_lock
 from tests.contract.conftest import Stores
 from zk import paths
-from zk.ensemble import Ensemble
 from zk.run_lock import LockHeldError, RunLock, read_holder, spark_job_lock
+from zk.servers.ensemble import Ensemble
 from zk.store import NodeExistsError, SessionState, Store
 from zk.znodes.run_locks import RunLockHolder
 

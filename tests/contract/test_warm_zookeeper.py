@@ -13,9 +13,9 @@ import pytest
 from tests import warm_zookeeper
 from tests.java_classes import compiled
 from tests.warm_zookeeper import SOURCE, WarmServer
-from zk.ensemble import Ensemble, Member, free_ports
-from zk.kazoo_store import KazooStore
-from zk.server_classes import find_server_classes
+from zk.kazoo_adapter.kazoo_store import KazooStore
+from zk.servers.ensemble import Ensemble, Member, free_ports
+from zk.servers.server_classes import find_server_classes
 
 TIMEOUT_S = 60
 

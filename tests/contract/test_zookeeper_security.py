@@ -12,13 +12,13 @@ import pytest
 from kafkalite.zookeeper_connection import security_of_texts
 from tests.certificates import PASSWORD, Authority, write
 from zk import paths
-from zk.digest_md5 import DigestCredentials
-from zk.ensemble import Ensemble
-from zk.kazoo_store import KazooStore
-from zk.server_settings import EnsembleTls
+from zk.kazoo_adapter.digest_md5 import DigestCredentials
+from zk.kazoo_adapter.kazoo_store import KazooStore
+from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
+from zk.kazoo_adapter.znode_acls import ALL, OPEN, READ, ZnodeAcl
+from zk.servers.ensemble import Ensemble
+from zk.servers.server_settings import EnsembleTls
 from zk.store import AuthFailedError, NoAuthError, SessionState
-from zk.store_security import PLAINTEXT, StoreSecurity
-from zk.znode_acls import ALL, OPEN, READ, ZnodeAcl
 
 pytestmark = pytest.mark.usefixtures("java")
 

@@ -21,7 +21,7 @@ from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.ports import ReservedPort
 from tests.conftest import foreign_program
-from zk.ensemble import end_with_parent
+from zk.servers.ensemble import end_with_parent
 
 FOLDER: Final = Path(kafkalite.__file__).parents[1] / "deploy" / "prometheus"
 SETTINGS: Final = FOLDER / "prometheus.yml"

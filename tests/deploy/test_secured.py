@@ -27,8 +27,8 @@ from kafkalite.local.ports import ReservedPort
 from kafkalite.local.secured import ClusterSecurity
 from kafkalite.zookeeper_connection import store_security
 from tests.conftest import foreign_program
-from zk.kazoo_store import KazooStore
-from zk.server_command import server_command
+from zk.kazoo_adapter.kazoo_store import KazooStore
+from zk.servers.server_command import server_command
 
 DEPLOY: Final = Path(kafkalite.__file__).parents[1] / "deploy"
 BROKERS: Final = ("broker-1", "broker-2", "broker-3")

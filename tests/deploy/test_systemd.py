@@ -20,7 +20,7 @@ from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.local.ports import ReservedPort
 from tests.conftest import foreign_program
-from zk.ensemble import HOST, end_with_parent, server_role
+from zk.servers.ensemble import HOST, end_with_parent, server_role
 
 FOLDER: Final = Path(kafkalite.__file__).parents[1] / "deploy" / "systemd"
 UNITS: Final = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".service", ".timer"))
@@ -163,7 +163,7 @@ class Machine:
 
 def _java() -> dict[str, str]:
     """Where this machine has Java and ZooKeeper; on a machine of the cluster both come from packages."""
-    from zk.server_classes import find_java
+    from zk.servers.server_classes import find_java
 
     return {"JAVA_HOME": str(Path(find_java()).resolve().parents[1])}
 

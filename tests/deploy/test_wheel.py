@@ -16,7 +16,7 @@ import pytest
 import kafkalite
 from kafkalite import build_backend
 from tests.compiled import compiled_folder
-from zk.server_classes import find_server_classes
+from zk.servers.server_classes import find_server_classes
 
 pytestmark = pytest.mark.timeout(600)  # an installation from the network is part of the first test
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.forked_program import become, end_with
-from zk.ensemble import end_with_parent
+from zk.servers.ensemble import end_with_parent
 
 _ROOT: Final = Path(__file__).parents[2]
 _PROGRAM: Final = """#!{python} -IS
@@ -42,7 +42,7 @@ _CLIENTS: Final = (
     "kafkalite.client.admin.sync",
     "kafkalite.client.consumer.sync",
     "kafkalite.client.producer.sync",
-    "zk.kazoo_store",
+    "zk.kazoo_adapter.kazoo_store",
 )
 
 

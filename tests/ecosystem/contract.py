@@ -20,7 +20,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.museum.stage import Stage
-from zk.ensemble import end_with_parent
+from zk.servers.ensemble import end_with_parent
 
 HERE: Final = Path(__file__).parent
 TIMEOUT_S: Final = 120

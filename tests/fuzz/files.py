@@ -8,14 +8,14 @@ from typing import Any
 
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import KafkaError
-from kafkalite.protocol.records import NewRecord, build_batch, iter_batches
+from kafkalite.protocol.record_batches.records import NewRecord, build_batch, iter_batches
 from kafkalite.storage.checkpoints import read_epochs, read_offsets
+from kafkalite.storage.log.partition_log import PartitionLog
+from kafkalite.storage.log.partition_metadata import read_topic_id
+from kafkalite.storage.log.recovery import LoadOptions, create_log, load_log
 from kafkalite.storage.log_directory import LogDirectory
 from kafkalite.storage.meta_properties import WrongDirectory, read_meta_properties
-from kafkalite.storage.partition_log import PartitionLog
-from kafkalite.storage.partition_metadata import read_topic_id
-from kafkalite.storage.producer_snapshot import UnusableSnapshot, decode_snapshot
-from kafkalite.storage.recovery import LoadOptions, create_log, load_log
+from kafkalite.storage.producers.producer_snapshot import UnusableSnapshot, decode_snapshot
 from kafkalite.testing.simulation.memory_disk import MemoryDisk
 from kafkalite.testing.simulation.virtual_time import VirtualClock, VirtualTime
 from kafkalite.types import TopicPartition

@@ -10,8 +10,8 @@ from typing import Any, Final
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import APIS, Api, request_header_version
-from kafkalite.protocol.compiler import compile_writer
-from kafkalite.protocol.schema import Struct
+from kafkalite.protocol.schemas.compiler import compile_writer
+from kafkalite.protocol.schemas.schema import Struct
 from tests.fuzz.messages import filled
 from tests.unit.protocol.hostile_frames import arrays, body_with_many
 

@@ -10,8 +10,8 @@ from kafkalite.errors import KafkaError, ProtocolViolation
 from kafkalite.net.frames import read_head, read_request_header, request_frame, response_body_position, response_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, Api, request_header_version
-from kafkalite.protocol.compiler import compile_writer
-from kafkalite.protocol.schema import FIXED_FORMATS, Field, Struct
+from kafkalite.protocol.schemas.compiler import compile_writer
+from kafkalite.protocol.schemas.schema import FIXED_FORMATS, Field, Struct
 from kafkalite.types import ROOM_BYTES
 from tests.fuzz.engine import declared
 

@@ -18,14 +18,14 @@ from kafkalite.client.record_codec import BatchRecords, read_records
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import KafkaError
 from kafkalite.portions import in_one_go
-from kafkalite.protocol import down_conversion
-from kafkalite.protocol.compression import Codec
-from kafkalite.protocol.legacy_builder import MessageSetBuilder, build_wrapper
-from kafkalite.protocol.legacy_messages import to_record_batch
-from kafkalite.protocol.legacy_records import as_batch, legacy_records, rewritten
-from kafkalite.protocol.produce_validation import validate_produced
-from kafkalite.protocol.record_rewriting import RecordRewriter
-from kafkalite.protocol.records import (
+from kafkalite.protocol.record_batches import down_conversion
+from kafkalite.protocol.record_batches.compression import Codec
+from kafkalite.protocol.record_batches.legacy_builder import MessageSetBuilder, build_wrapper
+from kafkalite.protocol.record_batches.legacy_messages import to_record_batch
+from kafkalite.protocol.record_batches.legacy_records import as_batch, legacy_records, rewritten
+from kafkalite.protocol.record_batches.produce_validation import validate_produced
+from kafkalite.protocol.record_batches.record_rewriting import RecordRewriter
+from kafkalite.protocol.record_batches.records import (
     HEADER_SIZE,
     MAGIC,
     BatchHeader,

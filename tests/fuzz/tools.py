@@ -27,7 +27,7 @@ from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.client.fake_broker import FakeCluster
 from zk import paths
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.znodes import BrokerRegistration, PartitionState, RegisteredEndpoint, TopicAssignment
 
 ENDS_S: Final = 3.0
@@ -169,7 +169,7 @@ def without_a_cluster(is_odd: bool) -> Iterator[None]:
         for target, name, value in (
             (ClusterClient, "_open", lambda _, host, port: cluster.open(host, port)),
             (asyncio, "run", run_on_virtual_time),
-            (import_module("zk.kazoo_store"), "KazooStore", lambda connect, **_: _Store(stored, is_odd)),
+            (import_module("zk.kazoo_adapter.kazoo_store"), "KazooStore", lambda connect, **_: _Store(stored, is_odd)),
             (virtual_time.VirtualTimeLoop, "add_signal_handler", lambda *_: None),
             (atexit, "register", lambda *_: None),
             (gc, "disable", lambda: None),

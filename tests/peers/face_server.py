@@ -30,7 +30,7 @@ from tests.peers.tool_server import Outcome
 _ROOT: Final = Path(__file__).parents[2]
 _CLIENTS: Final = (
     *("kafkalite.client.admin.admin", "kafkalite.client.consumer.sync", "kafkalite.client.producer.sync"),
-    "zk.kazoo_store",
+    "zk.kazoo_adapter.kazoo_store",
 )
 _ALONE: Final = "kafkalite.legacy.perf_test.consumer"
 """Imported by each call: it draws its group's name there."""

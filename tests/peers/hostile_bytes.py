@@ -14,7 +14,7 @@ from kafkalite.net.connection import Connection
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
-from kafkalite.protocol.records import NewRecord, build_batch
+from kafkalite.protocol.record_batches.records import NewRecord, build_batch
 
 TOPIC = "hostile"
 CLOSED, SILENCE = "closed", "silence"
@@ -122,7 +122,7 @@ def _lying_count() -> bytes:
     batch = _batch()
     struct.pack_into(">i", batch, 57, 1_000_000)
     struct.pack_into(">i", batch, 23, 999_999)
-    from kafkalite.protocol.records import BatchHeader, crc_of
+    from kafkalite.protocol.record_batches.records import BatchHeader, crc_of
 
     struct.pack_into(">I", batch, 17, crc_of(batch, BatchHeader.read(batch)))
     return bytes(batch)

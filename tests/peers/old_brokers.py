@@ -13,7 +13,7 @@ from typing import Final
 
 from kafkalite.local.broker_process import wait_until
 from tests.conftest import foreign_program
-from zk.java_properties import properties_text
+from zk.servers.java_properties import properties_text
 
 OLDEST: Final = "0.9.0.1"
 WITH_TIMESTAMPS: Final = "0.10.2.2"

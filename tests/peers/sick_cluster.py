@@ -25,7 +25,7 @@ from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.messages import Message
-from kafkalite.protocol.records import NewRecord, build_batch
+from kafkalite.protocol.record_batches.records import NewRecord, build_batch
 from kafkalite.types import NO_TOPIC_ID, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.peers import apache_kafka
 

@@ -49,7 +49,7 @@ from tests.wire.logins import PROTOCOLS, REFUSED, Login
 from tests.wire.logins import ours as log_in
 from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
 from zk import paths
-from zk.kazoo_store import KazooStore
+from zk.kazoo_adapter.kazoo_store import KazooStore
 from zk.znodes import ConfigChange, ConfigEntity
 
 pytestmark = pytest.mark.peer

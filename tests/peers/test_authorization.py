@@ -40,7 +40,7 @@ from tests.authorization_cases import cases
 from tests.peers import apache_kafka
 from tests.peers.tool_comparison import Comparison
 from tests.peers.tool_server import shared_tools
-from zk.kazoo_store import KazooStore
+from zk.kazoo_adapter.kazoo_store import KazooStore
 
 pytestmark = pytest.mark.peer
 

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.ports import ReservedPort
 from tests.peers import apache_kafka
-from zk.java_properties import properties_text
+from zk.servers.java_properties import properties_text
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]
 

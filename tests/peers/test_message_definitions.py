@@ -16,7 +16,7 @@ import pytest
 
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import APIS, Api, request_header_version
-from kafkalite.protocol.schema import Struct
+from kafkalite.protocol.schemas.schema import Struct
 from tests.case import case
 from tests.peers import apache_kafka
 

@@ -23,14 +23,14 @@ from kafkalite.net.blocking_request import exchange
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.portions import in_one_go
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.compression import Codec
-from kafkalite.protocol.down_conversion import conversion
-from kafkalite.protocol.legacy_messages import to_record_batch
 from kafkalite.protocol.messages import Message
-from kafkalite.protocol.records import BatchHeader, NewRecord, build_batch, decode_records, iter_batches
+from kafkalite.protocol.record_batches.compression import Codec
+from kafkalite.protocol.record_batches.down_conversion import conversion
+from kafkalite.protocol.record_batches.legacy_messages import to_record_batch
+from kafkalite.protocol.record_batches.records import BatchHeader, NewRecord, build_batch, decode_records, iter_batches
 from tests.peers import apache_kafka
 from tests.peers.old_requests import FETCHES
-from tests.unit.protocol.test_down_conversion import entries
+from tests.unit.protocol.record_batches.test_down_conversion import entries
 from tests.wire.conftest import wait_until_led
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(400)]

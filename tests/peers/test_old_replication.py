@@ -13,7 +13,7 @@ from kafkalite.client import SyncAdmin
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.cluster_facts import ClusterFacts
-from kafkalite.protocol.records import iter_batches
+from kafkalite.protocol.record_batches.records import iter_batches
 from kafkalite.types import TopicPartition
 from tests.peers import apache_kafka
 from tests.wire.conftest import wait_until_led

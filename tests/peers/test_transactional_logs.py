@@ -21,7 +21,7 @@ from kafkalite.net.blocking_request import exchange
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.messages import Message
-from kafkalite.protocol.records import TRANSACTIONAL, NewRecord, build_batch, iter_batches
+from kafkalite.protocol.record_batches.records import TRANSACTIONAL, NewRecord, build_batch, iter_batches
 from tests.peers import apache_kafka
 from tests.wire.conftest import wait_until_led
 

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
-from kafkalite.storage.cleaning import Progress, clean
-from kafkalite.storage.cleaning_process import _LENGTH, _message, in_process
+from kafkalite.storage.cleaning.cleaning import Progress, clean
+from kafkalite.storage.cleaning.cleaning_process import _LENGTH, _message, in_process
 from kafkalite.storage.disk import Disk
 
 _STEP_S: Final = (0.0001, 0.02)

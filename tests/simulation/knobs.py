@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final
 
-from kafkalite.broker import fetching, response_writer
-from kafkalite.protocol import compiler
-from kafkalite.storage import file_records, log_read
+from kafkalite.broker.connections import response_writer
+from kafkalite.broker.fetch import fetching
+from kafkalite.protocol.schemas import compiler
+from kafkalite.storage.log import file_records, log_read
 
 _HEADS: Final = 2
 """A head is half as long as a portion, so that no boundary of the one lies on one of the other."""

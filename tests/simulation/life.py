@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 from kafkalite.client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from kafkalite.protocol.records import iter_batches
+from kafkalite.protocol.record_batches.records import iter_batches
 from kafkalite.testing.history.events import (
     Drained,
     Event,

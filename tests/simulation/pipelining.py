@@ -18,7 +18,13 @@ from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.records import NewRecord, build_batch, decode_records, has_valid_crc, iter_batches
+from kafkalite.protocol.record_batches.records import (
+    NewRecord,
+    build_batch,
+    decode_records,
+    has_valid_crc,
+    iter_batches,
+)
 from kafkalite.testing.history.events import ProducerStarted, SendAcknowledged, SendInvoked, SendUnknown, Value
 from kafkalite.testing.simulation.cluster import PORT
 from kafkalite.types import TopicPartition

@@ -58,11 +58,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from kafkalite.broker.request_faults import Rule
+from kafkalite.broker.requests.request_faults import Rule
 from kafkalite.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.records import iter_batches, iter_records
+from kafkalite.protocol.record_batches.records import iter_batches, iter_records
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Process, Simulation
 from tests.simulation.members import BareMember, Members, partition_named
@@ -71,7 +71,7 @@ from tests.simulation.power import KEPT
 from tests.simulation.seeds import live
 from tests.simulation.sights import Sights
 from zk import paths
-from zk.memory_store import MemoryStore
+from zk.memory.memory_store import MemoryStore
 from zk.store import Delete, NoNodeError
 from zk.znodes import ControllerEpoch, ControllerSeat
 

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from typing import Any, Final
 from unittest.mock import patch
 
-from kafkalite.broker.append_pace import AppendPace
-from kafkalite.broker.commit_waits import CommitWaits
-from kafkalite.broker.connection import ServerConnection
-from kafkalite.broker.plain_produce import PlainShapes, PlainTurn
-from kafkalite.broker.response_writer import PortionedAnswer, ResponseWriter
-from kafkalite.broker.stranger_reads import StrangerRead, StrangerReads
+from kafkalite.broker.connections.connection import ServerConnection
+from kafkalite.broker.connections.response_writer import PortionedAnswer, ResponseWriter
+from kafkalite.broker.connections.stranger_reads import StrangerRead, StrangerReads
+from kafkalite.broker.produce.commit_waits import CommitWaits
+from kafkalite.broker.produce.plain_produce import PlainShapes, PlainTurn
+from kafkalite.broker.replication.append_pace import AppendPace
 from tests.simulation.plan import draw_plan
 from tests.simulation.seeds import live
 

@@ -15,7 +15,7 @@ from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
 from tests.simulation.znode_garbage import EVERYWHERE, NONSENSE, SICK, WELL, anything, nonsense, text
 from zk import paths
-from zk.memory_store import MemoryStore
+from zk.memory.memory_store import MemoryStore
 from zk.store import NoNodeError
 
 NOTICE_S = 1.0

@@ -16,7 +16,7 @@ from kafkalite.net.connection import Connection
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS
-from kafkalite.protocol.records import NewRecord, build_batch
+from kafkalite.protocol.record_batches.records import NewRecord, build_batch
 from kafkalite.security.sasl_client import SaslCredentials
 from kafkalite.testing.history.events import Value
 from kafkalite.testing.simulation.cluster import PORT

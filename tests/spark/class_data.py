@@ -52,7 +52,7 @@ def _installed() -> Path:
 
 def _archive(home: Path) -> Path:
     """Where the archive for this Java and the Spark in that folder is, or would be."""
-    from zk.server_classes import find_java
+    from zk.servers.server_classes import find_java
 
     java = Path(find_java()).resolve()
     key = hashlib.sha256(f"{java} {java.stat().st_mtime_ns}".encode()).hexdigest()[:16]

@@ -163,7 +163,7 @@ ROWS: Final[dict[int, Row]] = {
             "tests/peers/test_authentication.py",
             "tests/peers/test_authorization.py",
             "tests/wire/test_security.py",
-            "tests/unit/broker/test_sasl_authenticator.py",
+            "tests/unit/broker/connections/test_sasl_authenticator.py",
             "tests/unit/security/test_sasl_mechanisms.py",
             "tests/unit/security/test_acl.py",
         ),

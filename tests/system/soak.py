@@ -30,7 +30,7 @@ from kafkalite.testing.workloads.resources import resources_of
 from tests.class_data import use_archive
 from tests.system.scenario import PROPERTIES, Scenario
 from tests.warm_broker import use_warm_brokers
-from zk.ensemble import HOST, Ensemble, four_letter_word
+from zk.servers.ensemble import HOST, Ensemble, four_letter_word
 
 SPELL_S: Final = 300.0
 EVERY_S: Final = 30.0

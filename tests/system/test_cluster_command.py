@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kafkalite.local.broker_process import wait_until
-from zk.ensemble import end_with_parent
+from zk.servers.ensemble import end_with_parent
 
 pytestmark = pytest.mark.system
 

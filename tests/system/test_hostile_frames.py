@@ -19,9 +19,9 @@ from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey, request_header_version
 from kafkalite.protocol.bounds import BROKERS_MEMORY_FACTOR
-from kafkalite.protocol.compression import Codec, compress
-from kafkalite.protocol.records import assemble_batch, encode_record
-from kafkalite.protocol.writer_source import uvarint
+from kafkalite.protocol.record_batches.compression import Codec, compress
+from kafkalite.protocol.record_batches.records import assemble_batch, encode_record
+from kafkalite.protocol.schemas.writer_source import uvarint
 from tests.case import case
 from tests.fuzz import live
 from tests.fuzz.beside import ClientBeside, ask_api_versions, await_answer, forget_peak, peak_bytes

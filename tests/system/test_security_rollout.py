@@ -20,9 +20,9 @@ from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.secured import INSIDE, ClusterSecurity
 from tests.peers.face_server import run_ours
 from zk import paths
-from zk.ensemble import HOST, Ensemble
-from zk.kazoo_store import KazooStore
-from zk.server_settings import EnsembleTls
+from zk.kazoo_adapter.kazoo_store import KazooStore
+from zk.servers.ensemble import HOST, Ensemble
+from zk.servers.server_settings import EnsembleTls
 from zk.store import NoAuthError
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]

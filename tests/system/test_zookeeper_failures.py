@@ -15,7 +15,7 @@ from tests.simulation.znode_garbage import EVERYWHERE, NONSENSE, SICK, WELL, non
 from tests.system.garbage_writer import GarbageWriter, notice
 from tests.system.scenario import SESSION_S, Scenario
 from zk import paths
-from zk.ensemble import Ensemble
+from zk.servers.ensemble import Ensemble
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests import class_data
 from tests.class_data import use_archive
-from zk.class_data import FLAGS, ClassData
+from zk.servers.class_data import FLAGS, ClassData
 
 
 def test_only_an_archive_that_is_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +35,7 @@ def test_the_first_server_writes_it_and_the_next_ones_read_it(tmp_path: Path) ->
     environment = {"JAVA_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "ZOOKEEPER_HOME": str(jar)}
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
-        patch.setattr("zk.class_data.find_server_classes", lambda environment: [java])
+        patch.setattr("zk.servers.class_data.find_server_classes", lambda environment: [java])
         first, beside = ClassData(environment), ClassData(environment)
         assert beside.jvm_options(writes=False) == []
         _, option = first.jvm_options(writes=True)

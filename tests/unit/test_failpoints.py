@@ -12,10 +12,10 @@ import pytest
 
 import kafkalite
 from kafkalite import failpoints
-from kafkalite.broker.fault_control import VARIABLE, FaultControl, is_wanted
+from kafkalite.broker.requests.fault_control import VARIABLE, FaultControl, is_wanted
 from kafkalite.config.broker import ConfigError
 from kafkalite.failpoints import FAILPOINTS, KILLED_STATUS, arm, arm_all, disarm, reach
-from tests.unit.broker.settings import broker_config
+from tests.unit.broker.broker_settings import broker_config
 
 SOURCES = Path(kafkalite.__file__).parent
 POINT = "log.rolling"

@@ -29,19 +29,19 @@ from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import LeaderAndIsr, StopReplica
 from kafkalite.errors import KafkaError
 from kafkalite.protocol import messages
-from kafkalite.protocol.compression import Codec, decompress
+from kafkalite.protocol.record_batches.compression import Codec, decompress
 from kafkalite.security.sasl_client import SaslCredentials
 from kafkalite.security.sasl_server import PlainServer
 from kafkalite.security.scram import ScramMechanism
 from kafkalite.testing.simulation import virtual_time
 from tests.fuzz.brokers import Brokers
-from tests.unit.broker.test_replicas import Node, on_node
-from tests.unit.broker.test_sasl_authenticator import Client, act
-from tests.unit.broker.test_user_credentials import Scene, upsertion
+from tests.unit.broker.connections.test_sasl_authenticator import Client, act
+from tests.unit.broker.identity.test_user_credentials import Scene, upsertion
+from tests.unit.broker.replication.test_replicas import Node, on_node
 from tests.unit.security.test_sasl_mechanisms import converse, scram_server
-from zk.ensemble import HOST
-from zk.memory_store import MemoryStore, MemoryZooKeeper
-from zk.server_settings import ServerPorts, ServerSettings
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
+from zk.servers.ensemble import HOST
+from zk.servers.server_settings import ServerPorts, ServerSettings
 from zk.top_level import create_top_level
 from zk.znodes import ConfigEntity, MalformedZnodeError
 

@@ -20,7 +20,7 @@ EXTRAS = {
     "kafkalite/cli/demo/flights.py": "demo",
     "kafkalite/client/consumer/range_reader.py": "spark",
     "kafkalite/client/consumer/record_columns.py": "spark",
-    "kafkalite/protocol/kio_schemas.py": "test",
+    "kafkalite/protocol/schemas/kio_schemas.py": "test",
     "kafkalite/testing": "testing",
     "kafkalite/testing/workloads/group_workload.py": "test",
     "kafkalite/testing/workloads/workload.py": "test",

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkalite.local.cluster import LocalCluster
 from tests.certificates import PASSWORD, Authority, write
-from zk.ensemble import HOST
+from zk.servers.ensemble import HOST
 
 USER, USER_PASSWORD = "alice", "alice-secret"
 _PLAIN_JAAS = (

@@ -6,7 +6,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Place
 
-from kafkalite.protocol.records import NO_TIMESTAMP
+from kafkalite.protocol.record_batches.records import NO_TIMESTAMP
 from tests.wire.clients import CLIENTS, Record
 from tests.wire.conftest import TopicMaker
 

@@ -48,7 +48,7 @@ from kafkalite.broker.handlers import (
 )
 
 if TYPE_CHECKING:
-    from kafkalite.broker.served_api import ServedApi
+    from kafkalite.broker.requests.served_api import ServedApi
     from kafkalite.broker.wiring import BrokerParts
 
 SERVED: Final[tuple[ServedApi[BrokerParts], ...]] = (

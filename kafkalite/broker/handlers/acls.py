@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -27,7 +27,7 @@ from kafkalite.security.acl import (
 )
 
 if TYPE_CHECKING:
-    from kafkalite.broker.acl_authorizer import AclAuthorizer, Deleted
+    from kafkalite.broker.identity.acl_authorizer import AclAuthorizer, Deleted
 
 _UNKNOWN = 0
 _NO_AUTHORIZER: Final = "No Authorizer is configured."

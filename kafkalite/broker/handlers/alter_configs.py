@@ -12,24 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.guards import EachConfig
 from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC, broker_id_of
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.guards import EachConfig
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.config.broker import BROKER_KEYS
 from kafkalite.config.dynamic import Operation as ConfigOperation
 from kafkalite.config.dynamic import altered, check_broker_overrides
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig, UnknownTopicConfig
-from kafkalite.controller.topic_rules import name_error
+from kafkalite.controller.topics.topic_rules import name_error
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from zk import paths
 
 if TYPE_CHECKING:
-    from kafkalite.broker.dynamic_configs import DynamicConfigs
     from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
     from kafkalite.config.keys import Key
     from kafkalite.types import BrokerId
 

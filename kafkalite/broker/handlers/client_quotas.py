@@ -14,17 +14,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.quota_znodes import all_quotas, entity_path
-from kafkalite.broker.quotas import DEFAULT, Name, QuotaEntity, quota_text
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.settings.quota_znodes import all_quotas, entity_path
+from kafkalite.broker.settings.quotas import DEFAULT, Name, QuotaEntity, quota_text
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.dynamic_configs import DynamicConfigs
+    from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
     from zk.store import Store
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
 from kafkalite.protocol import messages

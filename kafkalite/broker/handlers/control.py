@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.control_requests import (
     LeaderAndIsr,
@@ -33,9 +33,9 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import Endpoint, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.coordinators import Coordinators
+    from kafkalite.broker.coordination.coordinators import Coordinators
     from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.broker.traffic import Traffic
     from kafkalite.types import BrokerId
 

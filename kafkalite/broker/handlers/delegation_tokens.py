@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.delegation_tokens import belongs_to
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.delegation_tokens import belongs_to
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.security.principal import ANONYMOUS, USER, KafkaPrincipal
 
 if TYPE_CHECKING:
-    from kafkalite.broker.delegation_tokens import DelegationTokens
+    from kafkalite.broker.identity.delegation_tokens import DelegationTokens
     from zk.znodes import DelegationToken
 
 _NO_TIME: Final = -1

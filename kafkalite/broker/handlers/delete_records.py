@@ -11,19 +11,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.guards import Each
-from kafkalite.broker.partition import Partition
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.replication.partition import Partition
+from kafkalite.broker.requests.guards import Each
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.replicas import Replicas
-    from kafkalite.storage.partition_log import PartitionLog
+    from kafkalite.broker.replication.replicas import Replicas
+    from kafkalite.storage.log.partition_log import PartitionLog
 
 _POLL_S = 0.02
 

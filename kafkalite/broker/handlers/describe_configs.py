@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.guards import EachConfig
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.guards import EachConfig
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.config.dynamic import (
     BrokerSources,
     ConfigEntry,
@@ -23,7 +23,7 @@ from kafkalite.config.dynamic import (
     describe_cluster_default,
     describe_topic,
 )
-from kafkalite.controller.topic_rules import name_error
+from kafkalite.controller.topics.topic_rules import name_error
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Pace, Work
 from kafkalite.protocol import messages
@@ -31,8 +31,8 @@ from kafkalite.protocol.apis import ApiKey
 from zk import paths
 
 if TYPE_CHECKING:
-    from kafkalite.broker.dynamic_configs import DynamicConfigs
     from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
     from kafkalite.types import BrokerId
 
 TOPIC, BROKER = 2, 4

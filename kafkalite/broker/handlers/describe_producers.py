@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.guards import Each
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.guards import Each
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -19,7 +19,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.replication.replicas import Replicas
 
 
 class Parts(Protocol):

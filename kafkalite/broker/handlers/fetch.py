@@ -1,6 +1,6 @@
 """Fetch (1): records for consumers and followers, with long polling and incremental sessions.
 
-- 0 to 3 messages of the formats before record batches (`broker/old_fetch`); 1 throttle time; 3 max bytes of the response (KIP-74);
+- 0 to 3 messages of the formats before record batches (`broker/fetch/old_fetch`); 1 throttle time; 3 max bytes of the response (KIP-74);
   4 isolation level; 5 log start offset; 7 sessions (KIP-227); 9 current leader epoch (KIP-320); 10 zstd; 11 rack and reads from
   followers (KIP-392); 12 last fetched epoch, the diverging epoch in the answer (KIP-595); 13 topic ids (KIP-516); 15 the follower's
   identity in a tagged field; 16 endpoints of the current leaders in the answer (KIP-951); 17 directory ids, which are ignored.
@@ -16,8 +16,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.fetch_authorization import CLUSTER_ACTION, READ, judge
-from kafkalite.broker.fetch_sessions import (
+from kafkalite.broker.fetch.fetch_authorization import CLUSTER_ACTION, READ, judge
+from kafkalite.broker.fetch.fetch_sessions import (
     FIRST_EPOCH,
     NAMELESS,
     SESSIONLESS_EPOCH,
@@ -25,13 +25,14 @@ from kafkalite.broker.fetch_sessions import (
     FetchSession,
     PartitionKey,
 )
-from kafkalite.broker.fetches import AT_ONCE, FullFetch, IncrementalFetch
-from kafkalite.broker.fetches import Parts as FetchParts
-from kafkalite.broker.fetching import BATCHES_FROM, FetchLimits, replica_id_of
-from kafkalite.broker.large_fetch import ManyPartitions, is_much, pieces, session_of_many
-from kafkalite.broker.old_fetch import ALL_KNOWN_FROM, OldFetch, in_known_errors, tell_known_errors
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.fetch.fetches import AT_ONCE, FullFetch, IncrementalFetch
+from kafkalite.broker.fetch.fetches import Parts as FetchParts
+from kafkalite.broker.fetch.fetching import BATCHES_FROM, FetchLimits
+from kafkalite.broker.fetch.large_fetch import ManyPartitions, is_much, pieces, session_of_many
+from kafkalite.broker.fetch.old_fetch import ALL_KNOWN_FROM, OldFetch, in_known_errors, tell_known_errors
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.request_fields import find_replica_id
+from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -83,7 +84,7 @@ def _old_fetch(parts: Parts, items: Iterable[FetchItem], limits: FetchLimits, co
 
 
 def _limits(parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchLimits:
-    replica_id = replica_id_of(request)
+    replica_id = find_replica_id(request)
     max_bytes = min(request.max_bytes, parts.config.fetch_max_bytes, context.connection.unread.response_bytes_max)
     if replica_id < 0:
         quota = parts.quotas.fetched

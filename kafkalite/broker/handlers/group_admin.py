@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
-from kafkalite.broker.guards import Each, Visible
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
+from kafkalite.broker.requests.guards import Each, Visible
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.coordinators.group.requests import DeleteGroup
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work

@@ -6,7 +6,7 @@
 - OffsetFetch 2 all partitions of the group, an error of the whole; 7 require_stable (KIP-447); 8 several groups (KIP-709); 9 member
   and epoch, which mean nothing to classic groups.
 - OffsetDelete (KIP-496): offsets of topics that somebody is subscribed to stay.
-- A coordinator that may have a successor has its leadership proven before it tells offsets (`broker/leadership_proof`).
+- A coordinator that may have a successor has its leadership proven before it tells offsets (`broker/coordination/leadership_proof`).
 - What an OffsetFetch names several times is answered once. The offsets of a large OffsetCommit or OffsetDelete are stored in
   several batches; Kafka refuses a commit that is larger than one batch may be.
 """
@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from kafkalite.broker.guards import Steps, Whole
 from kafkalite.broker.handlers import zookeeper_offsets
 from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.handlers.offset_guards import (
@@ -31,8 +30,9 @@ from kafkalite.broker.handlers.offset_guards import (
     guard_deletion,
     guard_fetch,
 )
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.requests.guards import Steps, Whole
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.coordinators.group.machine import GroupMachine
 from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.coordinators.group.requests import CommitOffsets, DeleteOffsets, DeleteOffsetsReply, OffsetToCommit
@@ -43,7 +43,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.leadership_proof import LeadershipProof
+    from kafkalite.broker.coordination.leadership_proof import LeadershipProof
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.cold_reads import in_memory
-from kafkalite.broker.guards import Each
-from kafkalite.broker.partition import Partition
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.replication.partition import Partition
+from kafkalite.broker.requests.guards import Each
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.storage.cold_reads import in_memory
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.clock import Clock
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -20,10 +20,10 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.log_dir_moves import LogDirMoves
+    from kafkalite.broker.replication.log_dir_moves import LogDirMoves
+    from kafkalite.storage.directories.log_store import LogStore
+    from kafkalite.storage.log.partition_log import PartitionLog
     from kafkalite.storage.log_directory import LogDirectory
-    from kafkalite.storage.log_store import LogStore
-    from kafkalite.storage.partition_log import PartitionLog
 
 
 class Parts(Protocol):

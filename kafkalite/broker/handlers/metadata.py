@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
 from kafkalite.broker.handlers.topics import Mutating, mutations_of, silenced_for
+from kafkalite.broker.identity.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
 from kafkalite.broker.metadata_cache import TopicMetadata
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.controller.control_requests import PartitionMetadata
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work

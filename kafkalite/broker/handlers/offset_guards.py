@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.guards import Each, Failure, Judged, narrowed
-from kafkalite.broker.request_context import RequestContext
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.guards import Each, Failure, Judged, narrowed
+from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
 from kafkalite.protocol import messages

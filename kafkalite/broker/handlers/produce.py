@@ -7,7 +7,7 @@
 - Batches that take long to check are checked in another thread, one at a time, while what is behind the request on its connection waits.
 - A client that exceeds its producer_byte_rate gets the time to wait (KIP-219), and nothing more is read from it meanwhile.
 - Transactional records need a transactional id. The first ones of a transaction in a partition are appended when its coordinator says that
-  the partition is in it (`broker/transaction_verification`); requests behind wait for that. 11 knows TRANSACTION_ABORTABLE.
+  the partition is in it (`broker/coordination/transaction_verification`); requests behind wait for that. 11 knows TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.delayed_produce import AwaitedRecords, DelayedProduce, Reply, find_refusal_log_start
-from kafkalite.broker.guards import Failure, Judged, narrowed
-from kafkalite.broker.leader_endpoints import name_leaders
-from kafkalite.broker.plain_produce import WRITE, PlainTurn
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
-from kafkalite.broker.transaction_verification import Producer, Refusals, produce_refusal
+from kafkalite.broker.coordination.transaction_verification import Producer, Refusals, produce_refusal
+from kafkalite.broker.fetch.leader_endpoints import name_leaders
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.produce.delayed_produce import AwaitedRecords, DelayedProduce, Reply, find_refusal_log_start
+from kafkalite.broker.produce.plain_produce import WRITE, PlainTurn
+from kafkalite.broker.requests.guards import Failure, Judged, narrowed
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.request_fields import copy_shared_records
+from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.net.frames import RECEIVE_BYTES
 from kafkalite.portions import Work, in_one_go
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.produce_validation import DecompressionBudget
-from kafkalite.protocol.record_walk import TooMuchAtOnce
-from kafkalite.protocol.records import MAGIC, header_at
-from kafkalite.storage.append_checks import CheckedBatch, check_in_thread
-from kafkalite.storage.verification import NO_TRANSACTION, NOT_VERIFIED, UNGUARDED, VerificationGuard
+from kafkalite.protocol.record_batches.produce_validation import DecompressionBudget
+from kafkalite.protocol.record_batches.record_walk import TooMuchAtOnce
+from kafkalite.protocol.record_batches.records import MAGIC, header_at
+from kafkalite.storage.log.append_checks import CheckedBatch, check_in_thread
+from kafkalite.storage.producers.verification import NO_TRANSACTION, NOT_VERIFIED, UNGUARDED, VerificationGuard
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.broker.coordination.transaction_verification import TransactionVerifier
     from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.quotas import ClientQuotas
-    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.replication.replicas import Replicas
+    from kafkalite.broker.settings.quotas import ClientQuotas
     from kafkalite.broker.traffic import Traffic
-    from kafkalite.broker.transaction_verification import TransactionVerifier
     from kafkalite.clock import Clock
 
 _ADMIN_CLIENT = "__admin_client"
@@ -120,7 +121,7 @@ def _produce(
 ) -> Reply | asyncio.Future[Reply] | asyncio.Future[Reply | None] | None:
     if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
         context.connection.begin_alone()
-        keep_records(request, context)
+        copy_shared_records(request, context.request_bytes)
         return asyncio.ensure_future(_produce_much(parts, request, context, course))
     now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
     responses = []
@@ -132,7 +133,7 @@ def _produce(
         responses.append(messages.produce_response.TopicProduceResponse(name=name, partition_responses=answers))
     if course.dear:
         context.connection.begin_alone()
-        keep_records(request, context)
+        copy_shared_records(request, context.request_bytes)
         return asyncio.ensure_future(_produce_dear(parts, request, context, responses, course))
     return _answered(parts, request, context, responses, course, now_ms)
 
@@ -162,12 +163,12 @@ def _produce_transactional(
     course.transaction = _Verified({}, {})
     if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
         context.connection.begin_alone()
-        keep_records(request, context)
+        copy_shared_records(request, context.request_bytes)
         return asyncio.ensure_future(_verify_much(parts, request, context, course, course.transaction))
     answer = _asked(parts, request, in_one_go(_unverified(parts, request, course.transaction)))
     if isinstance(answer, asyncio.Future):
         context.connection.begin_alone()
-        keep_records(request, context)
+        copy_shared_records(request, context.request_bytes)
         return asyncio.ensure_future(_produce_verified(parts, request, context, course, course.transaction, answer))
     _refuse_unverified(course.transaction, answer, context)
     return _produce(parts, request, context, course)
@@ -274,15 +275,6 @@ async def _produce_dear(
             _append(parts, topic_partition, asked, request.acks, context, course, now_ms, wall_ms, answer, checked)
     answered = _answered(parts, request, context, responses, course, parts.clock.monotonic_ms())
     return await answered if isinstance(answered, asyncio.Future) else answered
-
-
-def keep_records(request: messages.produce_request.ProduceRequest, context: RequestContext) -> None:
-    """Copy the records if they may lie in the buffer that all connections share: others write into it when this call is over."""
-    if context.request_bytes <= RECEIVE_BYTES:
-        for topic in request.topic_data:
-            for asked in topic.partition_data:
-                if asked.records is not None:
-                    asked.records = bytearray(asked.records)
 
 
 def _appended(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.guards import Failure, Judged
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.guards import Failure, Judged
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.coordinators.transaction.requests import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -27,7 +27,7 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.producer_ids import ProducerIds
+    from kafkalite.broker.coordination.producer_ids import ProducerIds
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinators.runtime import CoordinatorRuntime
     from kafkalite.coordinators.transaction.machine import TransactionMachine

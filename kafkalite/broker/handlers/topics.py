@@ -15,10 +15,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.guards import Each, Failure, Judged, narrowed
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.guards import Each, Failure, Judged, narrowed
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.controller.requests import (
     Charge,
     CreatedTopic,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.quotas import ClientQuotas, Mutations
+    from kafkalite.broker.settings.quotas import ClientQuotas, Mutations
     from kafkalite.broker.topic_creation import TopicCreation
     from kafkalite.clock import Clock
     from kafkalite.config.dynamic import ConfigEntry

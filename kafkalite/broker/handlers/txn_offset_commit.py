@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.guards import Each, Steps, Whole
+from kafkalite.broker.coordination.transaction_verification import Producer, without_abortable
 from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.handlers.group_offsets import committed_in_batches, exists
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
-from kafkalite.broker.transaction_verification import Producer, without_abortable
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.guards import Each, Steps, Whole
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.coordinators.contract import Transaction
 from kafkalite.coordinators.group.requests import CommitOffsets, OffsetToCommit
 from kafkalite.coordinators.group.store_errors import offset_store_error
@@ -27,14 +27,14 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.records import NO_SEQUENCE
-from kafkalite.storage.verification import NOT_VERIFIED, UNGUARDED, VerificationGuard
+from kafkalite.protocol.record_batches.records import NO_SEQUENCE
+from kafkalite.storage.producers.verification import NOT_VERIFIED, UNGUARDED, VerificationGuard
 from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.broker.coordination.transaction_verification import TransactionVerifier
     from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.replicas import Replicas
-    from kafkalite.broker.transaction_verification import TransactionVerifier
+    from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.clock import Clock
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime

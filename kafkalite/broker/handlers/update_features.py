@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.controller.loop import NOT_THE_CONTROLLER
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages

@@ -12,12 +12,12 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.quota_znodes import entity_of, entity_path
-from kafkalite.broker.quotas import QuotaEntity
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
-from kafkalite.broker.user_credentials import NO_USER_NAME, credentials_in, judge, users_of
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.user_credentials import NO_USER_NAME, credentials_in, judge, users_of
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.settings.quota_znodes import entity_of, entity_path
+from kafkalite.broker.settings.quotas import QuotaEntity
 from kafkalite.controller.loop import NOT_THE_CONTROLLER
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
@@ -26,7 +26,7 @@ from zk import paths
 from zk.store import NoNodeError
 
 if TYPE_CHECKING:
-    from kafkalite.broker.dynamic_configs import DynamicConfigs
+    from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
     from zk.store import Store
 
 logger = logging.getLogger("kafkalite.broker.user_scram_credentials")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.guards import AnyOf
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import served
-from kafkalite.broker.transaction_markers import TransactionMarker
+from kafkalite.broker.coordination.transaction_markers import TransactionMarker
+from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.guards import AnyOf
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -21,7 +21,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.transaction_markers import MarkerWriter
+    from kafkalite.broker.coordination.transaction_markers import MarkerWriter
 
 
 class Parts(Protocol):

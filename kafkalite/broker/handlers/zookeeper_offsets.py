@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.zookeeper_offsets import FetchedOffset
+from kafkalite.broker.coordination.zookeeper_offsets import FetchedOffset
+from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -18,8 +18,8 @@ from kafkalite.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kafkalite.broker.coordination.zookeeper_offsets import ZooKeeperOffsets
     from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.zookeeper_offsets import ZooKeeperOffsets
     from kafkalite.config.broker import BrokerConfig
 
 

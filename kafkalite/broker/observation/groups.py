@@ -18,7 +18,7 @@ from kafkalite.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinators.group.group import Group
     from kafkalite.coordinators.group.machine import GroupMachine

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import h11
 
-from kafkalite.broker.stranger_reads import StrangerRead, StrangerReads
-from kafkalite.broker.tls_listener import TlsListener, listening_sockets
+from kafkalite.broker.connections.stranger_reads import StrangerRead, StrangerReads
+from kafkalite.broker.connections.tls_listener import TlsListener, listening_sockets
 from kafkalite.lifecycle import report
 from kafkalite.net.binding import cannot_bind
 from kafkalite.portions import Portions

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kafkalite.broker.broker_state import BrokerState
-    from kafkalite.broker.listener_security import ListenerSecurity
+    from kafkalite.broker.connections.listener_security import ListenerSecurity
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.observation import groups, request_metrics, topic_metrics, zookeeper_groups
     from kafkalite.broker.observation.controller_metrics import Parts as ControllerParts
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkalite.clock import Clock
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.lifecycle import Jobs, UnexpectedErrors
-    from kafkalite.storage.cleaner import LogCleaner
+    from kafkalite.storage.directories.cleaner import LogCleaner
     from kafkalite.types import BrokerId
     from zk.store import Store
 

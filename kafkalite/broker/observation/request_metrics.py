@@ -11,8 +11,8 @@ from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.quotas import ClientQuotas
-    from kafkalite.broker.server import Server
+    from kafkalite.broker.connections.server import Server
+    from kafkalite.broker.settings.quotas import ClientQuotas
 
 
 class Latencies(Protocol):

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, label_text
 
 if TYPE_CHECKING:
-    from kafkalite.broker.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
-    from kafkalite.broker.partition import Partition
-    from kafkalite.broker.replica_fetchers import ReplicaFetchers
-    from kafkalite.broker.replicas import Replicas
+    from kafkalite.broker.replication.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
+    from kafkalite.broker.replication.partition import Partition
+    from kafkalite.broker.replication.replica_fetchers import ReplicaFetchers
+    from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.broker.traffic import TopicTraffic, Traffic
     from kafkalite.config.broker import BrokerConfig
-    from kafkalite.storage.cleaner import LogCleaner
-    from kafkalite.storage.log_store import LogStore
-    from kafkalite.storage.partition_log import PartitionLog
+    from kafkalite.storage.directories.cleaner import LogCleaner
+    from kafkalite.storage.directories.log_store import LogStore
+    from kafkalite.storage.log.partition_log import PartitionLog
 
 _TRAFFIC: Final = (
     ("bytes_in", "Bytes of records that producers sent.", "bytesin"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafkalite.broker.observation.exposition import Family, Sample, gauge, label_text
 
 if TYPE_CHECKING:
-    from kafkalite.broker.marker_sender import MarkerSender
+    from kafkalite.broker.coordination.marker_sender import MarkerSender
     from kafkalite.coordinators.runtime import CoordinatorRuntime
     from kafkalite.coordinators.transaction.machine import TransactionMachine
 

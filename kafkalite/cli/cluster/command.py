@@ -87,8 +87,8 @@ def up(
     from kafkalite.config.properties import parse_overrides
     from kafkalite.local.broker_process import BrokerDied
     from kafkalite.local.cluster import LocalCluster
-    from zk.ensemble import EnsembleError
-    from zk.server_classes import MissingRequirementError
+    from zk.servers.ensemble import EnsembleError
+    from zk.servers.server_classes import MissingRequirementError
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)

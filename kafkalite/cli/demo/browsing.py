@@ -18,7 +18,7 @@ class DemoConsole:
     def __init__(self, bootstrap_servers: str, zookeeper_connect: str, nights: Path | None, folder: Path) -> None:
         from kafkalite.cli.console import DEFAULT_PORT
         from kafkalite.local.ports import is_free
-        from zk.ensemble import end_with_parent
+        from zk.servers.ensemble import end_with_parent
 
         port = DEFAULT_PORT if is_free(DEFAULT_PORT) else 0
         command = [sys.executable, "-m", "kafkalite", "console", "--port", str(port)]

@@ -126,7 +126,7 @@ class _DemoCluster:
         return self._process.pid if self._process is not None else 0
 
     def launch(self) -> None:
-        from zk.ensemble import end_with_parent
+        from zk.servers.ensemble import end_with_parent
 
         command = [sys.executable, "-m", "kafkalite", "cluster", "up", "--brokers", "3", "--zookeepers", "3"]
         command += ["--first-broker-id", "101", "--data-dir", str(self._folder), "-o", "json"]

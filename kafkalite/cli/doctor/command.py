@@ -19,7 +19,7 @@ from kafkalite.cli.zookeeper.session import zookeeper_option
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
-    from zk.store_security import StoreSecurity
+    from zk.kazoo_adapter.store_security import StoreSecurity
 
 _COLUMNS = ("status", "check", "found", "remedy")
 _PARTS = ("machine", "zookeeper", "znodes", "cluster", "disks")
@@ -169,7 +169,7 @@ async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity) ->
 
 async def _znodes(connect: str, timeout_s: float, security: StoreSecurity) -> list[Finding]:
     from kafkalite.cli.doctor import znodes
-    from zk.kazoo_store import KazooStore, split_connect
+    from zk.kazoo_adapter.kazoo_store import KazooStore, split_connect
     from zk.store import StoreError
 
     try:
@@ -193,7 +193,7 @@ async def _fix(
     from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
     from kafkalite.errors import ErrorCode
-    from zk.kazoo_store import KazooStore, split_connect
+    from zk.kazoo_adapter.kazoo_store import KazooStore, split_connect
     from zk.store import StoreError
 
     try:

@@ -36,7 +36,7 @@ def look(directory: Path) -> Iterator[Finding]:
 
 def java_version(run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> tuple[str | None, int]:
     """The `java` that ZooKeeper would be run with, and its major version; None without one, 0 when it does not tell."""
-    from zk.server_classes import MissingRequirementError, find_java
+    from zk.servers.server_classes import MissingRequirementError, find_java
 
     try:
         program = find_java()

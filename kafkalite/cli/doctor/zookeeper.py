@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from kafkalite.cli.doctor.findings import Finding, ok, problem, skipped, warning
 from kafkalite.cli.doctor.zookeeper_exposure import AskWord, judge, look
 from kafkalite.cli.doctor.zookeeper_versions import WITHOUT_KNOWN, open_to
-from zk.store_security import PLAINTEXT, StoreSecurity
+from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 
 _LONGEST_ANSWER_BYTES: Final = 64 * 1024
 _SLOW_MS: Final = 100
@@ -50,7 +50,7 @@ class BrokerClock(NamedTuple):
 
 async def ask_servers(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[ServerAnswer]:
     """Ask every server of a connect string at once. ValueError when it names none."""
-    from zk.kazoo_store import split_connect
+    from zk.kazoo_adapter.kazoo_store import split_connect
 
     addresses = split_connect(connect)[0].split(",")
     return await asyncio.gather(*[_ask_server(each, timeout_s, security) for each in addresses])
@@ -58,7 +58,7 @@ async def ask_servers(connect: str, timeout_s: float, security: StoreSecurity = 
 
 async def look_exposure(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[Finding]:
     """What the servers of a connect string tell strangers. ValueError when it names none."""
-    from zk.kazoo_store import split_connect
+    from zk.kazoo_adapter.kazoo_store import split_connect
 
     def asker(address: str) -> AskWord:
         return lambda word: four_letter_word(address, word, timeout_s, security)
@@ -164,7 +164,7 @@ def _judge_quorum(answers: Sequence[ServerAnswer]) -> Finding:
 async def read_broker_clocks(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[BrokerClock]:
     """The registrations of all brokers, read without making anything. OSError, TimeoutError, StoreError."""
     from zk import paths
-    from zk.kazoo_store import KazooStore, split_connect
+    from zk.kazoo_adapter.kazoo_store import KazooStore, split_connect
     from zk.store import NoNodeError
     from zk.znodes import BrokerRegistration
 

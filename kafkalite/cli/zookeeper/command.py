@@ -36,8 +36,8 @@ def serve(servers: int, data_dir: Path, base_port: int, output: str) -> None:
     """Run ZooKeeper servers in the foreground until SIGTERM or SIGINT."""
     import asyncio
 
-    from zk.ensemble import Ensemble, EnsembleError
-    from zk.server_classes import MissingRequirementError
+    from zk.servers.ensemble import Ensemble, EnsembleError
+    from zk.servers.server_classes import MissingRequirementError
 
     async def run_servers() -> None:
         ensemble = Ensemble(data_dir.resolve(), servers, client_ports=[base_port + each for each in range(servers)])
@@ -84,8 +84,8 @@ def run_server(config: Path, server_id: int | None, heap_mb: int) -> None:
     """
     from kafkalite.config.keys import ConfigError
     from kafkalite.config.properties import read_properties
-    from zk.server_classes import MissingRequirementError
-    from zk.server_command import java_environment, server_command
+    from zk.servers.server_classes import MissingRequirementError
+    from zk.servers.server_command import java_environment, server_command
 
     try:
         settings = read_properties(config, "--config")

@@ -12,8 +12,8 @@ from kafkalite.cli.calls import context_option, given_on_command_line
 from kafkalite.cli.output import Exit, fail
 
 if TYPE_CHECKING:
+    from zk.kazoo_adapter.store_security import StoreSecurity
     from zk.session import Session
-    from zk.store_security import StoreSecurity
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -76,7 +76,7 @@ def with_session(connect: str, use: Callable[[Session], Awaitable[None]]) -> Non
     """Run `use` with a connected session; errors end the command."""
     import asyncio
 
-    from zk.kazoo_store import KazooStore
+    from zk.kazoo_adapter.kazoo_store import KazooStore
     from zk.session import Session
     from zk.store import NoNodeError, StoreError
 

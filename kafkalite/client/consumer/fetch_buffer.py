@@ -21,9 +21,9 @@ from kafkalite.client.errors import ClientError
 from kafkalite.client.record_codec import BatchRecords, Decode, RecordReader
 from kafkalite.client.records import ConsumerRecord
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
-from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
-from kafkalite.protocol.legacy_records import as_batch, legacy_records
-from kafkalite.protocol.records import (
+from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
+from kafkalite.protocol.record_batches.legacy_records import as_batch, legacy_records
+from kafkalite.protocol.record_batches.records import (
     ABORT_MARKER,
     MAGIC,
     BatchHeader,

@@ -2,7 +2,7 @@
 
 `FetchBuffer` opens what becomes at most `fetch_buffer.AT_ONCE_BYTES` by itself and names what would become more as `deferred`. Until
 that is open its partition has nothing to read, as if the batch had not arrived yet; other partitions go on. The thread works without
-the interpreter's lock or holds it for some milliseconds at a time (`protocol/compression`).
+the interpreter's lock or holds it for some milliseconds at a time (`protocol/record_batches/compression`).
 """
 
 from __future__ import annotations

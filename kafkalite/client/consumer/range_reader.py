@@ -22,7 +22,7 @@ from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of
 from kafkalite.client.record_codec import BatchRecords
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.protocol.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
+from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kafkalite.client.producer.sequence_numbers import SEQUENCES
 from kafkalite.client.record_codec import BatchWriter, read_records
 from kafkalite.client.records import ConsumerRecord, Header
 from kafkalite.errors import ensure
-from kafkalite.protocol.records import HEADER_SIZE, BatchHeader
+from kafkalite.protocol.record_batches.records import HEADER_SIZE, BatchHeader
 from kafkalite.types import Buffer, TopicPartition
 
 DeliveryCallback = Callable[["Batch", int], None]

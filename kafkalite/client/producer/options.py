@@ -8,7 +8,7 @@ from kafkalite.client.options import ConnectionKeywords, ConnectionOptions
 from kafkalite.client.producer.partitioner import Partitioner, PartitionFunction
 from kafkalite.client.serializers import SerializerChoice, check_choice
 from kafkalite.clock import Clock
-from kafkalite.protocol.compression import CODEC_OF_NAME
+from kafkalite.protocol.record_batches.compression import CODEC_OF_NAME
 
 _ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
 _IN_FLIGHT_WITH_SEQUENCES = 5

@@ -37,7 +37,7 @@ from kafkalite.client.records import Header, RecordMetadata
 from kafkalite.client.serializers import Serializer, serializer_for
 from kafkalite.clock import SystemClock
 from kafkalite.errors import ErrorCode
-from kafkalite.protocol.records import HEADER_SIZE
+from kafkalite.protocol.record_batches.records import HEADER_SIZE
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:

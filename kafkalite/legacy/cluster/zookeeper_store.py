@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kafkalite.legacy.command_line.failures import ToolError
 
 if TYPE_CHECKING:
-    from zk.kazoo_store import KazooStore
+    from zk.kazoo_adapter.kazoo_store import KazooStore
+    from zk.kazoo_adapter.store_security import StoreSecurity
     from zk.store import Store
-    from zk.store_security import StoreSecurity
 
 Result = TypeVar("Result")
 
@@ -23,7 +23,7 @@ def with_store(
     connect: str, work: Callable[[KazooStore], Coroutine[Any, Any, Result]], security: StoreSecurity | None = None
 ) -> Result:
     """Run a tool's coroutine with a connected store, by default as `tool_security` says. ToolError when there is no ensemble."""
-    from zk.kazoo_store import KazooStore
+    from zk.kazoo_adapter.kazoo_store import KazooStore
     from zk.store import NoAuthError, StoreError
     from zk.znodes import MalformedZnodeError
 

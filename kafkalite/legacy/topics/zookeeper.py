@@ -17,7 +17,7 @@ from zk.store import NodeExistsError, NoNodeError, Store
 from zk.znodes.topics import PartitionState, TopicAssignment
 
 if TYPE_CHECKING:
-    from kafkalite.controller.admin_writes import AdminWrites
+    from kafkalite.controller.topics.admin_writes import AdminWrites
     from kafkalite.legacy.command_line.option_parser import Options
 
 _MOVED_TO_CONFIGS: Final = (
@@ -53,7 +53,7 @@ async def _topics(options: Options, store: Store) -> list[str]:
 def _writes(store: Store) -> AdminWrites:
     """The rules and writes of a controller, with a broker's default settings."""
     from kafkalite.config.broker import BrokerConfig, LiveConfig
-    from kafkalite.controller.admin_writes import AdminWrites
+    from kafkalite.controller.topics.admin_writes import AdminWrites
 
     config = BrokerConfig.from_properties({"broker.id": "0", "zookeeper.connect": "unused"})
     return AdminWrites(store, LiveConfig(config), random.Random())

@@ -24,7 +24,7 @@ from kafkalite.testing.containers.server import ServerContainer, ServerNetwork, 
 
 if TYPE_CHECKING:
     from kafkalite.local.secured import ClusterSecurity
-    from zk.store_security import StoreSecurity
+    from zk.kazoo_adapter.store_security import StoreSecurity
 
 _ADDED_MOST: Final = 16
 """Brokers that a secured cluster may get later: their names are in its certificate."""

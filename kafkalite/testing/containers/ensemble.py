@@ -14,7 +14,7 @@ from kafkalite.local.contract import LIVE_CLUSTERS
 from kafkalite.local.parallel import run_at_once
 from kafkalite.testing.containers.security import SECURE_CLIENT_PORT, ContainerSecurity
 from kafkalite.testing.containers.server import ServerContainer, ServerNetwork
-from zk.ensemble import EnsembleError, check_size, server_role
+from zk.servers.ensemble import EnsembleError, check_size, server_role
 
 CLIENT_PORT: Final = 2181
 _POLL_S: Final = 0.1

@@ -24,7 +24,7 @@ import kafkalite
 from kafkalite.local.ports import ReservedPort
 from kafkalite.testing.containers.neighbours import HEAR, SILENCE
 from kafkalite.testing.containers.owner import owner_labels, remove_orphans_once
-from zk.server_classes import MissingRequirementError
+from zk.servers.server_classes import MissingRequirementError
 
 IMAGE_VARIABLE: Final = "KAFKALITE_IMAGE"
 _STOP_TIMEOUT_S: Final = 30

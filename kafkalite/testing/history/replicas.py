@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkalite.errors import KafkaError
-from kafkalite.protocol.records import crc_of, iter_batches
+from kafkalite.protocol.record_batches.records import crc_of, iter_batches
 from kafkalite.testing.history.events import ReplicaBatch
 from kafkalite.testing.history.rules.replication import replica_findings
 from kafkalite.types import TopicPartition

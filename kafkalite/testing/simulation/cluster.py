@@ -14,10 +14,10 @@ from functools import partial
 from typing import Final, NoReturn
 
 from kafkalite.broker.app import Broker
-from kafkalite.broker.stranger_reads import StrangerReads
+from kafkalite.broker.connections.stranger_reads import StrangerReads
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.protocol.records import iter_batches
-from kafkalite.storage.cleaner import in_executor
+from kafkalite.protocol.record_batches.records import iter_batches
+from kafkalite.storage.directories.cleaner import in_executor
 from kafkalite.storage.log_files import partition_of
 from kafkalite.testing.simulation.logins import BROKER_SETTINGS, PROTOCOL
 from kafkalite.testing.simulation.memory_disk import Chance, MemoryDisk
@@ -27,7 +27,7 @@ from kafkalite.testing.simulation.readiness import SimulatedPoll
 from kafkalite.testing.simulation.virtual_time import VirtualClock
 from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
 from zk.store import Create, NoNodeError, Operation, Result, StoreError, Write
 from zk.znodes import MalformedZnodeError, PartitionState, TopicAssignment

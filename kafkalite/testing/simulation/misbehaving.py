@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.broker.fault_control import FaultControl
-from kafkalite.broker.request_faults import RequestFaults, Rule, TopicName
+from kafkalite.broker.requests.fault_control import FaultControl
+from kafkalite.broker.requests.request_faults import RequestFaults, Rule, TopicName
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.messages import Message
 
 if TYPE_CHECKING:
-    from kafkalite.broker.plain_produce import PlainTurn
-    from kafkalite.broker.served_api import ServedApi
+    from kafkalite.broker.produce.plain_produce import PlainTurn
+    from kafkalite.broker.requests.served_api import ServedApi
 
 _ACTIONS: Final = {"late": "delay", "lost": "drop", "mute": "drop-answer", "refused": "fail"}
 _DELAYS_MS: Final = (20, 300, 3_000)
@@ -25,7 +25,7 @@ _DELAYS_MS: Final = (20, 300, 3_000)
 class ChanceFaults(RequestFaults):
     """`odds` of each of `late`, `lost`, `mute` and `refused`; nothing happens while there are none.
 
-    Requests that repeat each other are served together (`broker/plain_produce`) as long as nothing may happen to one of them.
+    Requests that repeat each other are served together (`broker/produce/plain_produce`) as long as nothing may happen to one of them.
     """
 
     def __init__(self, chance: random.Random) -> None:

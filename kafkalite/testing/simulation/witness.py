@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from kafkalite.protocol.inter_broker import ProtocolVersion
-from kafkalite.protocol.records import iter_batches
+from kafkalite.protocol.record_batches.records import iter_batches
 from kafkalite.storage.inspection import files_below, first_damage
 from kafkalite.testing.history.events import (
     ControllerElected,

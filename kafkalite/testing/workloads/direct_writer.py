@@ -14,7 +14,7 @@ from typing import Any, Final
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
-from kafkalite.protocol.records import NewRecord, build_batch
+from kafkalite.protocol.record_batches.records import NewRecord, build_batch
 from kafkalite.testing.history.events import (
     ProducerStarted,
     SendAcknowledged,

@@ -6,11 +6,11 @@ from typing import Final
 
 from tests.simulation.bugs.patching import Bug, Edit
 
-_CONNECTION: Final = "kafkalite.broker.connection"
-_READS: Final = "kafkalite.broker.stranger_reads"
-_WRITER: Final = "kafkalite.broker.response_writer"
-_LOGIN: Final = "kafkalite.broker.sasl_authenticator"
-_PLAIN: Final = "kafkalite.broker.plain_produce"
+_CONNECTION: Final = "kafkalite.broker.connections.connection"
+_READS: Final = "kafkalite.broker.connections.stranger_reads"
+_WRITER: Final = "kafkalite.broker.connections.response_writer"
+_LOGIN: Final = "kafkalite.broker.connections.sasl_authenticator"
+_PLAIN: Final = "kafkalite.broker.produce.plain_produce"
 
 RESPONSES: Final = (
     Bug(

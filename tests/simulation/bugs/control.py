@@ -7,7 +7,7 @@ from typing import Final
 from tests.simulation.bugs.patching import Bug, Edit
 
 _ELECTION: Final = "zk.election"
-_REPLICAS: Final = "kafkalite.broker.replicas"
+_REPLICAS: Final = "kafkalite.broker.replication.replicas"
 _ISR: Final = "kafkalite.controller.isr_changes"
 _SEAT: Final = "zk.controller_seat"
 _CONTROLLER: Final = "kafkalite.controller.controller"
@@ -40,7 +40,7 @@ CONTROL: Final = (
         "two leaders in one epoch: nobody is fenced",
         (
             Edit(
-                "kafkalite.controller.partition_machine",
+                "kafkalite.controller.machines.partition_machine",
                 "            leader_epoch=current.leader_epoch + 1,\n",
                 "            leader_epoch=max(current.leader_epoch, 1),\n",
             ),
@@ -102,7 +102,7 @@ CONTROL: Final = (
         "KAFKA-1120: within its session it restarts, and nobody tells it what it leads",
         (
             Edit(
-                "kafkalite.controller.broker_changes",
+                "kafkalite.controller.brokers.broker_changes",
                 "if registered[b].epoch > known[b].epoch)",
                 "if registered[b].epoch < 0)",
             ),
@@ -139,7 +139,7 @@ CONTROL: Final = (
         "the failure of a broker does not make its partitions leaderless",
         (
             Edit(
-                "kafkalite.controller.broker_changes",
+                "kafkalite.controller.brokers.broker_changes",
                 "    yield from on_replicas_become_offline(cluster, cluster.replicas_of_brokers(brokers))\n",
                 "    yield from ()\n",
             ),
@@ -203,7 +203,7 @@ CONTROL: Final = (
         "replicas that have the records are deleted while the new ones are still empty",
         (
             Edit(
-                "kafkalite.controller.reassignment",
+                "kafkalite.controller.topics.reassignment",
                 "if not assignment.reassigning or (leadership is not None and set(assignment.target) <= set(leadership.isr)):",
                 "if leadership is not None:",
             ),
@@ -214,7 +214,7 @@ CONTROL: Final = (
         "KAFKA-8527 and its like: whatever changed its ISR is completed again",
         (
             Edit(
-                "kafkalite.controller.reassignment",
+                "kafkalite.controller.topics.reassignment",
                 "    moving = sorted(cluster.reassigning.intersection(partitions))\n",
                 "    moving = sorted(partitions)\n",
             ),
@@ -225,7 +225,7 @@ CONTROL: Final = (
         "KAFKA-2719 and here (3c504de), where an event overtook the answer that armed the watch: deaths are never heard of",
         (
             Edit(
-                "kafkalite.controller.broker_znodes",
+                "kafkalite.controller.brokers.broker_znodes",
                 "    names = yield from list_children(paths.BROKER_IDS, watch=True)\n",
                 "    names = yield from list_children(paths.BROKER_IDS)\n",
             ),

@@ -6,9 +6,9 @@ from typing import Final
 
 from tests.simulation.bugs.patching import Bug, Edit
 
-_LOG: Final = "kafkalite.storage.partition_log"
-_PRODUCERS: Final = "kafkalite.storage.producer_state"
-_RECOVERY: Final = "kafkalite.storage.recovery"
+_LOG: Final = "kafkalite.storage.log.partition_log"
+_PRODUCERS: Final = "kafkalite.storage.producers.producer_state"
+_RECOVERY: Final = "kafkalite.storage.log.recovery"
 
 LOGS: Final = (
     Bug(
@@ -83,14 +83,14 @@ LOGS: Final = (
     Bug(
         "a flush brings nothing to the disk",
         "the recovery point moves on, and after a power failure nobody looks at what was lost before it",
-        (Edit("kafkalite.storage.flush_work", "                self.disk.sync(path)\n", "                pass\n"),),
+        (Edit("kafkalite.storage.log.flush_work", "                self.disk.sync(path)\n", "                pass\n"),),
     ),
     Bug(
         "leader epochs are not cut with the log",
         "KAFKA-4215 and its like: entries behind the end tell followers of records that there are not",
         (
             Edit(
-                "kafkalite.storage.leader_epochs",
+                "kafkalite.storage.log.leader_epochs",
                 "        kept = bisect_left(self.starts, end_offset)\n"
                 "        if kept == len(self.starts):\n"
                 "            return False\n",
@@ -105,12 +105,12 @@ LOGS: Final = (
         "KAFKA-2477: an answer that comes late leaves a hole, or records twice",
         (
             Edit(
-                "kafkalite.broker.leader_fetcher",
+                "kafkalite.broker.replication.leader_fetcher",
                 "                if not self._session.knows(topic_partition, topic.topic_id):\n",
                 "                if topic_partition not in self._followed:\n",
             ),
             Edit(
-                "kafkalite.storage.append_checks",
+                "kafkalite.storage.log.append_checks",
                 "        if header.base_offset < expected or header.last_offset_delta < 0:\n"
                 "            raise KafkaError(\n"
                 '                ErrorCode.OFFSET_OUT_OF_RANGE, f"a batch',
@@ -125,7 +125,7 @@ LOGS: Final = (
         "KAFKA-8522: a follower or a consumer that comes later never hears of the deletion",
         (
             Edit(
-                "kafkalite.storage.compaction",
+                "kafkalite.storage.cleaning.compaction",
                 "    return horizon is None or now_ms < horizon\n",
                 "    return horizon is not None and now_ms < horizon\n",
             ),
@@ -136,7 +136,7 @@ LOGS: Final = (
         "compaction loses the latest value",
         (
             Edit(
-                "kafkalite.storage.key_map",
+                "kafkalite.storage.cleaning.key_map",
                 "                table[place + 2] = offset + 1\n",
                 "                table[place + 2] = min(table[place + 2], offset + 1)\n",
             ),

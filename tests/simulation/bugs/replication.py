@@ -6,11 +6,11 @@ from typing import Final
 
 from tests.simulation.bugs.patching import Bug, Edit
 
-_PARTITION: Final = "kafkalite.broker.partition"
-_REPLICAS: Final = "kafkalite.broker.replicas"
-_FETCHER: Final = "kafkalite.broker.leader_fetcher"
-_FETCHING: Final = "kafkalite.broker.fetching"
-_LOG: Final = "kafkalite.storage.partition_log"
+_PARTITION: Final = "kafkalite.broker.replication.partition"
+_REPLICAS: Final = "kafkalite.broker.replication.replicas"
+_FETCHER: Final = "kafkalite.broker.replication.leader_fetcher"
+_FETCHING: Final = "kafkalite.broker.fetch.fetching"
+_LOG: Final = "kafkalite.storage.log.partition_log"
 
 REPLICATION: Final = (
     Bug(
@@ -29,7 +29,7 @@ REPLICATION: Final = (
         "KIP-279 (KAFKA-6361): after two elections in a row leader and follower agree on an offset whose records differ",
         (
             Edit(
-                "kafkalite.storage.leader_epochs",
+                "kafkalite.storage.log.leader_epochs",
                 "        return self.epochs[above - 1], self.starts[above]",
                 "        return epoch, self.starts[above]",
             ),
@@ -140,7 +140,7 @@ REPLICATION: Final = (
         "here: who joined is elected, while the former leader acknowledges without it what it will cut off",
         (
             Edit(
-                "kafkalite.broker.isr_changes",
+                "kafkalite.broker.replication.isr_changes",
                 "                failures += 1\n                level = ",
                 "                partition.isr_refused(change)\n                level = ",
             ),
@@ -151,7 +151,7 @@ REPLICATION: Final = (
         "here: its NOT_LEADER_OR_FOLLOWER is taken for that of a follower, so a deposed coordinator tells offsets of before",
         (
             Edit(
-                "kafkalite.broker.leadership_proof",
+                "kafkalite.broker.coordination.leadership_proof",
                 "        return codes == _FOLLOWS\n",
                 "        return codes[1:] == _FOLLOWS[1:]\n",
             ),
@@ -167,7 +167,7 @@ REPLICATION: Final = (
                 "if partition.high_watermark > required:",
             ),
             Edit(
-                "kafkalite.broker.plain_produce",
+                "kafkalite.broker.produce.plain_produce",
                 "if shape.acks == 1 or offset < committed:",
                 "if shape.acks:",
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.storage import compaction
+from kafkalite.storage.cleaning import compaction
 from tests.case import case
 from tests.simulation.bugs.hunt import BUGS, TRANSCRIPTS, hunt, what_found
 from tests.simulation.bugs.patching import Bug, Edit, Misplaced, put_in

@@ -8,8 +8,8 @@ from tests.simulation.bugs.patching import Bug, Edit
 
 _MACHINE: Final = "kafkalite.coordinators.transaction.machine"
 _TRANSITIONS: Final = "kafkalite.coordinators.transaction.transitions"
-_PRODUCERS: Final = "kafkalite.storage.producer_state"
-_LOG: Final = "kafkalite.storage.partition_log"
+_PRODUCERS: Final = "kafkalite.storage.producers.producer_state"
+_LOG: Final = "kafkalite.storage.log.partition_log"
 _OFFSETS: Final = "kafkalite.coordinators.group.offset_table"
 _CLIENT: Final = "kafkalite.client.producer.transactions"
 
@@ -139,7 +139,7 @@ TRANSACTIONAL: Final = (
         "whoever carries out a decision forgets which one it was",
         (
             Edit(
-                "kafkalite.broker.transaction_markers",
+                "kafkalite.broker.coordination.transaction_markers",
                 "            commit=marker.committed,\n            producer_id",
                 "            commit=True,\n            producer_id",
             ),

@@ -13,7 +13,7 @@ import pytest
 
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
-from kafkalite.protocol.records import iter_batches
+from kafkalite.protocol.record_batches.records import iter_batches
 from kafkalite.storage.checkpoints import HIGH_WATERMARK, RECOVERY_POINT
 from kafkalite.testing.workloads.workload import Workload
 from tests.system.battery.shim import Shim

@@ -12,7 +12,7 @@ from kafkalite.testing.workloads.group_workload import GroupWorkload
 from tests.system.battery.deaths import GROUP_PARTITIONS, bring_back
 from tests.system.scenario import SESSION_S, Scenario
 from tests.system.test_groups import OFFSETS_TOPIC, finish
-from zk.ensemble import Ensemble
+from zk.servers.ensemble import Ensemble
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 

@@ -6,16 +6,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from kafkalite.broker.action_queue import ActionQueue
-from kafkalite.broker.partition import Partition
+from kafkalite.broker.replication.action_queue import ActionQueue
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.errors import KafkaError
-from kafkalite.protocol.records import BatchHeader
-from kafkalite.storage.append_checks import AppendOrigin, AppendResult, ClientCheck
-from kafkalite.storage.log_read import LogRead
-from kafkalite.storage.transaction_index import AbortedTransaction
-from kafkalite.storage.verification import UNGUARDED, VerificationGuard
+from kafkalite.protocol.record_batches.records import BatchHeader
+from kafkalite.storage.log.append_checks import AppendOrigin, AppendResult, ClientCheck
+from kafkalite.storage.log.log_read import LogRead
+from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuard
+from kafkalite.storage.segments.transaction_index import AbortedTransaction
 from kafkalite.types import BrokerId, Buffer, TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -11,22 +11,22 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from kafkalite.broker.append_pace import AppendPace
-from kafkalite.broker.authorizer import ALLOW_ALL, Authorizer
-from kafkalite.broker.dispatch import Dispatcher
-from kafkalite.broker.dynamic_configs import DynamicConfigs
-from kafkalite.broker.fetch_sessions import FetchSessionCache, random_session_ids
-from kafkalite.broker.fetching import PartitionReader
+from kafkalite.broker.coordination.transaction_markers import MarkerWriter
+from kafkalite.broker.coordination.transaction_verification import Producer, Refusals
+from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
+from kafkalite.broker.fetch.fetching import PartitionReader
 from kafkalite.broker.handlers import SERVED
+from kafkalite.broker.identity.authorizer import ALLOW_ALL, Authorizer
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
-from kafkalite.broker.partition import IsrChange, Partition
-from kafkalite.broker.quotas import ClientQuotas
-from kafkalite.broker.rates import ReplicationRate
-from kafkalite.broker.request_context import RequestContext
-from kafkalite.broker.served_api import spoken_of
+from kafkalite.broker.replication.append_pace import AppendPace
+from kafkalite.broker.replication.partition import IsrChange, Partition
+from kafkalite.broker.requests.dispatch import Dispatcher
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.broker.requests.served_api import spoken_of
+from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
+from kafkalite.broker.settings.quotas import ClientQuotas
+from kafkalite.broker.settings.rates import ReplicationRate
 from kafkalite.broker.traffic import Traffic
-from kafkalite.broker.transaction_markers import MarkerWriter
-from kafkalite.broker.transaction_verification import Producer, Refusals
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
 from kafkalite.errors import ErrorCode, KafkaError

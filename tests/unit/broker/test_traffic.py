@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalite.broker.traffic import BATCHES_COUNTED, Traffic, count_records
-from kafkalite.protocol.records import NewRecord, build_batch, build_marker
+from kafkalite.protocol.record_batches.records import NewRecord, build_batch, build_marker
 
 
 def batch(records: int) -> bytes:

@@ -11,7 +11,7 @@ from kafkalite.administration.cluster_changes import Change, ClusterChanges
 from kafkalite.cli.cluster.watch import ClusterWatch
 from kafkalite.types import TopicPartition
 from zk import paths
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
 from zk.znodes.controller import ControllerSeat
 from zk.znodes.topics import PartitionState

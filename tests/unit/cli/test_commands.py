@@ -160,7 +160,7 @@ def test_consume_and_produce_lose_nothing(cluster: FakeCluster) -> None:
     for old, new in zip(original, copied, strict=True):
         assert {**old, "topic": "u"} == new
     from kafkalite.client.record_codec import read_records
-    from kafkalite.protocol.records import BatchHeader
+    from kafkalite.protocol.record_batches.records import BatchHeader
 
     found = [
         record

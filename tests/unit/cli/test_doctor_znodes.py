@@ -13,7 +13,7 @@ from kafkalite.cli.doctor.znodes import Repair, Snapshot, judge
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from zk import paths
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import BadVersionError
 from zk.znodes.topics import PartitionState, TopicAssignment
 

@@ -10,7 +10,7 @@ import pytest
 
 from kafkalite.cli.demo.flight_check import OrderJudge
 from kafkalite.client.record_codec import read_records
-from kafkalite.protocol.records import BatchHeader
+from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster
 

@@ -28,7 +28,7 @@ from tests.unit.client.admin.test_group_admin import (
 )
 from tests.unit.client.admin.test_partition_admin import T0, T1
 from tests.unit.client.fake_broker import FakeCluster
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
 
 GONE = TopicPartition("gone", 0)

@@ -15,7 +15,7 @@ from kafkalite.coordinators.transaction.transaction_record import (
     encode_key,
     encode_value,
 )
-from kafkalite.protocol.records import NewRecord, build_batch
+from kafkalite.protocol.record_batches.records import NewRecord, build_batch
 
 ONGOING = encode_value(
     StoredTransaction(7, 3, 60000, TransactionState.ONGOING, {"b": frozenset({1, 0}), "a": frozenset({2})}, 1000, 900)

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
-from kafkalite.protocol.records import BatchHeader, iter_batches, set_offset_and_epoch_in_place
+from kafkalite.protocol.record_batches.records import BatchHeader, iter_batches, set_offset_and_epoch_in_place
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 TOPIC_ID = bytes(15) + b"\1"

@@ -15,7 +15,7 @@ from kafkalite.client.record_codec import (
     with_producer_state,
 )
 from kafkalite.errors import ErrorCode
-from kafkalite.protocol.records import (
+from kafkalite.protocol.record_batches.records import (
     HEADER_SIZE,
     BatchHeader,
     NewRecord,

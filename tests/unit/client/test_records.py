@@ -11,7 +11,7 @@ import pytest
 
 from kafkalite.client.record_codec import BatchWriter, read_records
 from kafkalite.client.records import CREATE_TIME, ConsumerRecord
-from kafkalite.protocol.records import BatchHeader
+from kafkalite.protocol.record_batches.records import BatchHeader
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers", "leader_epoch")
 

@@ -15,7 +15,14 @@ from kafkalite.controller.settings import ControllerSettings
 from kafkalite.coordinators.group.settings import GroupSettings
 
 SOURCES = Path(kafkalite.__file__).parent
-PARTS = ("broker", "controller", "coordinators", "storage", "protocol/produce_validation.py", "zookeeper_connection.py")
+PARTS = (
+    "broker",
+    "controller",
+    "coordinators",
+    "storage",
+    "protocol/record_batches/produce_validation.py",
+    "zookeeper_connection.py",
+)
 HOLDERS = {"config", "_config", "current", "topic_defaults"}
 """What a `BrokerConfig`, a `TopicConfig` or a `Live` of them is called wherever a setting is read."""
 RESOLVING = {"_resolve", "_identity_problems"}

@@ -17,7 +17,7 @@ from kafkalite.types import TopicPartition
 from tests.unit.console.asgi_client import Answer, ask
 from tests.unit.console.fake_admin import SECRET, FakeAdmin
 from zk import paths
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 
 HOSTILE = "<script>alert(1)</script>"
 

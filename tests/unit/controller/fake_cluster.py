@@ -22,7 +22,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.simulation.virtual_time import VirtualClock
 from kafkalite.types import Endpoint, TopicPartition
 from zk import paths
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
 from zk.store import NoNodeError
 from zk.top_level import create_top_level

@@ -12,8 +12,14 @@ import pytest
 from kafkalite.coordinators.contract import Decision, DraftRecord, LogRecord, Now, Ticket
 from kafkalite.coordinators.runtime import CoordinatorRuntime, HostingRules
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.records import BatchHeader, NewRecord, build_batch, build_marker, set_offset_and_epoch_in_place
-from kafkalite.storage.verification import UNGUARDED, VerificationGuard
+from kafkalite.protocol.record_batches.records import (
+    BatchHeader,
+    NewRecord,
+    build_batch,
+    build_marker,
+    set_offset_and_epoch_in_place,
+)
+from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuard
 from kafkalite.testing.simulation import virtual_time
 
 RULES = {"load_buffer_bytes": 5_242_880, "append_timeout_ms": 5000, "codec": 0, "required_acks": -1}

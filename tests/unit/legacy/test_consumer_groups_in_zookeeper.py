@@ -11,7 +11,7 @@ import pytest
 
 from kafkalite.legacy.consumer_groups import tool, zookeeper
 from zk import consumer_groups, paths
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import NoNodeError, Store
 from zk.znodes import MalformedZnodeError, TopicAssignment
 

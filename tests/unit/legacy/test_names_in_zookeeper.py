@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from kafkalite.broker.quota_znodes import entity_path
-from kafkalite.broker.quotas import QuotaEntity
+from kafkalite.broker.settings.quota_znodes import entity_path
+from kafkalite.broker.settings.quotas import QuotaEntity
 from kafkalite.legacy.configs import options as tool
 from kafkalite.legacy.configs import zookeeper
 from zk import paths
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 
 
 class Options:

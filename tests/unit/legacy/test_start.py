@@ -38,7 +38,7 @@ HEAVY = {
         "kafkalite.client.producer.producer",
         "kafkalite.client.records",
     ),
-    *("kafkalite.protocol.kio_schemas", "kafkalite.protocol.records"),
+    *("kafkalite.protocol.schemas.kio_schemas", "kafkalite.protocol.record_batches.records"),
 }
 PARTS = {
     f"kafkalite.client.admin.{noun}"

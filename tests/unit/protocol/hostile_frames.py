@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalite.protocol.bounds import least_bytes
-from kafkalite.protocol.schema import FIXED_FORMATS, Field, Struct, size_of
-from kafkalite.protocol.writer_source import uvarint
+from kafkalite.protocol.schemas.schema import FIXED_FORMATS, Field, Struct, size_of
+from kafkalite.protocol.schemas.writer_source import uvarint
 
 Path = tuple[str, ...]
 

@@ -9,8 +9,8 @@ import pytest
 from kafkalite.broker.handlers import SERVED
 from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version, response_header_version
 from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
-from kafkalite.protocol.legacy_tables import LEGACY_TABLES
-from kafkalite.protocol.schema_notation import read_schemas
+from kafkalite.protocol.schemas.legacy_tables import LEGACY_TABLES
+from kafkalite.protocol.schemas.schema_notation import read_schemas
 from tests.peers.old_requests import FETCHES, at_the_end, of_controller, of_coordinator, of_leader, of_zookeeper
 
 RANGES_OF_3_9 = {

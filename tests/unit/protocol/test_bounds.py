@@ -14,9 +14,9 @@ from kafkalite.errors import BoundExceeded, ProtocolViolation
 from kafkalite.net.frames import read_request_header
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.bounds import REQUEST_MEMORY_BYTES, SMALL_BYTES, UNKNOWN_TAGS, Budget, least_bytes
-from kafkalite.protocol.compiler import Reading
-from kafkalite.protocol.schema import Field
-from kafkalite.protocol.writer_source import uvarint
+from kafkalite.protocol.schemas.compiler import Reading
+from kafkalite.protocol.schemas.schema import Field
+from kafkalite.protocol.schemas.writer_source import uvarint
 from tests.case import case
 from tests.unit.protocol.hostile_frames import Path, arrays, body_with_many
 from tests.unit.protocol.kio_oracle import MessageVersion, all_versions

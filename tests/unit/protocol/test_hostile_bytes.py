@@ -10,8 +10,8 @@ import pytest
 
 from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.compiler import compile_reader, compile_writer
-from kafkalite.protocol.schema import FIXED_FORMATS, Field, Struct
+from kafkalite.protocol.schemas.compiler import compile_reader, compile_writer
+from kafkalite.protocol.schemas.schema import FIXED_FORMATS, Field, Struct
 from tests.case import case
 from tests.unit.protocol.kio_oracle import MessageVersion, all_versions
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkalite.portions import in_one_go
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.compiler import compile_portioned_writer, compile_writer
+from kafkalite.protocol.schemas.compiler import compile_portioned_writer, compile_writer
 from tests.case import case
 from tests.unit.protocol.kio_oracle import all_versions
 from tests.unit.protocol.test_hostile_bytes import full_message

@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from kafkalite.broker.key_sets import fetcher
+from kafkalite.broker.connections.key_sets import fetcher
 from kafkalite.security.bearer_tokens import BearerTokens, TokenRules, keys_in
 from kafkalite.security.sasl_server import Identity, SaslRefused
 

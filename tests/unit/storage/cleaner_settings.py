@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkalite.storage.cleaner import task_for
-from kafkalite.storage.cleaning import CleanedSegment, CleanedUpTo, clean
-from kafkalite.storage.compaction import DirtyPart, dirty_part
-from kafkalite.storage.partition_log import PartitionLog
+from kafkalite.storage.cleaning.cleaning import CleanedSegment, CleanedUpTo, clean
+from kafkalite.storage.cleaning.compaction import DirtyPart, dirty_part
+from kafkalite.storage.directories.cleaner import task_for
+from kafkalite.storage.log.partition_log import PartitionLog
 from tests.unit.storage.logs import NOW_MS
 
 

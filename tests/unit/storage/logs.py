@@ -7,11 +7,11 @@ from pathlib import Path
 from random import Random
 
 from kafkalite.config.topic import TopicConfig
-from kafkalite.protocol.records import BatchHeader, NewRecord, build_batch, iter_batches
+from kafkalite.protocol.record_batches.records import BatchHeader, NewRecord, build_batch, iter_batches
 from kafkalite.storage.disk import OsDisk
+from kafkalite.storage.log.partition_log import PartitionLog
+from kafkalite.storage.log.recovery import LoadOptions, create_log, load_log
 from kafkalite.storage.log_directory import LogDirectory
-from kafkalite.storage.partition_log import PartitionLog
-from kafkalite.storage.recovery import LoadOptions, create_log, load_log
 from kafkalite.types import TopicPartition
 
 NOW_MS = 1_700_000_000_000

@@ -6,9 +6,9 @@ import pytest
 
 from kafkalite.storage.checkpoints import MalformedCheckpoint, read_epochs, read_offsets, write_epochs, write_offsets
 from kafkalite.storage.disk import OsDisk
+from kafkalite.storage.log.partition_metadata import read_topic_id, write_topic_id
 from kafkalite.storage.log_files import offset_name, offset_of, partition_of, suffixed_directory
 from kafkalite.storage.meta_properties import WrongDirectory, read_meta_properties, write_meta_properties
-from kafkalite.storage.partition_metadata import read_topic_id, write_topic_id
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 DISK = OsDisk()

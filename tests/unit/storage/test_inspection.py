@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafkalite.cli.main import main
-from kafkalite.protocol.compression import Codec
-from kafkalite.protocol.records import HEADER_SIZE, NewRecord, build_batch, build_marker
+from kafkalite.protocol.record_batches.compression import Codec
+from kafkalite.protocol.record_batches.records import HEADER_SIZE, NewRecord, build_batch, build_marker
 from kafkalite.storage import inspection
 from kafkalite.storage.inspection import Damage, Depth, Row, examine, first_damage
-from kafkalite.storage.producer_snapshot import encode_snapshot
-from kafkalite.storage.producer_state import ProducedRange, Producer
+from kafkalite.storage.producers.producer_snapshot import encode_snapshot
+from kafkalite.storage.producers.producer_state import ProducedRange, Producer
 
 NAME = "00000000000000000010"
 
@@ -122,7 +122,7 @@ def test_records_behind_a_right_crc_are_checked(tmp_path: Path) -> None:
     whole = build_batch([NewRecord(b"k", b"v", 1)], base_offset=10)
     bad = bytearray(whole)
     bad[HEADER_SIZE] += 2  # the length of the record
-    from kafkalite.protocol.records import BatchHeader, crc_of
+    from kafkalite.protocol.record_batches.records import BatchHeader, crc_of
 
     struct.pack_into(">I", bad, 17, crc_of(bad, BatchHeader.read(bad)))
     path = tmp_path / f"{NAME}.log"
@@ -135,7 +135,7 @@ def test_records_behind_a_right_crc_are_checked(tmp_path: Path) -> None:
 def test_compacted_batches_have_gaps(tmp_path: Path) -> None:
     whole = bytearray(batch(10, 1))
     struct.pack_into(">i", whole, 23, 5)  # the last offset stays when records before it are compacted away
-    from kafkalite.protocol.records import BatchHeader, crc_of
+    from kafkalite.protocol.record_batches.records import BatchHeader, crc_of
 
     struct.pack_into(">I", whole, 17, crc_of(whole, BatchHeader.read(whole)))
     path = tmp_path / f"{NAME}.log"

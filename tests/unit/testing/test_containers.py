@@ -20,7 +20,7 @@ from kafkalite.testing.containers import neighbours
 from kafkalite.testing.containers.network_cuts import NetworkCuts
 from kafkalite.testing.containers.owner import OWNER_LABEL, is_orphan, owner_labels, remove_orphans
 from kafkalite.testing.containers.server import engine_needed, freeze
-from zk.server_classes import MissingRequirementError
+from zk.servers.server_classes import MissingRequirementError
 
 
 class Server:

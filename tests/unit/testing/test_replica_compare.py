@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkalite.protocol.records import NewRecord, build_batch
+from kafkalite.protocol.record_batches.records import NewRecord, build_batch
 from kafkalite.testing.history.replicas import compare_replicas, partition_directories
 from kafkalite.types import TopicPartition
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafkalite.testing.simulation import virtual_time
 from zk.announcements import change_and_announce
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import (
     BadVersionError,
     Create,

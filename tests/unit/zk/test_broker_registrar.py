@@ -7,7 +7,7 @@ import pytest
 from kafkalite.testing.simulation import virtual_time
 from zk import paths
 from zk.broker_registrar import BrokerRegistrar, DuplicateBrokerError
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.top_level import create_top_level
 from zk.znodes import BrokerRegistration, RegisteredEndpoint
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalite.testing.simulation import virtual_time
 from zk.consumer_groups import has_group
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 
 
 def test_a_group_whose_name_no_path_may_have_is_not_there() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from zk import paths
 from zk.controller_seat import ControllerMovedError, FencedWriter, Seat, elect, read_controller, vacate
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import BadVersionError, Create, NodeExistsError, Stat, Write
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from zk import paths
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.producer_ids import ProducerIdsExhaustedError, allocate_block, next_block
 from zk.subtree import delete_subtree, list_subtree
 from zk.top_level import create_top_level, generate_broker_id, read_cluster_id, read_or_create_cluster_id

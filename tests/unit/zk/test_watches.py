@@ -3,7 +3,7 @@
 import asyncio
 
 from kafkalite.testing.simulation import virtual_time
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
 from zk.watches import ChildWatch, DataWatch
 

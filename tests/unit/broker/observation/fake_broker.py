@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
-from kafkalite.broker.topic_id_conflicts import TopicIdConflicts
+from kafkalite.broker.replication.topic_id_conflicts import TopicIdConflicts
 from kafkalite.broker.traffic import Traffic
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalite.broker.listener_security import ListenerSecurity
+from kafkalite.broker.connections.listener_security import ListenerSecurity
 from kafkalite.broker.observation import http
 from kafkalite.broker.observation.http import Answer, HttpServer, Response
 from kafkalite.config.broker import BrokerConfig, LiveConfig

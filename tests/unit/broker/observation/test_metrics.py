@@ -24,8 +24,8 @@ from kafkalite.broker.observation.exposition import Family
 from kafkalite.broker.observation.loop_lag import LoopLag
 from kafkalite.broker.observation.readiness import conditions
 from kafkalite.broker.observation.session_counts import SessionCounts
-from kafkalite.broker.quotas import ClientQuotas
-from kafkalite.broker.topic_id_conflicts import TopicIdConflicts
+from kafkalite.broker.replication.topic_id_conflicts import TopicIdConflicts
+from kafkalite.broker.settings.quotas import ClientQuotas
 from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition

@@ -13,7 +13,7 @@ from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.broker.observation.fake_broker import FakeBroker
 from zk import paths
-from zk.memory_store import MemoryStore, MemoryZooKeeper
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 
 ENDS = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 20}
 

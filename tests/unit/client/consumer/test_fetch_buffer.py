@@ -10,7 +10,14 @@ import pytest
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.errors import ClientError
 from kafkalite.protocol import messages
-from kafkalite.protocol.records import CONTROL, TRANSACTIONAL, BatchHeader, NewRecord, build_batch, build_marker
+from kafkalite.protocol.record_batches.records import (
+    CONTROL,
+    TRANSACTIONAL,
+    BatchHeader,
+    NewRecord,
+    build_batch,
+    build_marker,
+)
 from kafkalite.types import TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -11,8 +11,15 @@ from kafkalite.client.errors import ClientError
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.compression import Codec
-from kafkalite.protocol.records import CONTROL, TRANSACTIONAL, NewRecord, assemble_batch, build_batch, encode_record
+from kafkalite.protocol.record_batches.compression import Codec
+from kafkalite.protocol.record_batches.records import (
+    CONTROL,
+    TRANSACTIONAL,
+    NewRecord,
+    assemble_batch,
+    build_batch,
+    encode_record,
+)
 from tests.unit.client.fake_broker import FakeCluster
 from tests.unit.client.hostile_broker import REQUESTS_A_SECOND, SECONDS, T0, Always, consumer, metadata_answer, run
 

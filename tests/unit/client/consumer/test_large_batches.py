@@ -12,10 +12,10 @@ import pytest
 from kafkalite.client.consumer import fetch_buffer
 from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.errors import ClientError
-from kafkalite.protocol import compiled_records
-from kafkalite.protocol.compression import Codec
-from kafkalite.protocol.legacy_records import messages_around
-from kafkalite.protocol.records import BatchHeader, NewRecord, build_batch, decode_records
+from kafkalite.protocol.record_batches import compiled_records
+from kafkalite.protocol.record_batches.compression import Codec
+from kafkalite.protocol.record_batches.legacy_records import messages_around
+from kafkalite.protocol.record_batches.records import BatchHeader, NewRecord, build_batch, decode_records
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster
 from tests.unit.client.hostile_broker import T0, consumer

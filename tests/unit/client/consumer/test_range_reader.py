@@ -18,9 +18,9 @@ from kafkalite.client.record_codec import BatchWriter
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.compression import Codec
-from kafkalite.protocol.legacy_records import messages_around
-from kafkalite.protocol.records import (
+from kafkalite.protocol.record_batches.compression import Codec
+from kafkalite.protocol.record_batches.legacy_records import messages_around
+from kafkalite.protocol.record_batches.records import (
     TRANSACTIONAL,
     BatchHeader,
     NewRecord,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafkalite.client.errors import ClientError
 from kafkalite.client.record_codec import BatchRecords
 from kafkalite.errors import ErrorCode
-from kafkalite.protocol.records import (
+from kafkalite.protocol.record_batches.records import (
     HEADER_SIZE,
     NewRecord,
     assemble_batch,

@@ -9,7 +9,7 @@ from kafkalite.client.record_codec import read_records
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.records import BatchHeader
+from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import Answer, FakeCluster
 

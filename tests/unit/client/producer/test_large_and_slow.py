@@ -12,7 +12,7 @@ from kafkalite.client.errors import (
 )
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.records import BatchHeader
+from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster, values_in
 from tests.unit.client.producer.test_producer import failing, producer, run

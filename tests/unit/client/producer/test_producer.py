@@ -21,7 +21,7 @@ from kafkalite.client.producer.producer import Producer
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.records import BatchHeader
+from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import HANG, FakeCluster, values_in

@@ -23,7 +23,7 @@ from kafkalite.client.producer.transaction_state import PreparedTransaction
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.records import BatchHeader
+from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import HANG
 from tests.unit.client.producer.fake_transactions import TransactionalCluster

@@ -1,0 +1,49 @@
+"""What a connection works with beside its request handler: the gate of its authentication, and the server that counts it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kafkalite.broker.requests.request_handler import RequestHandler
+
+if TYPE_CHECKING:
+    from kafkalite.broker.connections.request_memory import RequestMemory
+    from kafkalite.broker.connections.slow_senders import SlowSenders
+    from kafkalite.broker.connections.stranger_reads import Readable
+    from kafkalite.broker.connections.unread_responses import UnreadResponses
+    from kafkalite.broker.produce.plain_produce import ShapeRoom
+
+ConnectionT_contra = TypeVar("ConnectionT_contra", contravariant=True)
+
+
+class Gate(RequestHandler, Protocol[ConnectionT_contra]):
+    """Who takes requests until the connection is authenticated: see `SaslAuthenticator`."""
+
+    def attach(self, connection: ConnectionT_contra, transport: asyncio.Transport) -> Readable:
+        """The connection was admitted. What is returned is paused and resumed instead of its transport."""
+
+    def detach(self, connection: ConnectionT_contra) -> None:
+        """The connection is over, and was never authenticated."""
+
+
+class Acceptor(Protocol[ConnectionT_contra]):
+    """Who counts the connections: see `Server`."""
+
+    def admit(self, connection: ConnectionT_contra) -> bool: ...
+
+    def gone(self, connection: ConnectionT_contra) -> None: ...
+
+    def bound_exceeded(self, bound: str) -> None: ...
+
+    @property
+    def memory(self) -> RequestMemory: ...
+
+    @property
+    def slow_senders(self) -> SlowSenders: ...
+
+    @property
+    def shape_room(self) -> ShapeRoom: ...
+
+    @property
+    def unread(self) -> UnreadResponses: ...

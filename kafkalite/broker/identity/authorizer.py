@@ -1,0 +1,82 @@
+"""Who may do what (KIP-11): the port that requests pass, and the permissions that the APIs declare.
+
+What needs one permission of the cluster and nothing else is authorised by dispatch; what names topics, groups or ids by the guard
+of its API (`broker/requests/guards`), first of all, name by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from kafkalite.errors import ErrorCode
+from kafkalite.security.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kafkalite.security.principal import KafkaPrincipal
+
+__all__ = ["CLUSTER_NAME", "Operation", "ResourceType"]
+
+UNKNOWN_OPERATIONS: Final = -(2**31)
+"""What may be done to a resource where nobody asked."""
+
+
+class Permission(NamedTuple):
+    """An operation on a type of resource, as an API needs it."""
+
+    operation: Operation
+    resource: ResourceType
+
+    @property
+    def refusal(self) -> ErrorCode:
+        """How a client is told that it lacks this permission."""
+        return _REFUSALS[self.resource]
+
+
+_REFUSALS: Final = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+class Authorizer(Protocol):
+    """Judges principals."""
+
+    @property
+    def generation(self) -> int:
+        """Grows whenever a judgement may have changed; negative where all is allowed, always."""
+
+    def allows(self, principal: KafkaPrincipal, host: str, permission: Permission, name: str) -> bool:
+        """May the principal, who asks from `host`, do this to the resource of this name?"""
+
+    def allows_some(self, principal: KafkaPrincipal, host: str, permission: Permission) -> bool:
+        """May the principal do this to any resource of the type?"""
+
+
+class AllowAll:
+    """Where no authorizer is configured."""
+
+    generation: int = -1
+
+    def allows(self, principal: KafkaPrincipal, host: str, permission: Permission, name: str) -> bool:
+        return True
+
+    def allows_some(self, principal: KafkaPrincipal, host: str, permission: Permission) -> bool:
+        return True
+
+
+ALLOW_ALL: Final = AllowAll()
+
+
+def authorized_operations(
+    authorizer: Authorizer, principal: KafkaPrincipal, host: str, resource: ResourceType, name: str
+) -> int:
+    """What the principal may do to the resource, each operation a bit (KIP-430)."""
+    return sum(
+        1 << operation
+        for operation in SUPPORTED_OPERATIONS[resource]
+        if authorizer.allows(principal, host, Permission(operation, resource), name)
+    )

@@ -1,0 +1,70 @@
+"""What waits together for replicas: requests of one turn that have the same timeout, those of each partition until all their records are
+committed.
+
+As a `DelayedProduce` for each partition, but with one timer and without futures, for requests that are served with others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import NamedTuple
+
+from kafkalite.broker.replication.action_queue import Done
+from kafkalite.broker.replication.append_pace import AppendPace
+from kafkalite.broker.replication.partition import AckWait, Partition
+from kafkalite.errors import ErrorCode
+from kafkalite.lifecycle import report
+
+
+class _Waiting(NamedTuple):
+    partition: Partition
+    wait: AckWait | None
+    done: Done
+    requests: int
+
+
+class CommitWaits:
+    """See the module. First `add` all, then `start`."""
+
+    def __init__(self, timeout_ms: int, pace: AppendPace) -> None:
+        self._timeout_ms, self._pace = timeout_ms, pace
+        self._pending: dict[int, _Waiting] = {}
+        self._added = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, partition: Partition, required_offset: int, done: Done, requests: int) -> None:
+        """Have `done(error)` called once, for so many requests: when the high watermark is at `required_offset`, or never, or too late."""
+        self._added += 1
+        number = self._added
+        self._pending[number] = _Waiting(partition, None, done, requests)
+        self._pace.waiting += requests
+        wait = partition.when_committed(required_offset, partial(self._done, number))
+        if wait is not None:
+            self._pending[number] = _Waiting(partition, wait, done, requests)
+
+    def start(self) -> None:
+        """The time begins."""
+        if self._pending:
+            delay_s = max(0, self._timeout_ms) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
+
+    def _done(self, number: int, code: ErrorCode) -> None:
+        found = self._pending.pop(number, None)
+        if found is None:  # it timed out
+            return
+        self._pace.waiting -= found.requests
+        if self._timer is not None and not self._pending:
+            self._timer.cancel()
+        found.done(code)
+
+    def _expire(self) -> None:
+        expired, self._pending = self._pending, {}
+        for each in expired.values():
+            self._pace.waiting -= each.requests
+            try:
+                if each.wait is not None:
+                    each.partition.forget_wait(each.wait)
+                each.done(ErrorCode.REQUEST_TIMED_OUT)
+            except Exception as problem:
+                report("a produce request could not be given up", problem)

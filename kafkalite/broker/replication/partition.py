@@ -1,0 +1,494 @@
+"""One partition on this broker: who leads it, which replicas are in sync, and how far records are committed.
+
+The rules are Apache Kafka's (KIP-101, KIP-279, KIP-497; replica.lag.time.max.ms; min.insync.replicas). Nothing here waits or talks:
+time comes as `now_ms` (monotonic), an ISR change that is due is returned as an `IsrChange` and comes back through `isr_committed` or
+`isr_refused`, and whoever waits for records or for the high watermark registers a watcher.
+
+Re-entrance: waiters for a commit are notified through the `ActionQueue`, in a turn of its own; within a call only watchers are notified,
+who note and schedule, and must not come back into the partition.
+
+Invariants:
+- At most one ISR change is in flight. While it is, the *maximal* ISR (what may be the ISR) decides the high watermark: a
+  replica that may be in the ISR is waited for, one that may be out of it is not counted on.
+- The high watermark never goes back while this broker leads.
+- A leader appends only in its own leader epoch; who asks with another epoch is fenced.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from kafkalite.broker.replication.action_queue import ActionQueue, Done
+from kafkalite.broker.replication.follower_state import NEVER_MS, FetchRequester, FollowerState
+from kafkalite.controller.control_requests import LeaderAndIsrPartition
+from kafkalite.errors import ErrorCode, KafkaError, ensure
+from kafkalite.storage.log.append_checks import AppendOrigin
+from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuard
+from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.record_batches.records import BatchHeader
+    from kafkalite.storage.log.append_checks import AppendResult, ClientCheck
+    from kafkalite.storage.log.partition_log import PartitionLog
+
+
+class Watcher(Protocol):
+    """Who wants to know when a partition has more to fetch; called often, must be quick, and must not call it back."""
+
+    def appended(self, partition: Partition) -> None:
+        """The log end offset moved, or the partition changed hands."""
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """More records are committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """An ISR that the leader wants written, conditional on `partition_epoch` (the znode's version)."""
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    leader_epoch: int
+    partition_epoch: int
+    controller_epoch: int
+    isr: tuple[BrokerId, ...]
+    reason: str
+
+
+@dataclass(slots=True, eq=False)
+class AckWait:
+    """An acks=all append that waits for the high watermark to reach `required_offset`."""
+
+    required_offset: int
+    done: Done
+
+
+class Partition:
+    """See the module.
+
+    `is_eligible(broker)` tells whether a broker may join the ISR: it is alive as far as metadata knows. `actions` is shared by all
+    partitions of a broker.
+    """
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        local_id: BrokerId,
+        log: PartitionLog,
+        lag_max_ms: float,
+        is_eligible: Callable[[BrokerId], bool],
+        actions: ActionQueue,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.local_id = local_id
+        self.log = log
+        self.lag_max_ms = lag_max_ms
+        self._is_eligible = is_eligible
+        self._actions = actions
+        self.leader = NO_BROKER
+        self.leader_epoch = -1
+        self.partition_epoch = -1
+        self.controller_epoch = -1
+        self.leader_epoch_start_offset = 0
+        self.replicas: tuple[BrokerId, ...] = ()
+        self.adding_replicas: tuple[BrokerId, ...] = ()
+        self.removing_replicas: tuple[BrokerId, ...] = ()
+        self.isr: tuple[BrokerId, ...] = ()
+        self.began_in_sync = False
+        """As a follower: was this replica in the ISR when it began to follow?"""
+        self.pending_change: IsrChange | None = None
+        self.followers: dict[BrokerId, FollowerState] = {}
+        self.watchers: dict[Watcher, None] = {}
+        self._ack_waits: OrderedDict[AckWait, None] = OrderedDict()
+        """In the order of the log; any of them may time out."""
+        self._tells_watchers = False
+
+    # What it is
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader == self.local_id
+
+    @property
+    def topic_id(self) -> bytes:
+        return self.log.topic_id
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def maximal_isr(self) -> tuple[BrokerId, ...]:
+        """The largest set that may be the ISR now."""
+        if self.pending_change is None or len(self.pending_change.isr) < len(self.isr):
+            return self.isr
+        return self.pending_change.isr
+
+    @property
+    def effective_min_isr(self) -> int:
+        """min.insync.replicas, but not more than there are replicas (3.7 and newer)."""
+        return min(self.log.config.min_insync_replicas, max(1, len(self.replicas)))
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        return self.is_leader and len(self.isr) < self.effective_min_isr
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return self.is_leader and len(self.isr) < len(self.replicas)
+
+    def require_leader(self, current_leader_epoch: int = -1) -> None:
+        """KafkaError unless this broker leads, in the epoch that the caller knows if it gives one (KIP-320)."""
+        self.require_epoch(current_leader_epoch)
+        if self.leader != self.local_id:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.local_id} does not lead {self.topic_partition}"
+            )
+
+    def require_epoch(self, current_leader_epoch: int) -> None:
+        """FENCED_LEADER_EPOCH for an older epoch than ours, UNKNOWN_LEADER_EPOCH for a newer one; -1 asks nothing."""
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            code = (
+                ErrorCode.FENCED_LEADER_EPOCH
+                if current_leader_epoch < self.leader_epoch
+                else ErrorCode.UNKNOWN_LEADER_EPOCH
+            )
+            raise KafkaError(
+                code, f"{self.topic_partition} is in leader epoch {self.leader_epoch}, not {current_leader_epoch}"
+            )
+
+    # Roles
+
+    def become_leader(self, state: LeaderAndIsrPartition, now_ms: float) -> bool:
+        """Lead as `state` says; True when this is a new leader epoch.
+
+        Whoever led before keeps its acks=all waits: its log is not cut, so what they wait for can still be committed.
+        """
+        newer_epoch = state.leader_epoch > self.leader_epoch
+        if not newer_epoch and state.partition_epoch < self.partition_epoch:
+            return False
+        self._take(state)
+        self.isr = state.isr
+        self.pending_change = None
+        remote = [broker for broker in state.replicas if broker != self.local_id]
+        kept = self.followers
+        self.followers = {broker: kept.get(broker) or FollowerState(broker) for broker in remote}
+        if newer_epoch:
+            self.leader_epoch_start_offset = self.log.log_end_offset
+            self.log.assign_epoch(state.leader_epoch)
+            for broker in remote:
+                caught_up = now_ms if broker in state.isr else NEVER_MS
+                self.followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)
+        self._advance_high_watermark(now_ms)
+        if newer_epoch:
+            self.tell_watchers(appended=True)
+        return newer_epoch
+
+    def become_follower(self, state: LeaderAndIsrPartition) -> bool:
+        """Follow as `state` says; True when the leader epoch is new, so that fetching must begin again."""
+        newer_epoch = state.leader_epoch > self.leader_epoch
+        if not newer_epoch and state.partition_epoch < self.partition_epoch:
+            return False
+        self._take(state)
+        self.isr = ()
+        self.began_in_sync = self.local_id in state.isr
+        self.pending_change = None
+        self.followers = {}
+        if newer_epoch:
+            self._changed_hands()
+        return newer_epoch
+
+    def resign(self) -> None:
+        """Stop serving: the replica was stopped or deleted, or its directory failed."""
+        self.leader = NO_BROKER
+        self.pending_change = None
+        self._changed_hands()
+
+    def _take(self, state: LeaderAndIsrPartition) -> None:
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.controller_epoch = state.controller_epoch
+        self.replicas = state.replicas
+        self.adding_replicas = state.adding_replicas
+        self.removing_replicas = state.removing_replicas
+
+    def _changed_hands(self) -> None:
+        self._fail_ack_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.tell_watchers(appended=True)
+
+    def tell_watchers(self, appended: bool) -> None:
+        """That records came or the partition changed hands; or else that offsets moved."""
+        if not self.watchers:
+            return
+        self._tells_watchers = True
+        try:
+            for watcher in tuple(self.watchers):
+                if appended:
+                    watcher.appended(self)
+                else:
+                    watcher.high_watermark_moved(self)
+        finally:
+            self._tells_watchers = False
+
+    # Appending
+
+    def append(
+        self,
+        records: bytearray | memoryview,
+        acks: int,
+        now_ms: float,
+        wall_ms: int,
+        request_version: int,
+        check: ClientCheck = None,
+        guard: VerificationGuard = UNGUARDED,
+    ) -> AppendResult:
+        """A producer's records, in this leader's epoch; offsets are set in `records`. TooMuchAtOnce as `PartitionLog.append_as_leader`.
+
+        NOT_ENOUGH_REPLICAS before anything is written when acks=all cannot hold.
+        """
+        self._require_replicas(acks)
+        end_before = self.log.log_end_offset
+        result = self.log.append_as_leader(
+            records,
+            leader_epoch=self.leader_epoch,
+            now_ms=wall_ms,
+            request_version=request_version,
+            check=check,
+            guard=guard,
+        )
+        self.after_append(end_before, now_ms)
+        return result
+
+    def append_plain(self, records: bytearray, headers: list[BatchHeader], now_ms: float, wall_ms: int) -> int:
+        """Batches of several producers that were found plain (`broker/produce/plain_produce`); the offset of the first one's record."""
+        end_before = self.log.log_end_offset
+        first_offset = self.log.append_plain(records, headers, self.leader_epoch, wall_ms)
+        self.after_append(end_before, now_ms)
+        return first_offset
+
+    def append_own(
+        self, batch: bytearray, acks: int, now_ms: float, wall_ms: int, guard: VerificationGuard = UNGUARDED
+    ) -> AppendResult:
+        """A batch that this broker made, as a coordinator; else as `append`."""
+        self._require_replicas(acks)
+        end_before = self.log.log_end_offset
+        result = self.log.append_as_leader(
+            batch, leader_epoch=self.leader_epoch, now_ms=wall_ms, origin=AppendOrigin.COORDINATOR, guard=guard
+        )
+        self.after_append(end_before, now_ms)
+        return result
+
+    def _require_replicas(self, acks: int) -> None:
+        if acks == -1 and len(self.isr) < self.effective_min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition} has {len(self.isr)} replicas in sync, min.insync.replicas is {self.effective_min_isr}",
+            )
+
+    def after_append(self, end_before: int, now_ms: float) -> None:
+        """To be called after the leader's log grew: who followed to `end_before` was caught up until its last fetch."""
+        ensure(not self._tells_watchers, "a watcher came back into the partition that told it")
+        for follower in self.followers.values():
+            if follower.log_end_offset == end_before and follower.requester.last_fetch_ms > follower.last_caught_up_ms:
+                follower.last_caught_up_ms = follower.requester.last_fetch_ms
+        if len(self.replicas) <= 1 or self.isr == (self.local_id,):
+            self._advance_high_watermark(now_ms)
+        self.tell_watchers(appended=True)
+
+    def when_committed(self, required_offset: int, done: Done) -> AckWait | None:
+        """Call `done(error)` once the high watermark reaches `required_offset`, in the order of the log.
+
+        None when it has: `done` was called at once, or is about to be, behind those who waited before.
+        """
+        if self.log.high_watermark >= required_offset:
+            if self._actions.is_empty:
+                done(self._ack_outcome())
+            else:
+                self._actions.add(done, self._ack_outcome())
+            return None
+        wait = AckWait(required_offset, done)
+        self._ack_waits[wait] = None
+        return wait
+
+    def _ack_outcome(self) -> ErrorCode:
+        enough = len(self.maximal_isr) >= self.effective_min_isr
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def forget_wait(self, wait: AckWait) -> None:
+        """The wait timed out."""
+        self._ack_waits.pop(wait, None)
+
+    def _fail_ack_waits(self, code: ErrorCode) -> None:
+        waits, self._ack_waits = self._ack_waits, OrderedDict()
+        for wait in waits:
+            self._actions.add(wait.done, code)
+
+    # Followers and the high watermark
+
+    def follower_fetched(
+        self, broker_id: BrokerId, fetch_offset: int, log_start_offset: int, now_ms: float, requester: FetchRequester
+    ) -> IsrChange | None:
+        """A follower asks for records from `fetch_offset`, so it has all before; returns an ISR expansion that is due."""
+        follower = self.followers.get(broker_id)
+        if follower is None:
+            return None
+        end = self.log.log_end_offset
+        if fetch_offset >= end:
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, now_ms)
+        elif fetch_offset >= follower.leader_end_at_last_fetch:
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, follower.last_fetch_ms)
+        moved = fetch_offset != follower.log_end_offset
+        follower.log_end_offset = fetch_offset
+        follower.log_start_offset = log_start_offset
+        follower.last_fetch_ms = now_ms
+        follower.leader_end_at_last_fetch = end
+        follower.requester = requester
+        if moved:
+            self._advance_high_watermark(now_ms)
+        return self._expansion(follower)
+
+    def _caught_up_ms(self, follower: FollowerState) -> float:
+        if follower.log_end_offset == self.log.log_end_offset:
+            return max(follower.last_caught_up_ms, follower.requester.last_fetch_ms)
+        return follower.last_caught_up_ms
+
+    def _is_joining(self, follower: FollowerState, now_ms: float) -> bool:
+        """Outside the ISR, but so near the end that the high watermark waits for it, or it would never catch up under load."""
+        return now_ms - self._caught_up_ms(follower) <= self.lag_max_ms and self._is_eligible(follower.broker_id)
+
+    def waits_for(self, broker_id: BrokerId, now_ms: float) -> bool:
+        """Does the high watermark wait for this replica? Whoever holds it back then delays every acks=all append."""
+        follower = self.followers.get(broker_id)
+        return broker_id in self.maximal_isr or (follower is not None and self._is_joining(follower, now_ms))
+
+    def stop_waiting(self, now_ms: float) -> None:
+        """Time has passed or a broker died: a replica outside the ISR may be no longer waited for.
+
+        Nothing else would notice when it was the last thing that the high watermark waited for.
+        """
+        for follower in self.followers.values():
+            if follower.missed_expansion and not self._is_eligible(follower.broker_id):
+                follower.missed_expansion = False  # its next life has to catch up by itself
+        if self.log.high_watermark < self.log.log_end_offset:
+            self._advance_high_watermark(now_ms)
+
+    def _advance_high_watermark(self, now_ms: float) -> None:
+        if not self.is_leader or len(self.isr) < self.effective_min_isr:
+            return
+        lowest = self.log.log_end_offset
+        maximal = self.maximal_isr if self.followers else ()
+        for follower in self.followers.values():
+            counts = follower.broker_id in maximal or self._is_joining(follower, now_ms)
+            if counts and follower.log_end_offset < lowest:
+                lowest = follower.log_end_offset
+        if lowest > self.log.high_watermark:
+            self.log.set_high_watermark(lowest)
+            self._high_watermark_moved()
+
+    def follow_high_watermark(self, leader_high_watermark: int) -> None:
+        """As a follower: what the leader says is committed, as far as we have it."""
+        reached = min(leader_high_watermark, self.log.log_end_offset)
+        if reached > self.log.high_watermark:
+            self.log.set_high_watermark(reached)
+            self._high_watermark_moved()
+
+    def _high_watermark_moved(self) -> None:
+        ensure(not self._tells_watchers, "a watcher came back into the partition that told it")
+        high_watermark = self.log.high_watermark
+        waits = self._ack_waits
+        while waits and next(iter(waits)).required_offset <= high_watermark:
+            self._actions.add(waits.popitem(last=False)[0].done, self._ack_outcome())
+        self.tell_watchers(appended=False)
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest log start offset of the replicas that are alive; what DeleteRecords answers.
+
+        -1 as long as one of them has not fetched in this leader epoch: it may be elected next, and start where it did before.
+        """
+        starts = [f.log_start_offset for f in self.followers.values() if self._is_eligible(f.broker_id)]
+        return min([self.log.log_start_offset, *starts])
+
+    # ISR changes
+
+    def _expansion(self, follower: FollowerState) -> IsrChange | None:
+        pending, follower.missed_expansion = self.pending_change, False
+        if (
+            follower.broker_id in (self.isr if pending is None else pending.isr)
+            or follower.log_end_offset < max(self.log.high_watermark, self.leader_epoch_start_offset)
+            or 0 <= follower.log_start_offset < self.log.log_start_offset  # it would bring back what was deleted
+            or not self._is_eligible(follower.broker_id)
+        ):
+            return None
+        if pending is not None:
+            follower.missed_expansion = True
+            return None
+        return self._propose((*self.isr, follower.broker_id), f"replica {follower.broker_id} caught up")
+
+    def missed_expansion(self) -> IsrChange | None:
+        """The ISR with one that caught up while a change was in flight: in its session it fetches no idle partition again."""
+        missed = [f for f in self.followers.values() if f.missed_expansion and self.pending_change is None]
+        return next(filter(None, map(self._expansion, missed)), None)
+
+    def laggards(self, now_ms: float) -> list[BrokerId]:
+        """ISR members that are behind and have been so for longer than replica.lag.time.max.ms."""
+        end = self.log.log_end_offset
+        return [
+            broker
+            for broker in self.isr
+            if broker != self.local_id
+            and (follower := self.followers.get(broker)) is not None
+            and follower.log_end_offset != end
+            and now_ms - follower.last_caught_up_ms > self.lag_max_ms
+        ]
+
+    def shrink(self, now_ms: float) -> IsrChange | None:
+        """The ISR without its laggards, when there are any and no change is in flight."""
+        if not self.is_leader or self.pending_change is not None or len(self.isr) <= 1:
+            return None
+        out = self.laggards(now_ms)
+        if not out:
+            return None
+        reason = f"replicas {','.join(map(str, out))} did not catch up within {self.lag_max_ms:.0f} ms"
+        return self._propose(tuple(b for b in self.isr if b not in out), reason)
+
+    def _propose(self, isr: tuple[BrokerId, ...], reason: str) -> IsrChange:
+        self.pending_change = IsrChange(
+            self.topic_partition,
+            self.topic_id,
+            self.leader_epoch,
+            self.partition_epoch,
+            self.controller_epoch,
+            isr,
+            reason,
+        )
+        return self.pending_change
+
+    def isr_committed(
+        self, change: IsrChange, isr: Iterable[BrokerId], leader_epoch: int, partition_epoch: int, now_ms: float
+    ) -> bool:
+        """The change was written (or had been); False when it is not about this epoch any more."""
+        if (
+            self.pending_change is not change
+            or leader_epoch != self.leader_epoch
+            or partition_epoch < self.partition_epoch
+        ):
+            return False
+        self.isr = tuple(isr)
+        ensure(
+            self.local_id in self.isr,
+            f"{self.topic_partition}: leader {self.local_id} is not in the written ISR {self.isr}",
+        )
+        self.partition_epoch = partition_epoch
+        self.pending_change = None
+        self._advance_high_watermark(now_ms)
+        return True
+
+    def isr_refused(self, change: IsrChange) -> None:
+        """The change was not written and may be proposed again."""
+        if self.pending_change is change:
+            self.pending_change = None

@@ -1,0 +1,495 @@
+"""All replicas on this broker: takes the controller's orders, finds partitions for handlers, keeps ISRs and checkpoints up to date.
+
+The one owner of `partitions`. The controller's requests are applied one after the other under a lock (ReplicaManager's
+replicaStateChangeLock), because creating logs needs topic configurations from ZooKeeper first, and because those that name very much are
+applied in portions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from kafkalite.broker.metadata_cache import MetadataCache
+from kafkalite.broker.replication.action_queue import ActionQueue
+from kafkalite.broker.replication.append_pace import AppendPace
+from kafkalite.broker.replication.partition import IsrChange, Partition, Watcher
+from kafkalite.broker.replication.topic_id_conflicts import TopicIdConflicts
+from kafkalite.clock import Clock
+from kafkalite.config.topic import TopicConfig
+from kafkalite.controller.control_requests import (
+    ANY_BROKER_EPOCH,
+    ControlRequest,
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    StopReplica,
+    UpdateMetadata,
+)
+from kafkalite.controller.topics.topic_rules import is_legal
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import PORTION_UNITS, Pace, Portions, Work
+from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.storage.directories.log_store import LogStore
+
+logger = logging.getLogger("kafkalite.broker.replication.replicas")
+state_change = logging.getLogger("kafkalite.state_change")
+
+_CREATION_UNITS = PORTION_UNITS // 2
+"""To make the log of a partition is to make a directory and a file."""
+_DELETION_UNITS = PORTION_UNITS
+_EPOCH_UNITS = PORTION_UNITS // 4
+"""To lead in a new epoch is to write a file."""
+_ROLE_UNITS = 2
+_ROLES_FIRST_S = 0.01
+"""The other files of new logs are put off by so much while roles are taken: producers wait for these."""
+
+
+class Followers(Protocol):
+    """Fetches for the partitions that this broker follows."""
+
+    def follow(self, partition: Partition, topic_id: bytes) -> None: ...
+
+    def stop(self, topic_partitions: Iterable[TopicPartition]) -> None: ...
+
+
+class Replicas:
+    """See the module.
+
+    `topic_config(topic)` reads a topic's configuration; `propose_isr(partition, change)` sends an ISR change on its way;
+    `on_roles(leading, following)` tells coordinators which partitions changed hands.
+    """
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        logs: LogStore,
+        metadata: MetadataCache,
+        clock: Clock,
+        lag_max_ms: float,
+        topic_config: Callable[[str], Awaitable[TopicConfig]],
+        propose_isr: Callable[[Partition, IsrChange], None],
+        followers: Followers,
+        on_roles: Callable[[list[Partition], list[Partition]], None],
+    ) -> None:
+        self.broker_id = broker_id
+        self.logs = logs
+        self.metadata = metadata
+        self.clock = clock
+        self.lag_max_ms = lag_max_ms
+        self._topic_config = topic_config
+        self.propose_isr = propose_isr
+        self.followers = followers
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.topic_ids: dict[bytes, str] = {}
+        self.topic_id_conflicts = TopicIdConflicts()
+        self._watchers: dict[TopicPartition, dict[Watcher, None]] = {}
+        """By partition, hosted or not: a fetch session outlives the deletion and awaits the creation of its partitions."""
+        self.controller_epoch = 0
+        self.broker_epoch = -1
+        self._awaited_leaders: dict[TopicPartition, tuple[LeaderAndIsrPartition, bytes]] = {}
+        """What was to be followed when metadata did not know its leader."""
+        self.has_roles = False
+        """Whether a LeaderAndIsr was ever applied: before, no high watermark may be written to disk."""
+        self.on_roles = on_roles
+        self._makes_files = False
+        self.pace = AppendPace()
+        self._actions = ActionQueue()
+        self._lock = asyncio.Lock()
+        self._portions = Portions()
+
+    # Finding partitions
+
+    def require(self, topic_partition: TopicPartition) -> Partition:
+        """The hosted partition. KafkaError says whether it is offline, elsewhere or unknown."""
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            return partition
+        if self.logs.is_offline(topic_partition):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the directory of {topic_partition} failed")
+        if self.metadata.partition(topic_partition) is not None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic_partition} is not on this broker")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic_partition}")
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self.topic_ids.get(topic_id) or self.metadata.topic_name(topic_id)
+
+    def leading(self) -> list[Partition]:
+        return [partition for partition in self.partitions.values() if partition.is_leader]
+
+    def watch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
+        """Have `watcher` told of changes, from now on or once the partition is hosted here."""
+        self._watchers.setdefault(topic_partition, {})[watcher] = None
+
+    def unwatch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
+        watchers = self._watchers.get(topic_partition)
+        if watchers is not None:
+            watchers.pop(watcher, None)
+            if not watchers and topic_partition not in self.partitions:
+                del self._watchers[topic_partition]
+
+    # The controller's requests
+
+    def check_controller(self, request: ControlRequest) -> None:
+        """Refuse a stale controller, and what was meant for an earlier incarnation of this broker (KIP-380)."""
+        if request.broker_epoch != ANY_BROKER_EPOCH and request.broker_epoch < self.broker_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH, f"broker epoch {request.broker_epoch}, this is {self.broker_epoch}"
+            )
+        if request.controller_epoch < self.controller_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_CONTROLLER_EPOCH,
+                f"controller epoch {request.controller_epoch}, seen was {self.controller_epoch}",
+            )
+        self.controller_epoch = request.controller_epoch
+
+    async def apply_leader_and_isr(self, request: LeaderAndIsr) -> dict[TopicPartition, ErrorCode]:
+        """Become leader or follower of each partition named; the outcome of each."""
+        async with self._lock:
+            self.check_controller(request)
+            pace = self._portions.pace()
+            outcome = {}
+            configs = await self._configs_for(request, pace)
+            for topic in request.topics:
+                config = configs.get(topic.name)
+                for state in topic.partitions:
+                    topic_partition = state.topic_partition
+                    await pace.unit(self._units_of(state))
+                    if config is None or topic_partition.partition < 0:
+                        # No controller asks for it: its directory would lie elsewhere, or be read as another one's at the next start.
+                        outcome[topic_partition] = ErrorCode.INVALID_TOPIC_EXCEPTION
+                        continue
+                    known = self.partitions.get(topic_partition)
+                    if known is not None and self._is_repeated(known, topic.topic_id, state):
+                        outcome[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
+                        continue
+                    try:
+                        partition = self._take_role(topic.topic_id, state, config)
+                        outcome[topic_partition] = ErrorCode.NONE
+                        if partition is not None:
+                            self._tell_role(partition)
+                    except KafkaError as problem:
+                        outcome[topic_partition] = problem.code
+            self.has_roles = True
+        if not self._makes_files:
+            self._make_files()
+        return outcome
+
+    def _make_files(self) -> None:
+        """Those of new logs, of one log in each turn of the loop, and none as long as there are roles to take."""
+        loop = asyncio.get_running_loop()
+        if self._lock.locked():
+            self._makes_files = True
+            loop.call_later(_ROLES_FIRST_S, self._make_files)
+            return
+        self._makes_files = self.logs.make_files()
+        if self._makes_files:
+            loop.call_soon(self._make_files)
+
+    def _tell_role(self, partition: Partition) -> None:
+        """In the turn in which it was taken: its directory may fail in the next."""
+        if partition.is_leader:
+            self.on_roles([partition], [])
+        else:
+            self.on_roles([], [partition])
+
+    async def _configs_for(self, request: LeaderAndIsr, pace: Pace) -> dict[str, TopicConfig]:
+        """Of the topics that have a legal name."""
+        configs = {}
+        for topic in request.topics:
+            await pace.unit()
+            if not is_legal(topic.name):
+                continue
+            known = next(
+                (
+                    partition.log.config
+                    for state in topic.partitions
+                    if (partition := self.partitions.get(state.topic_partition))
+                ),
+                None,
+            )
+            configs[topic.name] = known or await self._topic_config(topic.name)
+        return configs
+
+    def _units_of(self, state: LeaderAndIsrPartition) -> int:
+        """What it takes to do as told."""
+        known = self.partitions.get(state.topic_partition)
+        if known is None:
+            return _CREATION_UNITS
+        if state.leader_epoch <= known.leader_epoch:
+            return 1
+        return _EPOCH_UNITS if state.leader == self.broker_id else _ROLE_UNITS
+
+    def _is_repeated(self, partition: Partition, topic_id: bytes, state: LeaderAndIsrPartition) -> bool:
+        """Says for most stale states what `_take_role` would, without the price of an exception: whole requests are sent again."""
+        return state.leader_epoch <= partition.leader_epoch and topic_id == partition.topic_id
+
+    def _take_role(self, topic_id: bytes, state: LeaderAndIsrPartition, config: TopicConfig) -> Partition | None:
+        """The partition when it changed hands, else None."""
+        topic_partition = state.topic_partition
+        if self.metadata.is_former(topic_id, self.controller_epoch):
+            raise KafkaError(
+                ErrorCode.STALE_CONTROLLER_EPOCH
+            )  # the topic is gone: the request was overtaken by later ones
+        partition = self.partitions.get(topic_partition)
+        if partition is None and self.logs.is_offline(topic_partition):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        log = self.logs.get(topic_partition) if partition is None else partition.log
+        if log is not None:
+            self._check_topic_id(topic_partition, log.topic_id, topic_id)
+        if partition is not None:
+            if state.leader_epoch < partition.leader_epoch or (
+                state.leader_epoch == partition.leader_epoch and not self._learns_id(partition, topic_id)
+            ):
+                raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH)
+            if state.leader_epoch == partition.leader_epoch:
+                return None
+        if self.broker_id not in state.replicas:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition is None:
+            partition = self._open(topic_partition, topic_id, config, state.is_new)
+        if topic_id != NO_TOPIC_ID:
+            self.topic_ids[topic_id] = topic_partition.topic
+        self.topic_id_conflicts.settle(topic_partition)
+        return partition if self._change_role(partition, state, topic_id) else None
+
+    def _check_topic_id(self, topic_partition: TopicPartition, log_id: bytes, told_id: bytes) -> None:
+        """KafkaError where the controller names another topic than that of the log, which is served no more: it would take its records."""
+        if NO_TOPIC_ID in (log_id, told_id) or log_id == told_id:
+            return
+        self._set_aside(topic_partition, log_id, told_id)
+        raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+
+    def _set_aside(self, topic_partition: TopicPartition, log_id: bytes, told_id: bytes) -> None:
+        """The log stays as it is, and is not served: see `topic_id_conflicts`."""
+        self.topic_id_conflicts.note(topic_partition, log_id, told_id)
+        self._awaited_leaders.pop(topic_partition, None)
+        self.topic_ids.pop(log_id, None)
+        partition = self.partitions.get(topic_partition)
+        if partition is not None:
+            self.followers.stop([topic_partition])
+            self._drop(topic_partition)
+            self.on_roles([], [partition])
+
+    def _learns_id(self, partition: Partition, topic_id: bytes) -> bool:
+        if partition.topic_id != NO_TOPIC_ID or topic_id == NO_TOPIC_ID:
+            return False
+        partition.log.set_topic_id(topic_id)
+        self.topic_ids[topic_id] = partition.topic_partition.topic
+        return True
+
+    def _open(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig, is_new: bool) -> Partition:
+        log = self.logs.get(topic_partition)
+        if log is None:
+            if not is_new and self.logs.offline_directories:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} may be on a directory that failed")
+            log = self.logs.create(topic_partition, topic_id, config)
+        else:
+            log.config = config
+            if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID:
+                log.set_topic_id(topic_id)
+        # One that was set aside for its topic id knows its high watermark better than the checkpoint does.
+        checkpointed = max(self.logs.read_high_watermark(topic_partition), log.high_watermark)
+        log.set_high_watermark(max(log.log_start_offset, min(checkpointed, log.log_end_offset)))
+        partition = Partition(
+            topic_partition, self.broker_id, log, self.lag_max_ms, self.metadata.is_alive, self._actions
+        )
+        partition.watchers = self._watchers.setdefault(topic_partition, partition.watchers)
+        self.partitions[topic_partition] = partition
+        return partition
+
+    def _change_role(self, partition: Partition, state: LeaderAndIsrPartition, topic_id: bytes) -> bool:
+        topic_partition = partition.topic_partition
+        followers = self.followers
+        if state.leader == self.broker_id:
+            followers.stop([topic_partition])
+            changed = partition.become_leader(state, self.clock.monotonic_ms())
+        elif not self.metadata.is_alive(state.leader):
+            # The leader epoch is not taken over, so that the same LeaderAndIsr works once the leader is known: see `update_metadata`.
+            self._awaited_leaders[topic_partition] = state, topic_id
+            followers.stop([topic_partition])
+            changed = partition.is_leader
+            if changed:
+                partition.resign()
+        else:
+            changed = partition.become_follower(state)
+            if changed:
+                followers.follow(partition, topic_id)
+        state_change.info(
+            "broker=%d partition=%s role=%s leader=%d isr=%s leader_epoch=%d controller_epoch=%d reason=LeaderAndIsr",
+            self.broker_id,
+            topic_partition,
+            "leader" if partition.is_leader else "follower",
+            state.leader,
+            ",".join(map(str, state.isr)),
+            state.leader_epoch,
+            state.controller_epoch,
+        )
+        return changed
+
+    async def stop_replicas(self, request: StopReplica) -> dict[TopicPartition, ErrorCode]:
+        """Stop, and where asked delete, each replica named; the outcome of each."""
+        async with self._lock:
+            self.check_controller(request)
+            outcome: dict[TopicPartition, ErrorCode] = {}
+            deleted: list[Partition] = []
+            pace = self._portions.pace()
+            for topic_partition, wanted in request.partitions.items():
+                await pace.unit(_DELETION_UNITS if wanted.delete else 1)
+                try:
+                    partition = self._stop(topic_partition, wanted.leader_epoch, wanted.delete)
+                    outcome[topic_partition] = ErrorCode.NONE
+                    if partition is not None and wanted.delete:
+                        self.on_roles([], [partition])
+                        deleted.append(partition)
+                except KafkaError as problem:
+                    outcome[topic_partition] = problem.code
+            self._forget_topic_ids(deleted)
+            self.logs.checkpoint_deletions()
+            return outcome
+
+    async def update_metadata(self, update: UpdateMetadata) -> list[TopicPartition]:
+        """Take what the controller tells of the cluster; the partitions that left the metadata."""
+        async with self._lock:
+            self.check_controller(update)
+            replaced = await self._portions.finish(self._replaced(update))
+            removed = await self._portions.finish(self.metadata.applied(update))
+            if replaced:
+                self._set_topics_aside(replaced)
+            if self._awaited_leaders:
+                await self._follow_awaited()
+            return removed
+
+    def _replaced(self, update: UpdateMetadata) -> Work[set[str]]:
+        """Return the topics with partitions here that have another id in the update, which none has that was deleted before it was made."""
+        names = set()
+        for topic in update.topics:
+            yield
+            known = self.metadata.topics.get(topic.name)
+            if known is not None and known.topic_id == topic.topic_id:
+                continue
+            if known is not None and known.topic_id in self.topic_ids:
+                names.add(topic.name)
+            for index in topic.partitions:
+                yield
+                partition = self.partitions.get(TopicPartition(topic.name, index))
+                if partition is not None and partition.topic_id != topic.topic_id:
+                    names.add(topic.name)
+        return names
+
+    def _set_topics_aside(self, names: set[str]) -> None:
+        """Serve no partition of a topic that has another id in metadata by now."""
+        for topic_partition, partition in list(self.partitions.items()):
+            if topic_partition.topic in names:
+                known, log_id = self.metadata.topics.get(topic_partition.topic), partition.topic_id
+                if known is not None and NO_TOPIC_ID not in (known.topic_id, log_id) and known.topic_id != log_id:
+                    self._set_aside(topic_partition, log_id, known.topic_id)
+
+    async def _follow_awaited(self) -> None:
+        """Follow leaders that a LeaderAndIsr named before metadata knew them: no controller says it again."""
+        pace = self._portions.pace()
+        for topic_partition, (state, topic_id) in list(self._awaited_leaders.items()):
+            await pace.unit(_ROLE_UNITS)
+            partition = self.partitions.get(topic_partition)
+            if partition is None or state.leader_epoch <= partition.leader_epoch:
+                del self._awaited_leaders[topic_partition]
+            elif self.metadata.is_alive(state.leader):
+                del self._awaited_leaders[topic_partition]
+                if self._change_role(partition, state, topic_id):
+                    self._tell_role(partition)
+
+    def _stop(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Partition | None:
+        if self.logs.is_offline(topic_partition):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._awaited_leaders.pop(topic_partition, None)
+        partition = self.partitions.get(topic_partition)
+        if partition is not None and leader_epoch >= 0 and leader_epoch < partition.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+        self.followers.stop([topic_partition])
+        if delete:
+            if partition is not None:
+                self._drop(topic_partition)
+            self.logs.delete(topic_partition)
+            self.topic_id_conflicts.settle(topic_partition)
+        return partition
+
+    def _forget_topic_ids(self, deleted: list[Partition]) -> None:
+        """Of topics that have no partition here any more."""
+        remaining = {each.topic for each in self.partitions} if deleted else ()
+        for partition in deleted:
+            if partition.topic_partition.topic not in remaining:
+                self.topic_ids.pop(partition.topic_id, None)
+
+    def directory_failed(self) -> list[TopicPartition]:
+        """Drop the partitions whose directory is offline; they answer KAFKA_STORAGE_ERROR from now on."""
+        gone = [tp for tp in self.partitions if self.logs.is_offline(tp)]
+        self.followers.stop(gone)
+        dropped = [self.partitions[topic_partition] for topic_partition in gone]
+        for topic_partition in gone:
+            self._drop(topic_partition)
+        self.on_roles([], dropped)
+        return gone
+
+    def _drop(self, topic_partition: TopicPartition) -> None:
+        self.partitions.pop(topic_partition).resign()
+        if not self._watchers.get(topic_partition):
+            self._watchers.pop(topic_partition, None)
+
+    # Upkeep
+
+    async def shrink_isrs(self) -> None:
+        """Propose ISRs without replicas that lag or with those that could not join, and wait for no others.
+
+        Every replica.lag.time.max.ms / 2.
+        """
+        await self._portions.finish(self._isrs_shrunk())
+
+    def _isrs_shrunk(self) -> Work[None]:
+        for partition in self._led_in_portions():
+            yield
+            now_ms = self.clock.monotonic_ms()
+            partition.stop_waiting(now_ms)
+            change = partition.shrink(now_ms) or partition.missed_expansion()
+            if change is not None:
+                self.propose_isr(partition, change)
+
+    def _led_in_portions(self) -> Iterator[Partition]:
+        """What is led now, but for what is dropped or led elsewhere once its turn has come."""
+        for partition in self.leading():
+            if partition.is_leader and self.partitions.get(partition.topic_partition) is partition:
+                yield partition
+
+    def take_topic_config(self, topic: str, config: TopicConfig) -> None:
+        """The topic's partitions obey this configuration from now on, and so do their copies on the way to another directory."""
+        for topic_partition, partition in self.partitions.items():
+            if topic_partition.topic == topic:
+                partition.log.config = config
+                if partition.log.future is not None:
+                    partition.log.future.config = config
+
+    async def brokers_died(self) -> None:
+        """Replicas on brokers that are gone are not waited for, unless they are in the ISR."""
+        await self._portions.finish(self._died_forgotten())
+
+    def _died_forgotten(self) -> Work[None]:
+        for partition in self._led_in_portions():
+            yield
+            partition.stop_waiting(self.clock.monotonic_ms())
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Every replica.high.watermark.checkpoint.interval.ms, once roles are known."""
+        if self.has_roles:
+            self.logs.checkpoint_high_watermarks()
+
+    def statistics(self) -> dict[str, int]:
+        """Counts for metrics and status pages."""
+        leading = self.leading()
+        return {
+            "partitions": len(self.partitions),
+            "leaders": len(leading),
+            "under_replicated": sum(p.is_under_replicated for p in leading),
+            "under_min_isr": sum(p.is_under_min_isr for p in leading),
+        }

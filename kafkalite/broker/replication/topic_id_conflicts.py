@@ -1,0 +1,56 @@
+"""Logs on this broker whose topic id is not the one by which the controller knows their topic.
+
+The znode of a topic was removed by hand and the topic made again, or the log or ZooKeeper is an old copy. Such a log is not the topic's:
+it takes no records and gives none, and stays as it is until an operator decides. Apache Kafka logs an error and goes on taking records.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from kafkalite.types import TopicPartition, topic_id_to_text
+
+logger = logging.getLogger("kafkalite.broker.replication.topic_id_conflicts")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdConflict:
+    """The id that a log has, and the one that the controller told."""
+
+    log_id: bytes
+    told_id: bytes
+
+    def __str__(self) -> str:
+        return (
+            f"its log has topic id {topic_id_to_text(self.log_id)}, in ZooKeeper it is {topic_id_to_text(self.told_id)}"
+        )
+
+
+class TopicIdConflicts:
+    """See the module; `found` are those of now."""
+
+    def __init__(self) -> None:
+        self.found: dict[TopicPartition, TopicIdConflict] = {}
+
+    def note(self, topic_partition: TopicPartition, log_id: bytes, told_id: bytes) -> None:
+        """Keep a conflict and log it, once."""
+        conflict = TopicIdConflict(log_id, told_id)
+        if self.found.get(topic_partition) != conflict:
+            self.found[topic_partition] = conflict
+            logger.error(
+                "%s is not served: %s. Was /brokers/topics/%s removed by hand? Delete the topic, with this log, and make it again; or, to "
+                "have the old records back, write the log's topic id into the znode and delete /controller, so that a new one reads it.",
+                topic_partition,
+                conflict,
+                topic_partition.topic,
+            )
+
+    def settle(self, topic_partition: TopicPartition) -> None:
+        """The log was deleted, or the controller tells its id."""
+        if self.found.pop(topic_partition, None) is not None:
+            logger.info("%s: its log is no longer another topic's", topic_partition)
+
+    def reasons(self) -> dict[str, str]:
+        """Return what is wrong with each partition, by its name."""
+        return {str(each): str(conflict) for each, conflict in sorted(self.found.items())}

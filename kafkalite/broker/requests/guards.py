@@ -1,0 +1,250 @@
+"""What a request names is authorised before its handler sees it, as `KafkaApis` does it: what is refused is answered, the rest carried out.
+
+A guard is named in the record of its API. It takes (parts, request, context, failure) and says what of the request its handler may do, and
+how the answer is completed: with the items that were refused, in the shape that the API has for failures, or without what the
+caller may not see. Guards are there only where an authorizer is configured; without one dispatch calls handlers as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from kafkalite.broker.identity.authorizer import CLUSTER_NAME, Operation, Permission, ResourceType
+from kafkalite.broker.requests.request_context import RequestContext
+from kafkalite.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafkalite.portions import Work
+    from kafkalite.protocol.messages import Message
+
+MessageT = TypeVar("MessageT", bound="Message")
+
+Failure: TypeAlias = "Callable[[Any, ErrorCode, str | None], Message]"
+"""The shape of an API's failure."""
+
+
+class Judged(NamedTuple):
+    """What the handler may do, None for nothing, and how its answer (None: it was not asked) becomes the caller's."""
+
+    request: Message | None
+    complete: Callable[[Any], Work[Any]] | None = None
+
+
+Guard: TypeAlias = "Callable[[Any, Any, RequestContext, Failure], Work[Judged]]"
+"""KafkaError when all of the request is refused."""
+
+
+def narrowed(message: MessageT, **fields: Any) -> MessageT:
+    """A copy that differs in these fields."""
+    other = copy.copy(message)
+    for name, value in fields.items():
+        setattr(other, name, value)
+    return other
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """One resource for all of the request: a permission, and the field with its name."""
+
+    permission: Permission
+    field: str
+
+    def __call__(self, parts: object, request: Any, context: RequestContext, failure: Failure) -> Work[Judged]:
+        yield
+        context.require(self.permission, getattr(request, self.field))
+        return Judged(request)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One of these permissions on the cluster, the last of which a refusal names in the log."""
+
+    permissions: tuple[Permission, ...]
+
+    def __call__(self, parts: object, request: Any, context: RequestContext, failure: Failure) -> Work[Judged]:
+        yield
+        if not any(context.may(each, CLUSTER_NAME, is_asked=False) for each in self.permissions[:-1]):
+            context.require(self.permissions[-1], CLUSTER_NAME)
+        return Judged(request)
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A permission for each item of a list; those without it are answered by the API's failure.
+
+    `field` is the list in the request, `answers` that in the answer, `name` the field of an item, None where items are names themselves.
+    """
+
+    permission: Permission
+    field: str
+    answers: str
+    name: str | None = "name"
+    message: str | None = None
+    unless: Permission | None = None
+    """Who has this one of the cluster needs no other."""
+
+    def __call__(self, parts: object, request: Any, context: RequestContext, failure: Failure) -> Work[Judged]:
+        if self.unless is not None and context.may(self.unless, CLUSTER_NAME, is_asked=False):
+            return Judged(request)
+        allowed, refused = yield from self.told_apart(request, context)
+        if not refused:
+            return Judged(request)
+        answers: list[Any] = []
+        for item in refused:
+            yield
+            answers += getattr(self._failed(request, [item], failure, self.permission.refusal), self.answers)
+
+        def complete(reply: Any) -> Work[Any]:
+            yield
+            if reply is None:
+                reply = self._failed(request, [], failure, ErrorCode.NONE)
+            setattr(reply, self.answers, [*getattr(reply, self.answers), *answers])
+            return reply
+
+        return Judged(narrowed(request, **{self.field: allowed}) if allowed else None, complete)
+
+    def told_apart(
+        self, request: Any, context: RequestContext, *, is_asked: bool = True
+    ) -> Work[tuple[list[Any], list[Any]]]:
+        """(items that are allowed, items that are not)."""
+        allowed: list[Any] = []
+        refused: list[Any] = []
+        verdicts: dict[str, bool] = {}
+        for item in getattr(request, self.field) or ():
+            yield
+            name = item if self.name is None else getattr(item, self.name)
+            verdict = verdicts.get(name)
+            if verdict is None:
+                verdict = verdicts[name] = context.may(self.permission, name, is_asked=is_asked)
+            (allowed if verdict else refused).append(item)
+        return allowed, refused
+
+    def _failed(self, request: Any, items: list[Any], failure: Failure, code: ErrorCode) -> Message:
+        return failure(narrowed(request, **{self.field: items}), code, self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class EachConfig:
+    """An operation on each resource of which settings are described or altered: on a topic, or for all others on the cluster."""
+
+    operation: Operation
+    answers: str
+    has_message: bool = False
+
+    def __call__(self, parts: object, request: Any, context: RequestContext, failure: Failure) -> Work[Judged]:
+        allowed: list[Any] = []
+        answers: list[Any] = []
+        for item in request.resources:
+            yield
+            is_topic = item.resource_type == ResourceType.TOPIC
+            permission = Permission(self.operation, ResourceType.TOPIC if is_topic else ResourceType.CLUSTER)
+            if context.may(permission, item.resource_name if is_topic else CLUSTER_NAME):
+                allowed.append(item)
+            else:
+                message = f"{permission.resource.name.capitalize()} authorization failed." if self.has_message else None
+                refused = failure(narrowed(request, resources=[item]), permission.refusal, message)
+                answers += getattr(refused, self.answers)
+        if not answers:
+            return Judged(request)
+
+        def complete(reply: Any) -> Work[Any]:
+            yield
+            setattr(reply, self.answers, [*getattr(reply, self.answers), *answers])
+            return reply
+
+        return Judged(narrowed(request, resources=allowed), complete)
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """Of a list in the answer, what the caller may know of; the rest is left out without a word."""
+
+    permission: Permission
+    answers: str
+    name: str
+    unless: Permission | None = None
+
+    def __call__(self, parts: object, request: Any, context: RequestContext, failure: Failure) -> Work[Judged]:
+        yield
+        if self.unless is not None and context.may(self.unless, CLUSTER_NAME, is_asked=False):
+            return Judged(request)
+
+        def complete(reply: Any) -> Work[Any]:
+            seen = []
+            for item in getattr(reply, self.answers):
+                yield
+                if context.may(self.permission, getattr(item, self.name), is_asked=False):
+                    seen.append(item)
+            setattr(reply, self.answers, seen)
+            return reply
+
+        return Judged(request, complete)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """One guard after the other; the answer is completed in the reverse order."""
+
+    guards: Sequence[Guard]
+
+    def __call__(self, parts: object, request: Any, context: RequestContext, failure: Failure) -> Work[Judged]:
+        completions = []
+        for guard in self.guards:
+            judged = yield from guard(parts, request, context, failure)
+            if judged.complete is not None:
+                completions.append(judged.complete)
+            request = judged.request
+            if request is None:
+                break
+        return Judged(request, _in_reverse(completions) if completions else None)
+
+
+def _in_reverse(completions: list[Callable[[Any], Work[Any]]]) -> Callable[[Any], Work[Any]]:
+    def complete(reply: Any) -> Work[Any]:
+        for each in reversed(completions):
+            reply = yield from each(reply)
+        return reply
+
+    return complete
+
+
+Handle: TypeAlias = Callable[[Any, Any, RequestContext], Any]
+
+
+def guarded(guard: Guard, handle: Handle, failure: Failure) -> Handle:
+    """The handler behind its guard; it is no coroutine, though it may answer with a future."""
+
+    def guarded_handle(parts: Any, request: Any, context: RequestContext) -> Any:
+        judged = context.portions.run(guard(parts, request, context, failure))
+        if isinstance(judged, asyncio.Future):
+            context.connection.begin_alone()
+            return asyncio.ensure_future(_later(judged, handle, parts, context))
+        return _carried_out(judged, handle, parts, context)
+
+    return guarded_handle
+
+
+def _carried_out(judged: Judged, handle: Handle, parts: Any, context: RequestContext) -> Any:
+    """The caller's answer, or a future of it."""
+    reply = None if judged.request is None else handle(parts, judged.request, context)
+    if inspect.iscoroutine(reply):
+        reply = asyncio.ensure_future(reply)
+    if judged.complete is None:
+        return reply
+    if isinstance(reply, asyncio.Future):
+        return asyncio.ensure_future(_completed(reply, judged.complete, context))
+    return context.portions.run(judged.complete(reply))
+
+
+async def _later(judging: Awaitable[Judged], handle: Handle, parts: Any, context: RequestContext) -> Any:
+    reply = _carried_out(await judging, handle, parts, context)
+    return await reply if isinstance(reply, asyncio.Future) else reply
+
+
+async def _completed(reply: Awaitable[Any], complete: Callable[[Any], Work[Any]], context: RequestContext) -> Any:
+    return await context.portions.finish(complete(await reply))

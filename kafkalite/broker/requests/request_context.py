@@ -1,0 +1,104 @@
+"""What a handler knows of the caller besides the request: who asks, over which connection, in which version."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from kafkalite.broker.identity.authorizer import ALLOW_ALL, CLUSTER_NAME, Authorizer, Permission, authorized_operations
+from kafkalite.broker.produce.plain_produce import Sender
+from kafkalite.errors import KafkaError
+from kafkalite.portions import Portions
+from kafkalite.security.acl import ResourceType, pascal_case
+from kafkalite.security.principal import KafkaPrincipal
+
+audit: Final = logging.getLogger("kafkalite.authorizer")
+"""What was denied, at INFO; what was denied while looking for what is allowed, at DEBUG (Kafka's `kafka.authorizer.logger`)."""
+
+
+class ResponseBound(Protocol):
+    """See `UnreadResponses`."""
+
+    response_bytes_max: int
+
+
+class ClientConnection(Sender, Protocol):
+    """The connection that a request came by."""
+
+    @property
+    def listener(self) -> str:
+        """Name of the listener that accepted it."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def unread(self) -> ResponseBound: ...
+
+    def begin_alone(self) -> None:
+        """Begin nothing behind the request that is being begun until it is answered."""
+
+    def mute(self, duration_s: float) -> None:
+        """Take no request for this long, because the client exceeded a quota (KIP-219)."""
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """See the module. Nobody changes one; it is not frozen, because making a frozen one takes three times as long."""
+
+    api_version: int
+    client_id: str | None
+    connection: ClientConnection
+    request_bytes: int = 0
+    authorizer: Authorizer = ALLOW_ALL
+    portions: Portions = field(default_factory=Portions)
+    """By which work that grows with the request is cut; those of the whole broker."""
+    api_name: str = ""
+    records_place: tuple[bytearray, int] | None = None
+    """Of a long Produce of one partition: the memory that holds the request, and where in it the records are."""
+
+    @property
+    def listener(self) -> str:
+        return self.connection.listener
+
+    @property
+    def principal(self) -> KafkaPrincipal:
+        """Who asks; who is not authenticated is Kafka's User:ANONYMOUS."""
+        return self.connection.principal
+
+    @property
+    def user(self) -> str:
+        """Name of the principal, by which quotas are found."""
+        return self.connection.principal.name
+
+    def may(self, permission: Permission, name: str = CLUSTER_NAME, *, is_asked: bool = True) -> bool:
+        """May the caller do this to the resource of this name? Where it is not what was asked for, a denial is no event."""
+        if self.authorizer.allows(self.connection.principal, self.connection.peer_host, permission, name):
+            return True
+        audit.log(
+            logging.INFO if is_asked else logging.DEBUG,
+            "Principal = %s is Denied Operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s",
+            self.connection.principal,
+            pascal_case(permission.operation),
+            self.connection.peer_host,
+            pascal_case(permission.resource),
+            name,
+            self.api_name,
+        )
+        return False
+
+    def may_some(self, permission: Permission) -> bool:
+        """May the caller do this to any resource of the type?"""
+        return self.authorizer.allows_some(self.connection.principal, self.connection.peer_host, permission)
+
+    def require(self, permission: Permission, name: str = CLUSTER_NAME) -> None:
+        """KafkaError with the refusal of the permission, unless the caller has it."""
+        if not self.may(permission, name):
+            raise KafkaError(permission.refusal)
+
+    def authorized_operations(self, resource: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """What the caller may do to the resource, each operation a bit (KIP-430)."""
+        return authorized_operations(
+            self.authorizer, self.connection.principal, self.connection.peer_host, resource, name
+        )

@@ -1,0 +1,110 @@
+"""Notices of changes, sequential znodes below one parent: all that exist at start are taken, later the new ones in order.
+
+Each is read once, however often the children change meanwhile. Those older than fifteen minutes are removed by whoever sees them (Kafka's
+`ZkNodeChangeNotificationListener`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from kafkalite.clock import Clock
+from kafkalite.errors import InvariantBroken
+from kafkalite.lifecycle import Jobs, report
+from zk import paths
+from zk.session import Session
+from zk.store import NoNodeError, SessionExpiredError, Store, StoreError
+from zk.watches import ChildrenChanged, ChildWatch
+from zk.znodes import MalformedZnodeError
+
+logger = logging.getLogger("kafkalite.broker.settings.change_notifications")
+
+_PURGE_AFTER_MS = 15 * 60 * 1000
+
+
+def _turn(name: str) -> int:
+    """In the order in which ZooKeeper numbered them; what it did not number comes first, and is no change."""
+    try:
+        return paths.sequence_number(name)
+    except ValueError:
+        return -1
+
+
+class ChangeNotifications:
+    """See the module. `take(data)` is called for each notice below `parent`, and raises MalformedZnodeError for what is none.
+
+    A child watch says what is `seen`.
+    """
+
+    def __init__(self, store: Store, clock: Clock, parent: str, take: Callable[[bytes], Awaitable[None]]) -> None:
+        self._store, self._clock, self.parent, self._take_data = store, clock, parent, take
+        self._names: Sequence[str] = ()
+        self._looking = False
+        self._taken: dict[str, int] = {}
+        """The notices that are there and were taken, with the times of their creation (Unix ms)."""
+
+    def watch(self, session: Session, jobs: Jobs) -> ChildWatch:
+        """What has the notices taken, by a job that is tried again; to be started and stopped."""
+
+        def look(change: ChildrenChanged) -> None:
+            if self.seen(change.names):
+                jobs.retry(self.look, f"changes in {self.parent}")
+
+        return ChildWatch(session, self.parent, look)
+
+    def seen(self, names: Sequence[str]) -> bool:
+        """The children are these now. True when `look` has to be called, False when it is on its way."""
+        self._names = names
+        begun, self._looking = self._looking, True
+        return not begun
+
+    async def look(self) -> None:
+        """Take what is new, until there is nothing new.
+
+        Raises StoreError when ZooKeeper did not answer; to be called again then. A change that cannot be taken for another reason
+        is reported, and those behind it are taken all the same.
+        """
+        names: Sequence[str] | None = None
+        while names is not self._names:
+            names = self._names
+            try:
+                await self._look(names)
+            except SessionExpiredError:
+                continue  # the watch reads again under the next session, if it has not done so yet
+        self._looking = False
+
+    async def _look(self, names: Sequence[str]) -> None:
+        there = set(names)
+        self._taken = {name: since_ms for name, since_ms in self._taken.items() if name in there}
+        for name in sorted((each for each in names if each not in self._taken), key=_turn):
+            since_ms = self._clock.now_ms()
+            try:
+                since_ms = await self._take(name, since_ms)
+            except (StoreError, InvariantBroken):
+                raise
+            except Exception as problem:
+                report(f"the change {name} in {self.parent} failed", problem)
+            self._taken[name] = since_ms
+        await self._purge()
+
+    async def _take(self, name: str, now_ms: int) -> int:
+        """When it was written."""
+        path = paths.child(self.parent, name)
+        try:
+            data, stat = await self._store.read(path)
+        except NoNodeError:
+            return now_ms
+        try:
+            await self._take_data(data)
+        except MalformedZnodeError as problem:
+            logger.warning("%s is ignored: %s; what it announced has to be announced again", path, problem)
+        return stat.ctime_ms
+
+    async def _purge(self) -> None:
+        old_ms = self._clock.now_ms() - _PURGE_AFTER_MS
+        for name in [name for name, since_ms in self._taken.items() if since_ms < old_ms]:
+            try:
+                await self._store.delete(paths.child(self.parent, name))
+            except StoreError:
+                continue

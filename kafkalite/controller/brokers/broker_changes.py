@@ -1,0 +1,110 @@
+"""Brokers come, go, and come back before their departure was seen (the znode has another czxid: "bounced")."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from kafkalite.controller.brokers.broker_znodes import read_broker, read_brokers
+from kafkalite.controller.brokers.replica_failures import on_replicas_become_offline
+from kafkalite.controller.cluster_state import ClusterState, ReplicaStatus
+from kafkalite.controller.machines.partition_machine import decide_leaderless
+from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.steps import Steps, connect, disconnect, pause, pieces, publish
+from kafkalite.controller.topics import reassignment, topic_deletion
+from kafkalite.types import BrokerId
+
+logger = logging.getLogger(__name__)
+
+
+def broker_change(cluster: ClusterState) -> Steps[None]:
+    """Compare the registrations with memory. New ones are served before old ones are mourned, as Kafka does."""
+    registered = yield from read_brokers()
+    known = cluster.brokers
+    new = sorted(registered.keys() - known.keys())
+    dead = sorted(known.keys() - registered.keys())
+    bounced = sorted(b for b in registered.keys() & known.keys() if registered[b].epoch > known[b].epoch)
+    if not (new or dead or bounced):
+        return
+    logger.info("new brokers %s, dead %s, bounced %s, live %s", new, dead, bounced, sorted(registered))
+    for broker in (*new, *bounced):
+        yield from connect(registered[broker])
+    for broker in dead:
+        yield from disconnect(broker)
+    if new:
+        for broker in new:
+            known[broker] = registered[broker]
+        yield from on_broker_startup(cluster, new)
+    if bounced:
+        for broker in bounced:
+            del known[broker]
+        yield from on_broker_failure(cluster, bounced)
+        for broker in bounced:
+            known[broker] = registered[broker]
+        yield from on_broker_startup(cluster, bounced)
+    if dead:
+        for broker in dead:
+            del known[broker]
+        yield from on_broker_failure(cluster, dead)
+
+
+def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> Steps[None]:
+    """Everybody learns of the newcomers; hopeless partitions come to life; newcomers learn everything, and their replicas come to life.
+
+    Elections come first, unlike in Kafka, so that nobody is told of a leader epoch that is about to end.
+    """
+    for broker in brokers:
+        cluster.offline_dir_replicas.pop(broker, None)
+        cluster.refused_roles.pop(broker, None)
+    introduction = RequestBatch(cluster)
+    introduction.update_metadata((), [broker for broker in cluster.brokers if broker not in brokers])
+    yield from publish(introduction.commands())
+    elections: list[RequestBatch] = []
+    for leaderless in pieces(sorted(cluster.leaderless)):
+        elections.append(RequestBatch(cluster))
+        yield from decide_leaderless(cluster, leaderless, elections[-1])
+        yield from pause()
+    everything = RequestBatch(cluster)
+    everything.update_metadata((), brokers)
+    for some in pieces(cluster.partitions()):
+        everything.update_metadata((partition for partition, _ in some), brokers)
+        yield from pause()
+    yield from publish((yield from everything.paced_commands()))
+    for elected in elections:
+        yield from publish(elected.commands())
+        yield from pause()
+    replicas = cluster.replicas_of_brokers(brokers)
+    yield from move_replicas(cluster, replicas, ReplicaStatus.ONLINE)
+    awaited = [
+        partition
+        for partition in sorted(cluster.reassigning)
+        if not set(cluster.partition(partition).assignment.target).isdisjoint(brokers)
+    ]
+    if awaited:
+        yield from reassignment.advance(cluster, awaited)
+    waiting = {r.partition.topic for r in replicas if cluster.is_queued_for_deletion(r.partition.topic)}
+    if waiting:
+        yield from topic_deletion.resume_for(cluster, waiting)
+
+
+def on_broker_failure(cluster: ClusterState, brokers: Collection[BrokerId]) -> Steps[None]:
+    """`brokers` are no longer in `cluster.brokers`."""
+    for broker in brokers:
+        cluster.shutting_down.discard(broker)
+    yield from on_replicas_become_offline(cluster, cluster.replicas_of_brokers(brokers))
+
+
+def broker_modifications(cluster: ClusterState, broker_id: BrokerId) -> Steps[None]:
+    """A broker changed its endpoints or features: everybody hears of it."""
+    known = cluster.brokers.get(broker_id)
+    current = yield from read_broker(broker_id)
+    if known is None or current is None or current.epoch != known.epoch:
+        return  # a change of incarnation is for broker_change
+    if (current.endpoints, current.features) == (known.endpoints, known.features):
+        return
+    cluster.brokers[broker_id] = current
+    yield from connect(current)
+    batch = RequestBatch(cluster)
+    batch.update_metadata(())
+    yield from publish(batch.commands())

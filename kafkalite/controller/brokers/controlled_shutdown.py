@@ -1,0 +1,50 @@
+"""A broker that wants to stop hands its partitions over first, so that clients lose nothing (KIP-4, KIP-380)."""
+
+from __future__ import annotations
+
+import logging
+
+from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, ReplicaStatus
+from kafkalite.controller.machines.partition_machine import Strategy, move_online
+from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.steps import Steps, publish
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.types import BrokerId, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+ANY_EPOCH = -1
+
+
+def controlled_shutdown(cluster: ClusterState, broker_id: BrokerId, broker_epoch: int) -> Steps[list[TopicPartition]]:
+    """The replicated partitions that the broker still leads; it asks again while there are any.
+
+    KafkaError STALE_BROKER_EPOCH from an earlier incarnation, BROKER_NOT_AVAILABLE from an unknown broker.
+    """
+    known = cluster.brokers.get(broker_id)
+    if known is None:
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")
+    if broker_epoch != ANY_EPOCH and broker_epoch < known.epoch:
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} has epoch {known.epoch} now")
+    cluster.shutting_down.add(broker_id)
+    led: list[TopicPartition] = []
+    followed: list[TopicPartition] = []
+    for partition in sorted(cluster.replicas_on.get(broker_id, ())):
+        state = cluster.partition(partition)
+        if len(state.assignment.replicas) == 1 or state.leadership is None:
+            continue
+        if not cluster.is_queued_for_deletion(partition.topic):
+            (led if state.leader == broker_id else followed).append(partition)
+    if led:
+        yield from move_online(cluster, led, Strategy.CONTROLLED_SHUTDOWN)
+    if followed:
+        batch = RequestBatch(cluster)
+        for partition in followed:
+            batch.stop_replica(broker_id, partition, delete=False)
+        yield from publish(batch.commands())
+        replicas = [PartitionAndReplica(partition, broker_id) for partition in followed]
+        yield from move_replicas(cluster, replicas, ReplicaStatus.OFFLINE)
+    remaining = [partition for partition in led if cluster.partition(partition).leader == broker_id]
+    logger.info("broker %d is shutting down; it still leads %d partitions", broker_id, len(remaining))
+    return remaining

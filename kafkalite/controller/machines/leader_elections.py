@@ -1,0 +1,121 @@
+"""Elections that somebody asked for: preferred leaders (by API, by znode, by the clock) and unclean ones."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.controller.machines.partition_machine import Strategy, elect_leaderless, move_online
+from kafkalite.controller.steps import Steps, exists, partition_list, pause, pieces, read, write
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
+from zk import paths
+from zk.store import Delete
+from zk.znodes import MalformedZnodeError, PreferredElection
+
+logger = logging.getLogger(__name__)
+
+Results = dict[TopicPartition, KafkaError | None]
+
+
+def elect_leaders(
+    cluster: ClusterState, partitions: Collection[TopicPartition] | None, *, unclean: bool
+) -> Steps[Results]:
+    """ElectLeaders (KIP-460). For all partitions (None) those that need no election, or are being deleted, are not in the result."""
+    if partitions is None:
+        wanted = [p for p, _ in cluster.partitions() if not cluster.is_queued_for_deletion(p.topic)]
+    else:
+        wanted = list(dict.fromkeys(partitions))
+    results: Results = {}
+    elected = []
+    for some in pieces(wanted):
+        for partition in some:
+            refusal = _refusal(cluster, partition, unclean)
+            if refusal is None:
+                elected.append(partition)
+            elif partitions is not None or refusal.code is not ErrorCode.ELECTION_NOT_NEEDED:
+                results[partition] = refusal
+        if len(wanted) > len(some):
+            yield from pause()
+    strategy = Strategy.OFFLINE_UNCLEAN if unclean else Strategy.PREFERRED
+    failures = (yield from move_online(cluster, elected, strategy)) if elected else {}
+    results |= {partition: failures.get(partition) for partition in elected}
+    return results
+
+
+def znode_election(cluster: ClusterState) -> Steps[None]:
+    """/admin/preferred_replica_election may have appeared; it goes when its elections were tried."""
+    if not (yield from exists(paths.PREFERRED_REPLICA_ELECTION)):
+        return
+    (znode,) = yield from read((paths.PREFERRED_REPLICA_ELECTION,))
+    if znode is not None:
+        try:
+            entries = PreferredElection.decode(znode[0]).partitions
+        except MalformedZnodeError as problem:
+            logger.error("%s is deleted unread: %s", paths.PREFERRED_REPLICA_ELECTION, problem)
+            entries = ()
+        partitions = [TopicPartition(*entry) for entry in entries]
+        results = yield from elect_leaders(cluster, partitions, unclean=False)
+        for partition, failure in results.items():
+            if failure is not None and failure.code is not ErrorCode.ELECTION_NOT_NEEDED:
+                logger.warning("preferred leader of %s not elected: %s", partition, failure)
+    yield from write((Delete(paths.PREFERRED_REPLICA_ELECTION),))
+    yield from exists(paths.PREFERRED_REPLICA_ELECTION)  # watch for the next one
+
+
+def rebalance_leaders(cluster: ClusterState) -> Steps[None]:
+    """Give leadership back to the preferred replicas of brokers that lead too few of their own partitions."""
+    allowed = cluster.settings.leader_imbalance_per_broker_percentage / 100
+    for broker, (preferred, misplaced) in sorted(imbalance(cluster).items()):
+        if len(misplaced) / preferred <= allowed:
+            continue
+        possible = [p for p in misplaced if _can_lead(cluster, p, broker)]
+        if possible:
+            logger.info("preferred leader %d takes over %s", broker, partition_list(possible))
+            yield from move_online(cluster, possible, Strategy.PREFERRED)
+
+
+def imbalance(cluster: ClusterState) -> dict[BrokerId, tuple[int, list[TopicPartition]]]:
+    """By broker: how many partitions prefer it, and which of them have another leader."""
+    preferred: defaultdict[BrokerId, int] = defaultdict(int)
+    misplaced: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
+    for partition, state in cluster.partitions():
+        if cluster.is_queued_for_deletion(partition.topic) or not state.assignment.replicas:
+            continue
+        wished = state.assignment.preferred
+        preferred[wished] += 1
+        if state.leader is not None and state.leader != wished:
+            misplaced[wished].append(partition)
+    return {broker: (count, misplaced[broker]) for broker, count in preferred.items()}
+
+
+def unclean_enabled(cluster: ClusterState, topic: str | None) -> Steps[None]:
+    """Unclean elections were allowed for a topic, or for all (None): try the partitions without a leader again."""
+    partitions: Iterable[TopicPartition] | None = None
+    if topic is not None:
+        known = cluster.topics.get(topic)
+        partitions = [] if known is None else known.topic_partitions()
+    yield from elect_leaderless(cluster, None if partitions is None else list(partitions))
+
+
+def _refusal(cluster: ClusterState, partition: TopicPartition, unclean: bool) -> KafkaError | None:
+    state = cluster.find(partition)
+    if state is None:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+    if cluster.is_queued_for_deletion(partition.topic):
+        return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+    leader = state.leader
+    if unclean:
+        needed = leader is None or leader == NO_BROKER or not cluster.is_live(leader)
+    else:
+        needed = leader != state.assignment.preferred
+    return (
+        None if needed else KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+    )
+
+
+def _can_lead(cluster: ClusterState, partition: TopicPartition, broker: BrokerId) -> bool:
+    leadership = cluster.leadership(partition)
+    return leadership is not None and broker in leadership.isr and cluster.is_online(broker, partition)

@@ -1,0 +1,271 @@
+"""The partition state machine: who may move where, and what leads a partition.
+
+| To           | From                | What happens                                                             |
+|--------------|---------------------|--------------------------------------------------------------------------|
+| New          | NonExistent         | memory only                                                              |
+| Online       | New                 | first leader: the state znode is created, epoch 0, LeaderAndIsr `is_new`  |
+| Online       | Online, Offline     | election: the state znode is rewritten, leader epoch + 1, LeaderAndIsr   |
+| Offline      | New, Online, Offline| memory only                                                              |
+| NonExistent  | Offline             | memory only                                                              |
+
+An illegal transition is logged and skipped. A write that meets another version, and an election without a candidate, is
+decided again from a fresh read, for a leader may have changed its ISR meanwhile. Still no candidate means no write: the
+partition stays as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from enum import Enum
+
+from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionStatus
+from kafkalite.controller.machines import state_change
+from kafkalite.controller.machines.leadership_znodes import (
+    current_leaderships,
+    leadership_creation,
+    leadership_parents,
+    leadership_write,
+    read_unclean_allowed,
+    written_version,
+)
+from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.steps import Steps, pause, pieces, publish, write
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.types import BrokerId, TopicPartition
+from zk import election
+from zk.store import BadVersionError, StoreError
+
+logger = logging.getLogger(__name__)
+
+ALLOWED_PREVIOUS: dict[PartitionStatus, frozenset[PartitionStatus]] = {
+    PartitionStatus.NEW: frozenset({PartitionStatus.NON_EXISTENT}),
+    PartitionStatus.ONLINE: frozenset({PartitionStatus.NEW, PartitionStatus.ONLINE, PartitionStatus.OFFLINE}),
+    PartitionStatus.OFFLINE: frozenset({PartitionStatus.NEW, PartitionStatus.ONLINE, PartitionStatus.OFFLINE}),
+    PartitionStatus.NON_EXISTENT: frozenset({PartitionStatus.OFFLINE}),
+}
+
+
+class Strategy(Enum):
+    """How a leader is chosen; the values are Kafka's names, which its tools show."""
+
+    OFFLINE = "OfflinePartitionLeaderElectionStrategy(false)"
+    OFFLINE_UNCLEAN = "OfflinePartitionLeaderElectionStrategy(true)"
+    REASSIGN = "ReassignPartitionLeaderElectionStrategy"
+    PREFERRED = "PreferredReplicaPartitionLeaderElectionStrategy"
+    CONTROLLED_SHUTDOWN = "ControlledShutdownPartitionLeaderElectionStrategy"
+
+
+Failures = dict[TopicPartition, KafkaError]
+
+
+def move_in_memory(cluster: ClusterState, partitions: Collection[TopicPartition], target: PartitionStatus) -> None:
+    """Transitions to New, Offline or NonExistent."""
+    for partition in _movable(cluster, partitions, target):
+        _moved(cluster, partition, target)
+
+
+def move_online(
+    cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy = Strategy.OFFLINE
+) -> Steps[Failures]:
+    """Give each partition a leader and tell the brokers; those that got none are in the result with the reason."""
+    failures: Failures = {}
+    for some in pieces(partitions):
+        failures |= yield from _move_online(cluster, some, strategy)
+        if len(partitions) > len(some):
+            yield from pause()
+    return failures
+
+
+def _move_online(cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy) -> Steps[Failures]:
+    batch = RequestBatch(cluster)
+    failures = yield from _decide(cluster, partitions, strategy, batch)
+    yield from publish(batch.commands())
+    return failures
+
+
+def _decide(
+    cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy, batch: RequestBatch
+) -> Steps[Failures]:
+    movable = _movable(cluster, partitions, PartitionStatus.ONLINE)
+    new = [p for p in movable if cluster.partition(p).status is PartitionStatus.NEW]
+    others = [p for p in movable if cluster.partition(p).status is not PartitionStatus.NEW]
+    failures = yield from _create_leaderships(cluster, new, batch)
+    failures |= yield from _elect(cluster, others, strategy, batch)
+    for partition, problem in failures.items():
+        status = cluster.partition(partition).status
+        state_change.refused(cluster, partition, status.value, PartitionStatus.ONLINE.value, str(problem))
+    return failures
+
+
+def elect_leaderless(cluster: ClusterState, partitions: Collection[TopicPartition] | None = None) -> Steps[Failures]:
+    """Try to bring online what is New or Offline (`partitions` limits it), except in topics that are being deleted."""
+    wanted = _leaderless(cluster, partitions)
+    return (yield from move_online(cluster, wanted)) if wanted else {}
+
+
+def decide_leaderless(
+    cluster: ClusterState, partitions: Collection[TopicPartition], batch: RequestBatch
+) -> Steps[None]:
+    """As `elect_leaderless`, but add to `batch` what the brokers are to hear, for the caller to publish."""
+    wanted = _leaderless(cluster, partitions)
+    if wanted:
+        yield from _decide(cluster, wanted, Strategy.OFFLINE, batch)
+
+
+def _leaderless(cluster: ClusterState, partitions: Collection[TopicPartition] | None) -> list[TopicPartition]:
+    waiting = cluster.leaderless if partitions is None else cluster.leaderless.intersection(partitions)
+    return sorted(p for p in waiting if not cluster.is_queued_for_deletion(p.topic))
+
+
+def _movable(
+    cluster: ClusterState, partitions: Collection[TopicPartition], target: PartitionStatus
+) -> list[TopicPartition]:
+    movable = []
+    for partition in partitions:
+        state = cluster.find(partition)
+        status = PartitionStatus.NON_EXISTENT if state is None else state.status
+        if state is not None and status in ALLOWED_PREVIOUS[target]:
+            movable.append(partition)
+        else:
+            state_change.refused(cluster, partition, status.value, target.value, "illegal transition")
+    return movable
+
+
+def _moved(cluster: ClusterState, partition: TopicPartition, target: PartitionStatus) -> None:
+    before = cluster.partition(partition).status
+    cluster.set_status(partition, target)
+    state_change.partition_moved(cluster, partition, before, target)
+
+
+# -- New to Online
+
+
+def _create_leaderships(
+    cluster: ClusterState, partitions: Sequence[TopicPartition], batch: RequestBatch
+) -> Steps[Failures]:
+    failures: Failures = {}
+    first: dict[TopicPartition, Leadership] = {}
+    for partition in partitions:
+        replicas = cluster.partition(partition).assignment.replicas
+        chosen = election.new_partition(replicas, cluster.online_of(replicas, partition))
+        if chosen is not None:
+            first[partition] = Leadership(chosen.leader, 0, chosen.isr, cluster.epoch)
+        else:
+            failures[partition] = KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is online")
+    for parents in leadership_parents(cluster, first):
+        yield from write(parents)  # those that are there already are as good
+    creations = [leadership_creation(partition, leadership) for partition, leadership in first.items()]
+    for (partition, leadership), result in zip(first.items(), (yield from write(creations)), strict=True):
+        if isinstance(result, StoreError):
+            failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not created: {result!r}")
+        else:
+            _lead(cluster, partition, leadership, leadership.isr, batch, is_new=True)
+    return failures
+
+
+def _lead(
+    cluster: ClusterState,
+    partition: TopicPartition,
+    leadership: Leadership,
+    recipients: Collection[BrokerId],
+    batch: RequestBatch,
+    *,
+    is_new: bool = False,
+) -> None:
+    cluster.partition(partition).leadership = leadership
+    batch.leader_and_isr(recipients, partition, is_new=is_new)
+    _moved(cluster, partition, PartitionStatus.ONLINE)
+
+
+# -- elections
+
+
+def _elect(
+    cluster: ClusterState, partitions: Sequence[TopicPartition], strategy: Strategy, batch: RequestBatch
+) -> Steps[Failures]:
+    failures: Failures = {}
+    fresh = not cluster.settings.inter_broker_protocol_version.alters_partitions
+    remaining = list(partitions)
+    while remaining:
+        current = yield from current_leaderships(cluster, remaining, fresh=fresh)
+        unclean = yield from _unclean_allowed(cluster, current, strategy)
+        chosen: dict[TopicPartition, tuple[Leadership, tuple[BrokerId, ...]]] = {}
+        again: list[TopicPartition] = []
+        for partition in remaining:
+            try:
+                chosen[partition] = _choose(
+                    cluster, partition, current.get(partition), strategy, partition.topic in unclean
+                )
+            except KafkaError as problem:
+                if fresh:
+                    failures[partition] = problem.as_outcome()
+                else:
+                    again.append(partition)  # do not give up on the strength of what is only remembered
+        results = yield from write([leadership_write(p, leadership) for p, (leadership, _) in chosen.items()])
+        for (partition, (leadership, recipients)), result in zip(chosen.items(), results, strict=True):
+            if isinstance(result, BadVersionError):
+                again.append(partition)
+            elif isinstance(result, StoreError):
+                failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not written: {result!r}")
+            else:
+                written = replace(leadership, partition_epoch=written_version(result))
+                _lead(cluster, partition, written, recipients, batch)
+        remaining, fresh = again, True
+    return failures
+
+
+def _unclean_allowed(
+    cluster: ClusterState, current: dict[TopicPartition, Leadership], strategy: Strategy
+) -> Steps[Collection[str]]:
+    """Topics in which an unclean leader may be elected; their settings are read only where it matters."""
+    if strategy is Strategy.OFFLINE_UNCLEAN:
+        return {partition.topic for partition in current}
+    if strategy is not Strategy.OFFLINE:
+        return ()
+    hopeless = {p.topic for p, leadership in current.items() if not cluster.online_of(leadership.isr, p)}
+    return (yield from read_unclean_allowed(cluster, sorted(hopeless)))
+
+
+def _choose(
+    cluster: ClusterState,
+    partition: TopicPartition,
+    current: Leadership | None,
+    strategy: Strategy,
+    unclean_allowed: bool,
+) -> tuple[Leadership, tuple[BrokerId, ...]]:
+    """The next leadership and who must hear of it. KafkaError when there can be none."""
+    if current is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has no state znode")
+    if current.controller_epoch > cluster.epoch:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"written by a controller of later epoch {current.controller_epoch}")
+    assignment = cluster.partition(partition).assignment
+    online = set(cluster.online_of(assignment.replicas, partition))
+    result: election.ElectionResult | None
+    if strategy is Strategy.PREFERRED:
+        result = election.preferred(assignment.replicas, current.isr, online)
+        refusal = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    else:
+        refusal = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        if strategy is Strategy.REASSIGN:
+            result = election.reassignment(assignment.target, current.isr, online)
+        elif strategy is Strategy.CONTROLLED_SHUTDOWN:
+            up = set(cluster.online_of(assignment.replicas, partition, with_shutting_down=True))
+            result = election.controlled_shutdown(assignment.replicas, current.isr, up, cluster.shutting_down)
+        else:
+            result = election.offline(assignment.replicas, current.isr, online, unclean_allowed)
+    if result is None:
+        raise KafkaError(refusal, f"Failed to elect leader for partition {partition} under strategy {strategy.value}")
+    return (
+        replace(
+            current,
+            leader=result.leader,
+            isr=result.isr,
+            leader_epoch=current.leader_epoch + 1,
+            controller_epoch=cluster.epoch,
+            recovering=current.recovering
+            or (result.recovering and cluster.settings.inter_broker_protocol_version.marks_recovering_leaders),
+        ),
+        result.recipients,
+    )

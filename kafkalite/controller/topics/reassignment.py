@@ -1,0 +1,343 @@
+"""Moving partitions to other brokers (KIP-455), for sets of partitions at a time so that a topic is written once.
+
+- U, a new target: topic znode and memory get replicas, adding and removing; replicas that an earlier target wanted and
+  this one does not are deleted.
+- A, target not in the ISR: leader epoch + 1, LeaderAndIsr to all replicas, the adding ones start. Then wait.
+- B, target in the ISR: memory has the target only; the leader moves into the target or gets a new epoch; removed
+  replicas leave the ISR and are deleted; topic znode; UpdateMetadata.
+
+Phase B writes the topic znode last, so a controller that finds it half done does it again. The znode
+/admin/reassign_partitions is the way of old tools: an entry leaves it when its move is done, refused or superseded.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from kafkalite.controller.assignment import ReplicaAssignment
+from kafkalite.controller.cluster_state import (
+    ClusterState,
+    Leadership,
+    PartitionAndReplica,
+    PartitionStatus,
+    ReplicaStatus,
+)
+from kafkalite.controller.machines.leadership_znodes import (
+    current_leaderships,
+    leadership_write,
+    read_leaderships,
+    watch_leaderships,
+    written_version,
+)
+from kafkalite.controller.machines.partition_machine import Strategy, elect_leaderless, move_in_memory, move_online
+from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.steps import Steps, exists, partition_list, publish, read, write
+from kafkalite.controller.topics import topic_deletion
+from kafkalite.controller.topics.topic_znodes import write_reassigned
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.types import BrokerId, TopicPartition
+from zk import paths
+from zk.store import BadVersionError, Delete, StoreError, Write
+from zk.znodes import PartitionName, ReassignPartitions
+
+logger = logging.getLogger(__name__)
+
+Targets = Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+Results = dict[TopicPartition, KafkaError | None]
+
+
+def alter_reassignments(cluster: ClusterState, targets: Targets) -> Steps[Results]:
+    """AlterPartitionReassignments: None as target cancels. The latest wish counts, also over that in the znode."""
+    wanted, results = _accepted(cluster, targets)
+    yield from _drop_from_znode(wanted)
+    results |= yield from _begin(cluster, wanted)
+    return {partition: results[partition] for partition in targets}
+
+
+def znode_reassignments(cluster: ClusterState) -> Steps[None]:
+    """/admin/reassign_partitions may have appeared or changed."""
+    if not (yield from exists(paths.REASSIGN_PARTITIONS)):
+        return
+    targets = {p: tuple(replicas) for p, replicas in (yield from _read_znode()).items()}
+    wanted, results = _accepted(cluster, targets)
+    results |= yield from _begin(cluster, wanted)
+    failed = {partition: problem for partition, problem in results.items() if problem is not None}
+    for partition, problem in failed.items():
+        logger.warning("reassignment of %s by znode is refused: %s", partition, problem)
+    yield from _drop_from_znode(failed)
+
+
+def listed(
+    cluster: ClusterState, partitions: Sequence[TopicPartition] | None
+) -> Steps[dict[TopicPartition, ReplicaAssignment]]:
+    """Those of `partitions` (None: of all) that are under way."""
+    yield from ()
+    wanted = cluster.reassigning if partitions is None else cluster.reassigning.intersection(partitions)
+    return {partition: cluster.partition(partition).assignment for partition in sorted(wanted)}
+
+
+def advance(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[None]:
+    """Go on with reassignments: those whose target is in sync are completed, the others (again) started."""
+    cluster.deletions.ineligible |= {p.topic for p in partitions} & cluster.deletions.queued
+    complete = yield from _in_sync(cluster, partitions)
+    yield from _start(cluster, [p for p in partitions if p not in complete])
+    yield from _complete(cluster, complete)
+
+
+def complete_ready(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[None]:
+    """After ISR changes: complete the reassignments that waited for them."""
+    moving = sorted(cluster.reassigning.intersection(partitions))
+    if moving:
+        yield from _complete(cluster, (yield from _in_sync(cluster, moving)))
+
+
+def state_changed(cluster: ClusterState, partition: TopicPartition) -> Steps[None]:
+    """A leader wrote the state znode of a partition that is being reassigned (before KIP-497), or somebody mended one."""
+    state = cluster.find(partition)
+    if state is not None and state.leadership is None:
+        state.leadership = (yield from read_leaderships((partition,))).get(partition)
+        if state.leadership is not None:
+            move_in_memory(cluster, (partition,), PartitionStatus.OFFLINE)
+            yield from elect_leaderless(cluster, (partition,))
+    elif partition in cluster.reassigning:
+        current = (yield from watch_leaderships((partition,))).get(partition)
+        if current is not None:
+            cluster.partition(partition).leadership = current
+            yield from complete_ready(cluster, (partition,))
+
+
+# -- what may begin
+
+
+def _accepted(cluster: ClusterState, targets: Targets) -> tuple[dict[TopicPartition, ReplicaAssignment], Results]:
+    wanted: dict[TopicPartition, ReplicaAssignment] = {}
+    results: Results = {}
+    for partition, target in targets.items():
+        try:
+            wanted[partition] = _new_assignment(cluster, partition, target)
+        except KafkaError as problem:
+            results[partition] = problem.as_outcome()
+    return wanted, results
+
+
+def _new_assignment(
+    cluster: ClusterState, partition: TopicPartition, target: tuple[BrokerId, ...] | None
+) -> ReplicaAssignment:
+    """KafkaError in the order in which Kafka looks: what is asked for first, then whether there is such a partition."""
+    state = cluster.find(partition)
+    if target is not None:
+        _check_target(cluster, () if state is None else state.assignment.replicas, target)
+    elif state is None or not state.assignment.reassigning:
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    if state is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+    if cluster.is_queued_for_deletion(partition.topic):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.")
+    return state.assignment.reassigned_to(state.assignment.origin if target is None else target)
+
+
+def _check_target(cluster: ClusterState, replicas: Collection[BrokerId], target: tuple[BrokerId, ...]) -> None:
+    """KafkaError INVALID_REPLICA_ASSIGNMENT unless a partition with these replicas may move there."""
+    invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if not target:
+        raise KafkaError(invalid, "Empty replica list specified in partition reassignment.")
+    if len(set(target)) != len(target):
+        raise KafkaError(invalid, f"Duplicate replica ids in partition reassignment replica list: {list(target)}")
+    if min(target) < 0:
+        raise KafkaError(invalid, f"Invalid broker id in replica list: {list(target)}")
+    if not all(broker in replicas or cluster.is_live(broker) for broker in target):
+        raise KafkaError(
+            invalid,
+            f"Replica assignment has brokers that are not alive. Replica list: {list(target)}, "
+            f"live broker list: {cluster.live_brokers}",
+        )
+
+
+# -- phase U
+
+
+def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[Results]:
+    changed = {p: new for p, new in wanted.items() if new != cluster.partition(p).assignment}
+    results: Results = dict.fromkeys(wanted)
+    yield from _drop_from_znode([p for p, new in wanted.items() if p not in changed and not new.reassigning])
+    if not changed:
+        return results
+    logger.info("reassigning %s", partition_list(sorted(changed)))
+    refused = yield from _write_topics(cluster, changed)
+    results |= refused
+    unneeded: list[PartitionAndReplica] = []
+    accepted = [partition for partition in changed if partition not in refused]
+    for partition in accepted:
+        before, after = cluster.partition(partition).assignment, changed[partition]
+        cluster.set_assignment(partition, after)
+        unneeded += (
+            PartitionAndReplica(partition, broker) for broker in before.replicas if broker not in after.replicas
+        )
+    yield from _delete_replicas(cluster, unneeded)
+    if not cluster.settings.inter_broker_protocol_version.alters_partitions:
+        yield from watch_leaderships(accepted)
+    yield from advance(cluster, accepted)
+    return results
+
+
+def _write_topics(cluster: ClusterState, changed: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[Results]:
+    """Write the topics with the new assignments in them; the partitions whose topic refused."""
+    outcomes = yield from write_reassigned(cluster, changed)
+    return {
+        partition: KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"topic not written: {outcome!r}")
+        for partition in changed
+        if isinstance(outcome := outcomes[partition.topic], StoreError)
+    }
+
+
+# -- phases A and B
+
+
+def _in_sync(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[list[TopicPartition]]:
+    """Partitions whose target is wholly in the ISR; also those that only changed their order."""
+    current = yield from current_leaderships(cluster, partitions)
+    ready = []
+    for partition in partitions:
+        assignment, leadership = cluster.partition(partition).assignment, current.get(partition)
+        if leadership is not None:
+            cluster.partition(partition).leadership = leadership
+        if not assignment.reassigning or (leadership is not None and set(assignment.target) <= set(leadership.isr)):
+            ready.append(partition)
+    return ready
+
+
+def _start(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
+    yield from _renew_epochs(cluster, partitions, with_new_replicas=True)
+    starting = [
+        PartitionAndReplica(partition, broker)
+        for partition in partitions
+        for broker in cluster.partition(partition).assignment.adding
+        if cluster.replica_status(PartitionAndReplica(partition, broker)) is ReplicaStatus.NON_EXISTENT
+    ]
+    yield from move_replicas(cluster, starting, ReplicaStatus.NEW)
+
+
+def _complete(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
+    if not partitions:
+        return
+    added = [PartitionAndReplica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.adding]
+    removed = [
+        PartitionAndReplica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.removing
+    ]
+    yield from move_replicas(cluster, added, ReplicaStatus.ONLINE)
+    for partition in partitions:
+        cluster.set_assignment(partition, cluster.partition(partition).assignment.completed())
+    yield from _settle_leaders(cluster, partitions)
+    yield from _delete_replicas(cluster, removed)
+    final = {partition: cluster.partition(partition).assignment for partition in partitions}
+    yield from _write_topics(cluster, final)
+    yield from _drop_from_znode(partitions)
+    batch = RequestBatch(cluster)
+    batch.update_metadata(partitions)
+    yield from publish(batch.commands())
+    logger.info("reassignment completed: %s", partition_list(sorted(partitions)))
+    yield from topic_deletion.resume_for(cluster, {partition.topic for partition in partitions})
+
+
+def _settle_leaders(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
+    """Leaders must be live members of the target; the others get a new epoch so that they drop the removed replicas."""
+    misplaced: list[TopicPartition] = []
+    settled: list[TopicPartition] = []
+    for partition in partitions:
+        state = cluster.partition(partition)
+        leader = state.leader
+        fine = leader in state.assignment.replicas and cluster.is_online(leader, partition)
+        (settled if fine else misplaced).append(partition)
+    if misplaced:
+        yield from move_online(cluster, misplaced, Strategy.REASSIGN)
+    yield from _renew_epochs(cluster, settled, with_new_replicas=False)
+
+
+def _renew_epochs(
+    cluster: ClusterState, partitions: Sequence[TopicPartition], *, with_new_replicas: bool
+) -> Steps[None]:
+    """Raise the leader epochs, because a broker ignores a LeaderAndIsr of an epoch that it knows; tell all replicas."""
+    if not partitions:
+        return
+    batch = RequestBatch(cluster)
+    remaining = list(partitions)
+    fresh = False
+    while remaining:
+        current = yield from current_leaderships(cluster, remaining, fresh=fresh)
+        raised: dict[TopicPartition, Leadership] = {}
+        for partition in remaining:
+            known = current.get(partition)
+            if known is None:
+                logger.error("partition %s has no state znode, its epoch is not raised", partition)
+            else:
+                raised[partition] = replace(known, leader_epoch=known.leader_epoch + 1, controller_epoch=cluster.epoch)
+        results = yield from write([leadership_write(p, leadership) for p, leadership in raised.items()])
+        remaining, fresh = [], True
+        for (partition, leadership), result in zip(raised.items(), results, strict=True):
+            if isinstance(result, BadVersionError):
+                remaining.append(partition)
+            elif isinstance(result, StoreError):
+                logger.error("the epoch of %s is not raised: %r", partition, result)
+            else:
+                written = replace(leadership, partition_epoch=written_version(result))
+                _tell_replicas(cluster, partition, written, batch, with_new_replicas)
+    yield from publish(batch.commands())
+
+
+def _tell_replicas(
+    cluster: ClusterState, partition: TopicPartition, leadership: Leadership, batch: RequestBatch, new_ones: bool
+) -> None:
+    state = cluster.partition(partition)
+    state.leadership = leadership
+    # A replica that is not new must not be created in another directory when its own one failed; an added one may be.
+    batch.leader_and_isr(state.assignment.origin, partition)
+    if new_ones:
+        batch.leader_and_isr(state.assignment.adding, partition, is_new=True)
+
+
+def _delete_replicas(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]) -> Steps[None]:
+    """Out of the ISR and off the disk; no answer is waited for, as the partition lives on without them."""
+    known = [r for r in replicas if cluster.replica_status(r) is not ReplicaStatus.NON_EXISTENT]
+    for target in (
+        ReplicaStatus.OFFLINE,
+        ReplicaStatus.DELETION_STARTED,
+        ReplicaStatus.DELETION_SUCCESSFUL,
+        ReplicaStatus.NON_EXISTENT,
+    ):
+        if known:
+            yield from move_replicas(cluster, known, target)
+
+
+# -- /admin/reassign_partitions
+
+
+def _read_znode() -> Steps[dict[TopicPartition, Sequence[BrokerId]]]:
+    (znode,) = yield from read((paths.REASSIGN_PARTITIONS,))
+    if znode is None:
+        return {}
+    try:
+        entries = ReassignPartitions.decode(znode[0]).replicas
+    except ValueError as problem:
+        logger.error("%s is deleted, it cannot be read: %s", paths.REASSIGN_PARTITIONS, problem)
+        yield from write((Delete(paths.REASSIGN_PARTITIONS),))
+        return {}
+    return {TopicPartition(topic, index): replicas for (topic, index), replicas in entries.items()}
+
+
+def _drop_from_znode(partitions: Collection[TopicPartition]) -> Steps[None]:
+    """Remove entries that need no more work; the znode itself when none is left."""
+    if not partitions:
+        return
+    entries = yield from _read_znode()
+    left = {partition: replicas for partition, replicas in entries.items() if partition not in partitions}
+    if not entries or len(left) == len(entries):
+        return
+    if left:
+        data = ReassignPartitions({PartitionName(*p): tuple(replicas) for p, replicas in left.items()}).encode()
+        yield from write((Write(paths.REASSIGN_PARTITIONS, data),))
+    else:
+        yield from write((Delete(paths.REASSIGN_PARTITIONS),))
+        yield from exists(paths.REASSIGN_PARTITIONS)  # watch for the next one

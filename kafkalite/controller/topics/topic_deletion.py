@@ -1,0 +1,214 @@
+"""Deleting topics: a marker below /admin/delete_topics, replicas deleted on every broker, then the znodes.
+
+A topic waits ("ineligible") while it is being reassigned or while a broker with a replica is down or failed to
+delete it. `resume` is called whenever something may have become possible; each call does what can be done and returns.
+The order of the last deletes makes a crash harmless: config, assignment, marker. As long as there is an assignment the
+next controller deletes once more, and a marker alone is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
+from kafkalite.controller.machines.partition_machine import move_in_memory
+from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.steps import Steps, list_children, list_children_of_each, pause, pieces, publish, write
+from kafkalite.errors import ErrorCode
+from kafkalite.types import TopicPartition
+from zk import paths
+from zk.store import Delete, NotEmptyError
+
+logger = logging.getLogger(__name__)
+
+_DELETING = (ReplicaStatus.DELETION_STARTED, ReplicaStatus.DELETION_SUCCESSFUL)
+
+
+def topic_deletion(cluster: ClusterState) -> Steps[None]:
+    """The markers changed."""
+    marked = yield from list_children(paths.DELETE_TOPICS, watch=True)
+    yield from drop_markers(cluster, [topic for topic in marked if topic not in cluster.topics])
+    wanted = {topic for topic in marked if topic in cluster.topics}
+    if not cluster.settings.delete_topic_enable:
+        yield from drop_markers(cluster, sorted(wanted))
+        return
+    new = wanted - cluster.deletions.queued
+    if new:
+        logger.info("topics to be deleted: %s", ", ".join(sorted(new)))
+        cluster.deletions.ineligible |= {p.topic for p in cluster.reassigning} & new
+        cluster.deletions.queued |= new
+        yield from resume(cluster, new)
+
+
+def drop_markers(cluster: ClusterState, topics: Iterable[str]) -> Steps[None]:
+    """Forget the wish to delete these topics."""
+    yield from write([Delete(paths.delete_topic(topic)) for topic in topics])
+
+
+def ineligible_topics(cluster: ClusterState, topics: Iterable[str]) -> set[str]:
+    """Those of `topics` that cannot be deleted now: a replica is offline or a partition is being reassigned."""
+    reassigning = {partition.topic for partition in cluster.reassigning}
+    return {
+        topic
+        for topic in topics
+        if topic in reassigning
+        or any(not cluster.is_online(r.broker_id, r.partition) for r in cluster.replicas_of_topic(topic))
+    }
+
+
+def resume_for(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
+    """What kept these topics from being deleted may be over."""
+    waiting = cluster.deletions.queued.intersection(topics)
+    if waiting:
+        cluster.deletions.ineligible -= waiting
+        yield from resume(cluster, waiting)
+
+
+def resume(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
+    """Of `topics`, complete what is done, retry what failed, begin what is eligible."""
+    deletions = cluster.deletions
+    complete, eligible = [], []
+    retried: list[PartitionAndReplica] = []
+    for some in pieces(sorted(deletions.queued.intersection(topics))):
+        for topic in some:
+            is_deleted, is_under_way = _progress(cluster, topic)
+            if is_deleted:
+                complete.append(topic)
+                continue
+            if is_under_way:
+                continue
+            if topic in deletions.ineligible:
+                continue
+            replicas = cluster.replicas_of_topic(topic)
+            retried += (r for r in replicas if cluster.replica_status(r) is ReplicaStatus.DELETION_INELIGIBLE)
+            eligible.append(topic)
+        yield from pause()
+    if retried:
+        yield from move_replicas(cluster, retried, ReplicaStatus.OFFLINE)
+    for some in pieces(complete):
+        yield from _complete(cluster, some)
+    for some in pieces(eligible):
+        yield from _begin(cluster, some)
+
+
+def _progress(cluster: ClusterState, topic: str) -> tuple[bool, bool]:
+    """(whether all replicas are deleted, whether some are being deleted); asked after every answer of a broker, so it is quick."""
+    is_deleted = True
+    for state in cluster.topics[topic].partitions.values():
+        statuses = state.replica_statuses
+        for broker in state.assignment.replicas:
+            status = statuses.get(broker)
+            if status is ReplicaStatus.DELETION_STARTED:
+                return False, True
+            if status is not ReplicaStatus.DELETION_SUCCESSFUL:
+                is_deleted = False
+    return is_deleted, False
+
+
+def fail_replica_deletion(cluster: ClusterState, replicas: Collection[PartitionAndReplica]) -> Steps[None]:
+    """These replicas cannot be deleted now; their topics wait until `resume_for`."""
+    failed = [r for r in replicas if cluster.is_queued_for_deletion(r.partition.topic)]
+    movable = [
+        r for r in failed if cluster.replica_status(r) in (ReplicaStatus.OFFLINE, ReplicaStatus.DELETION_STARTED)
+    ]
+    yield from move_replicas(cluster, movable, ReplicaStatus.DELETION_INELIGIBLE)
+    cluster.deletions.ineligible |= {replica.partition.topic for replica in failed}
+
+
+def replicas_deleted(cluster: ClusterState, broker_id: int, errors: Mapping[TopicPartition, int]) -> Steps[None]:
+    """A broker answered a StopReplica with delete."""
+    answered = [
+        (PartitionAndReplica(partition, broker_id), error)
+        for partition, error in errors.items()
+        if cluster.is_queued_for_deletion(partition.topic)
+        and cluster.replica_status(PartitionAndReplica(partition, broker_id)) is ReplicaStatus.DELETION_STARTED
+    ]
+    failed = [replica for replica, error in answered if error != ErrorCode.NONE]
+    done = [replica for replica, error in answered if error == ErrorCode.NONE]
+    if failed:
+        logger.warning("broker %d could not delete %d replicas", broker_id, len(failed))
+        yield from fail_replica_deletion(cluster, failed)
+    if done:
+        yield from move_replicas(cluster, done, ReplicaStatus.DELETION_SUCCESSFUL)
+        yield from resume(cluster, {replica.partition.topic for replica in done})
+
+
+def _begin(cluster: ClusterState, topics: list[str]) -> Steps[None]:
+    """Clients lose the topics, then the replicas that can be reached are stopped and deleted."""
+    deletions = cluster.deletions
+    yield from pause()
+    new = [topic for topic in topics if topic not in deletions.started]
+    partitions = [partition for topic in new for partition in cluster.topics[topic].topic_partitions()]
+    for some in pieces(partitions):
+        move_in_memory(cluster, some, PartitionStatus.OFFLINE)
+        move_in_memory(cluster, some, PartitionStatus.NON_EXISTENT)
+        yield from pause()
+    deletions.started.update(new)
+    for some in pieces([p for topic in topics for p in cluster.topics[topic].topic_partitions()]):
+        tombstones = RequestBatch(cluster)
+        tombstones.update_metadata(some)
+        yield from publish(tombstones.commands())
+        yield from pause()
+    alive: list[PartitionAndReplica] = []
+    dead: list[PartitionAndReplica] = []
+    for replicas in pieces(replica for topic in topics for replica in cluster.replicas_of_topic(topic)):
+        for replica in replicas:
+            if cluster.replica_status(replica) in _DELETING:
+                continue
+            reachable = cluster.is_online(replica.broker_id, replica.partition)
+            (alive if reachable else dead).append(replica)
+        yield from pause()
+    if dead:
+        waiting = {replica.partition.topic for replica in dead}
+        logger.info("deletion waits for offline replicas: %s", ", ".join(sorted(waiting)))
+        deletions.ineligible |= waiting
+        yield from _mark_ineligible(cluster, dead)
+    yield from move_replicas(cluster, alive, ReplicaStatus.OFFLINE)
+    yield from move_replicas(cluster, alive, ReplicaStatus.DELETION_STARTED)
+
+
+def _mark_ineligible(cluster: ClusterState, replicas: Collection[PartitionAndReplica]) -> Steps[None]:
+    waiting = [r for r in replicas if cluster.replica_status(r) is not ReplicaStatus.DELETION_INELIGIBLE]
+    online = [r for r in waiting if cluster.replica_status(r) in (ReplicaStatus.NEW, ReplicaStatus.ONLINE)]
+    yield from move_replicas(cluster, online, ReplicaStatus.OFFLINE)
+    yield from move_replicas(cluster, waiting, ReplicaStatus.DELETION_INELIGIBLE)
+
+
+def _complete(cluster: ClusterState, topics: list[str]) -> Steps[None]:
+    replicas = [replica for topic in topics for replica in cluster.replicas_of_topic(topic)]
+    yield from move_replicas(cluster, replicas, ReplicaStatus.NON_EXISTENT)
+    yield from write([Delete(paths.topic_config(topic)) for topic in topics])
+    yield from _delete_znodes(topics)
+    yield from drop_markers(cluster, topics)
+    for topic in topics:
+        cluster.remove_topic(topic)
+        cluster.deletions.forget(topic)
+    logger.info("topics deleted: %s", ", ".join(topics))
+
+
+def _delete_znodes(topics: list[str]) -> Steps[None]:
+    """The topics' znodes and all below them, deepest first."""
+    indices = yield from list_children_of_each([paths.partitions(topic) for topic in topics])
+    partitions = [
+        (topic, int(name)) for topic, names in zip(topics, indices, strict=True) for name in names if name.isdecimal()
+    ]
+    yield from write([Delete(paths.partition_state(topic, index)) for topic, index in partitions])
+    yield from write([Delete(paths.partition(topic, index)) for topic, index in partitions])
+    yield from write([Delete(paths.partitions(topic)) for topic in topics])
+    results = yield from write([Delete(paths.topic(topic)) for topic in topics])
+    stubborn = [topic for topic, result in zip(topics, results, strict=True) if isinstance(result, NotEmptyError)]
+    for level in (yield from _znodes_below(stubborn)):  # somebody put other things there
+        yield from write([Delete(path) for path in level])
+
+
+def _znodes_below(topics: list[str]) -> Steps[list[list[str]]]:
+    """The topics' znodes and all below them, deepest level first."""
+    level = [paths.topic(topic) for topic in topics]
+    levels: list[list[str]] = []
+    while level:
+        levels.insert(0, level)
+        children = yield from list_children_of_each(level)
+        level = [f"{path}/{name}" for path, names in zip(level, children, strict=True) for name in names]
+    return levels

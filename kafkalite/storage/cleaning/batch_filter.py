@@ -1,0 +1,150 @@
+"""Batches with fewer records: keys read by compiled code, and batches written again around the records that stay.
+
+The records that stay are copied as bytes, because nothing in a record but its timestamp depends on the rest of its batch.
+Only a new delete horizon, which takes the place of the base timestamp (KIP-534), has their timestamp deltas written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import compress as selected
+from itertools import pairwise
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode_plain, find_starts, unreadable
+from kafkalite.protocol.record_batches.compression import compress
+from kafkalite.protocol.record_batches.legacy_records import legacy_records, rewritten
+from kafkalite.protocol.record_batches.record_walk import record_at
+from kafkalite.protocol.record_batches.records import (
+    CODEC_MASK,
+    DELETE_HORIZON,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Record,
+    assemble_batch,
+    records_of,
+)
+from kafkalite.protocol.record_batches.varint import read_varint, wrapped, write_varint
+from kafkalite.types import Buffer
+
+
+class OpenBatch:
+    """The records of the batch at `header` of `buffer`, decompressed. Raises KafkaError INVALID_RECORD where they cannot be read."""
+
+    def __init__(self, buffer: Buffer, header: BatchHeader) -> None:
+        self.header = header
+        self.plain = bytes(records_of(buffer, header))
+
+    def keys(self) -> tuple[list[bytes | None], list[int]]:
+        """Keys and offsets of the records."""
+        records = self.records()
+        return [record.key for record in records], [record.offset for record in records]
+
+    def records(self) -> Sequence[DecodedRecord]:
+        """The records with their offsets and timestamps. Raises KafkaError INVALID_RECORD."""
+        try:
+            return list(decode_plain(self.plain, self.header))
+        except unreadable():
+            # Names of headers that are no UTF-8 are none of our business; anything else is refused by the walk.
+            return list(_walked(self.plain, self.header))
+
+    def _encoded(self, stays: Sequence[bool]) -> list[bytes]:
+        plain = self.plain
+        bounds: list[int] = []
+        find_starts(plain, 0, len(plain), len(stays), bounds)
+        bounds.append(len(plain))
+        return [plain[start:end] for start, end in selected(pairwise(bounds), stays)]
+
+    def rewritten(self, stays: Sequence[bool], max_timestamp: int, horizon_ms: int | None) -> bytearray:
+        """The batch with the records that stay, and with a new delete horizon unless that is None; nothing else changes."""
+        header = self.header
+        parts = [self.plain] if horizon_ms is None and all(stays) else self._encoded(stays)
+        base_timestamp, attributes = header.base_timestamp, header.attributes
+        if horizon_ms is not None:
+            shift = base_timestamp - horizon_ms
+            parts = [_with_shifted_timestamp(part, shift) for part in parts]
+            base_timestamp, attributes = horizon_ms, attributes | DELETE_HORIZON
+        body = b"".join(parts)
+        return assemble_batch(
+            compress(header.codec, body) if header.codec else body,
+            records_count=sum(stays),
+            last_offset_delta=header.last_offset_delta,
+            base_timestamp=base_timestamp,
+            max_timestamp=header.max_timestamp if header.uses_log_append_time else max_timestamp,
+            base_offset=header.base_offset,
+            leader_epoch=header.partition_leader_epoch,
+            attributes=attributes,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+        )
+
+
+class OpenMessage:
+    """As `OpenBatch` for a message of an older format, which keeps its magic. Raises KafkaError INVALID_RECORD."""
+
+    def __init__(self, buffer: Buffer, header: BatchHeader) -> None:
+        self.header = header
+        self._records = legacy_records(buffer, header)
+
+    def keys(self) -> tuple[list[bytes | None], list[int]]:
+        return [record.key for record in self._records], [record.offset for record in self._records]
+
+    def records(self) -> Sequence[DecodedRecord]:
+        return self._records
+
+    def rewritten(self, stays: Sequence[bool]) -> bytes:
+        """The message around the records that stay."""
+        return rewritten(list(selected(self._records, stays)), self.header)
+
+
+def opened(buffer: Buffer, header: BatchHeader) -> OpenBatch | OpenMessage:
+    """The batch or older message at `header` of `buffer`. Raises KafkaError INVALID_RECORD where its records cannot be read."""
+    return OpenBatch(buffer, header) if header.magic == MAGIC else OpenMessage(buffer, header)
+
+
+def emptied(header: BatchHeader) -> bytearray:
+    """The header of a batch whose records are all gone: it still tells of offsets, producer and sequence numbers."""
+    return assemble_batch(
+        b"",
+        records_count=0,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=header.max_timestamp,
+        base_offset=header.base_offset,
+        leader_epoch=header.partition_leader_epoch,
+        attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON),
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )
+
+
+def _with_shifted_timestamp(record: bytes, shift_ms: int) -> bytes:
+    _, start = read_varint(record, 0)
+    delta, rest = read_varint(record, start + 1)
+    body = bytearray(record[start : start + 1])
+    write_varint(body, wrapped(delta + shift_ms))
+    body += record[rest:]
+    encoded = bytearray()
+    write_varint(encoded, len(body))
+    return bytes(encoded + body)
+
+
+def _walked(plain: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The records of plain data with their headers' bytes left alone. Raises KafkaError INVALID_RECORD."""
+    position = 0
+    try:
+        for _ in range(header.records_count):
+            delta, offset_delta, key, key_end, value, value_end, _, _, position = record_at(plain, position)
+            yield Record(
+                header.base_offset + offset_delta,
+                header.max_timestamp if header.uses_log_append_time else wrapped(header.base_timestamp + delta),
+                plain[key:key_end] if key >= 0 else None,
+                plain[value:value_end] if value >= 0 else None,
+            )
+        if position != len(plain):
+            raise ValueError(f"{len(plain) - position} bytes behind the last record")
+    except (IndexError, ValueError) as problem:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"records cannot be read: {problem}") from None

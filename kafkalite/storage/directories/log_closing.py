@@ -1,0 +1,84 @@
+"""Closes the logs of one directory: all are left in good order, then several threads bring to the medium what is not there.
+
+A medium that is asked by several at once answers them together: a thousand logs are synced in a tenth of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from kafkalite.errors import KafkaError
+from kafkalite.storage.log.flush_work import FlushWork
+from kafkalite.storage.log.partition_log import PartitionLog
+from kafkalite.storage.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+_THREADS: Final = 8
+
+
+class DirectoryClosing:
+    """See the module. `run` closes `logs`, which lie in `directory`."""
+
+    def __init__(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
+        self.directory = directory
+        self.in_good_order = True
+        """Could all of them be closed?"""
+        self._logs = logs
+        self._waiting: deque[tuple[PartitionLog, FlushWork]] = deque()
+        self._synced: list[tuple[PartitionLog, FlushWork, OSError | None]] = []
+        self._left_early = 0
+
+    @property
+    def left(self) -> int:
+        """How many logs are not closed yet."""
+        return len(self._logs) - self._left_early - len(self._synced)
+
+    async def run(self) -> None:
+        """In the executor; what an error of the medium means is said in the directory."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._prepare)
+        threads = min(_THREADS, len(self._waiting))
+        await asyncio.gather(*(loop.run_in_executor(None, self._sync) for _ in range(threads)))
+        for log, work, problem in self._synced:
+            if problem is None:
+                log.flushed(work)
+            else:
+                self._failed(log, self.directory.failure(problem))
+        for log in self._logs:
+            log.release_files()
+
+    def _prepare(self) -> None:
+        """One thread, because open files belong to one."""
+        for log in self._logs:
+            try:
+                work = log.prepare_close()
+            except KafkaError as problem:
+                self._failed(log, problem)
+                work = None
+            if work is None:
+                self._left_early += 1
+            else:
+                self._waiting.append((log, work))
+
+    def _sync(self) -> None:
+        """One of several threads: sync logs until none waits."""
+        while self._waiting:
+            try:
+                log, work = self._waiting.popleft()
+            except IndexError:
+                return
+            try:
+                work.run()
+            except OSError as problem:
+                self._synced.append((log, work, problem))
+            else:
+                self._synced.append((log, work, None))
+
+    def _failed(self, log: PartitionLog, problem: KafkaError) -> None:
+        logger.warning("%s was not closed in good order: %s", log.topic_partition, problem)
+        self.in_good_order = False

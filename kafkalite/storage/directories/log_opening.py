@@ -1,0 +1,151 @@
+"""Opening all logs of a directory when the broker starts: several threads, a line of progress every few seconds.
+
+Each directory has num.recovery.threads.per.data.dir threads, which take the next log from one queue. After a clean stop a log
+takes a few reads. After a crash what lies behind its recovery point is read and checked, which takes as long as the medium
+needs for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Final
+
+from kafkalite.config.topic import TopicConfig
+from kafkalite.storage import checkpoints
+from kafkalite.storage.log.partition_log import PartitionLog
+from kafkalite.storage.log.recovery import LoadOptions, LoadProgress, load_log
+from kafkalite.storage.log_directory import LogDirectory
+from kafkalite.storage.open_files import OpenFiles
+from kafkalite.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_PROGRESS_S: Final = 5.0
+_MB: Final = 1_000_000
+
+
+class DirectoryOpening:
+    """The logs of one directory on their way. `high_watermarks`, `doomed` and `is_clean` are known once `run` is over."""
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        configs: Mapping[str, TopicConfig],
+        default_config: TopicConfig,
+        rng: Random,
+        now_ms: int,
+        producer_expiration_ms: int,
+    ) -> None:
+        self.directory = directory
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.doomed: list[str] = []
+        self.is_clean = False
+        """Was the directory left in good order?"""
+        self.total = 0
+        self._configs = configs
+        self._default_config = default_config
+        self._rng = rng
+        self._now_ms = now_ms
+        self._producer_expiration_ms = producer_expiration_ms
+        self._waiting: deque[tuple[TopicPartition, str, LoadOptions, int | None]] = deque()
+        self._progress: list[LoadProgress] = []
+
+    @property
+    def opened(self) -> int:
+        return sum(each.logs for each in self._progress)
+
+    @property
+    def checked_bytes(self) -> int:
+        return sum(each.checked_bytes for each in self._progress)
+
+    async def run(self, threads: int) -> list[PartitionLog]:
+        """All logs, opened in the executor. Raises OSError, WrongDirectory."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._look)
+        self._progress = [LoadProgress() for _ in range(min(threads, max(1, self.total)))]
+        loads = [loop.run_in_executor(None, self._open_next, progress) for progress in self._progress]
+        opened = await asyncio.gather(*loads, return_exceptions=True)
+        for result in opened:
+            if isinstance(result, BaseException):
+                raise result
+        return [log for logs in opened if not isinstance(logs, BaseException) for log in logs]
+
+    def _look(self) -> None:
+        """What is there, and what the checkpoints say of it."""
+        directory = self.directory
+        clean = self.is_clean = directory.take_clean_marker()
+        found = directory.scan()
+        live, self.doomed = found.live, found.doomed
+        recovery_points = directory.read_offsets(checkpoints.RECOVERY_POINT)
+        log_starts = directory.read_offsets(checkpoints.LOG_START)
+        first_dirty = directory.read_offsets(checkpoints.CLEANER)
+        self.high_watermarks = directory.read_offsets(checkpoints.HIGH_WATERMARK)
+        self.total = len(live) + len(found.future)
+        if live and not clean:
+            logger.info("%s was not left in good order: checking %d logs", directory.path, len(live))
+        for topic_partition, path in (*live.items(), *found.future.items()):
+            options = LoadOptions(
+                clean,
+                recovery_points.get(topic_partition, 0),
+                log_starts.get(topic_partition, 0),
+                self._now_ms,
+                self._producer_expiration_ms,
+            )
+            self._waiting.append((topic_partition, path, options, first_dirty.get(topic_partition)))
+
+    def _open_next(self, progress: LoadProgress) -> list[PartitionLog]:
+        """One thread: open logs until none waits, or one failed: then the directory is of no use."""
+        directory = self.directory
+        files = OpenFiles(directory.disk, directory.files.limit)
+        logs = []
+        try:
+            while self._waiting:
+                try:
+                    topic_partition, path, options, first_dirty_offset = self._waiting.popleft()
+                except IndexError:
+                    break
+                config = self._configs.get(topic_partition.topic, self._default_config)
+                log = load_log(
+                    topic_partition,
+                    directory,
+                    path,
+                    config=config,
+                    rng=self._rng,
+                    options=options,
+                    files=files,
+                    progress=progress,
+                )
+                log.set_high_watermark(self.high_watermarks.get(topic_partition, 0))
+                log.first_dirty_offset = first_dirty_offset
+                logs.append(log)
+        except BaseException:
+            self._waiting.clear()
+            raise
+        finally:
+            files.close()
+        return logs
+
+
+async def open_all(
+    openings: Sequence[DirectoryOpening], threads_per_directory: int
+) -> list[list[PartitionLog] | BaseException]:
+    """The logs of each directory, or why it cannot be used; tells how far it is meanwhile."""
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(opening.run(threads_per_directory)) for opening in openings]
+    waiting: set[asyncio.Task[list[PartitionLog]]] = set(tasks)
+    began_s = loop.time()
+    while waiting:
+        _, waiting = await asyncio.wait(waiting, timeout=_PROGRESS_S)
+        if waiting:
+            logger.info(
+                "opening logs: %d of %d done after %.0f s, %d MB checked",
+                sum(opening.opened for opening in openings),
+                sum(opening.total for opening in openings),
+                loop.time() - began_s,
+                sum(opening.checked_bytes for opening in openings) // _MB,
+            )
+    return list(await asyncio.gather(*tasks, return_exceptions=True))

@@ -1,0 +1,504 @@
+"""All logs of a broker, in all its log directories: opening, creating, deleting, checkpointing and closing them.
+
+A directory that fails is left out from then on and its partitions are offline; the others go on. Blocking work that takes
+long (opening, closing, flushing) runs in the event loop's executor, one task for each directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from random import Random
+from typing import Final, Protocol, TypeVar
+
+from kafkalite.clock import Clock
+from kafkalite.config.live import Current
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.storage import checkpoints
+from kafkalite.storage.directories.future_logs import FutureLogs
+from kafkalite.storage.directories.log_closing import DirectoryClosing
+from kafkalite.storage.directories.log_opening import DirectoryOpening, open_all
+from kafkalite.storage.disk import Disk
+from kafkalite.storage.log.flush_work import FlushWork
+from kafkalite.storage.log.partition_log import PartitionLog
+from kafkalite.storage.log.recovery import create_log
+from kafkalite.storage.log_directory import LogDirectory
+from kafkalite.storage.log_files import DELETE_DIRECTORY, FUTURE_DIRECTORY, suffixed_directory
+from kafkalite.storage.meta_properties import FILE_NAME, MetaProperties, WrongDirectory, write_meta_properties
+from kafkalite.storage.open_files import FEWEST
+from kafkalite.types import NO_TOPIC_ID, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+OPEN_FILES_LIMIT: Final = 512
+"""Bound of open files, shared by all directories, and never more than half of what the process may open: the rest is for connections."""
+
+
+class StorageConfig(Protocol):
+    """The broker settings that storage reads."""
+
+    @property
+    def log_dirs(self) -> Iterable[str]: ...
+
+    @property
+    def topic_defaults(self) -> TopicConfig: ...
+
+    @property
+    def producer_id_expiration_ms(self) -> int: ...
+
+    @property
+    def num_recovery_threads_per_data_dir(self) -> int: ...
+
+    @property
+    def log_deletion_max_segments_per_run(self) -> int: ...
+
+
+class LogStore:
+    """The logs by partition. `open` before anything else."""
+
+    def __init__(
+        self,
+        config: Current[StorageConfig],
+        disk: Disk,
+        clock: Clock,
+        rng: Random,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.rng = rng
+        paths = [os.path.abspath(path) for path in config.current.log_dirs]
+        files_max = min(OPEN_FILES_LIMIT, disk.files_max() // 2)
+        self.directories = [LogDirectory(disk, path, max(FEWEST, files_max // len(paths))) for path in paths]
+        self.on_directory_failure: Callable[[LogDirectory], None] = lambda directory: None
+        for directory in self.directories:
+            directory.on_failure = self._directory_failed
+        self._disk = disk
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self.lost_nothing = False
+        """Were all directories left in good order, so that every record that was here before the start is here now?"""
+        self.future = FutureLogs(self)
+        self._closings: list[DirectoryClosing] | None = None
+        """What `close` has begun."""
+        self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
+        """Where logs are to be made that do not exist yet (AlterReplicaLogDirs)."""
+        self._offline: set[TopicPartition] = set()
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._doomed: list[tuple[int, LogDirectory, str]] = []
+        self._deleted: dict[str, tuple[LogDirectory, list[TopicPartition]]] = {}
+        """Logs that were deleted and are still in the checkpoints of their directory, by its path."""
+        self._without_files: dict[TopicPartition, PartitionLog] = {}
+
+    # Facts
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        return self._logs.get(topic_partition)
+
+    def all_logs(self) -> list[PartitionLog]:
+        """The logs on working directories."""
+        return list(self._logs.values())
+
+    @property
+    def online_directories(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.offline_reason is None]
+
+    @property
+    def producer_id_expiration_ms(self) -> int:
+        """producer.id.expiration.ms, as it is now."""
+        return self.config.current.producer_id_expiration_ms
+
+    @property
+    def offline_directories(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.offline_reason is not None]
+
+    def is_offline(self, topic_partition: TopicPartition) -> bool:
+        """Is the partition's log known to lie in a directory that failed?"""
+        return topic_partition in self._offline
+
+    # Opening
+
+    def acquire(self) -> None:
+        """Make and lock the directories, so that `read_identity` and `claim` can be asked before any log is opened.
+
+        Raises WrongDirectory when another process has one of them, KafkaError KAFKA_STORAGE_ERROR when none works.
+        """
+        for directory in self.directories:
+            try:
+                directory.open()
+            except OSError as problem:
+                directory.take_offline(problem)
+            except WrongDirectory:
+                self._release()
+                raise
+        self._require_a_directory()
+
+    def _require_a_directory(self) -> None:
+        if not self.online_directories:
+            self._release()
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "none of the directories in log.dirs works")
+
+    async def open(self, topic_configs: Mapping[str, TopicConfig] | None = None) -> None:
+        """Open every log in the directories, `acquire` first if need be; those of `topic_configs` with the settings given there.
+
+        Raises WrongDirectory when a directory belongs to another process or holds what is no log, or when a partition lies
+        in two directories; KafkaError KAFKA_STORAGE_ERROR when no directory works.
+        """
+        if not any(directory.is_locked for directory in self.directories):
+            self.acquire()
+        config, now_ms = self.config.current, self.clock.now_ms()
+        openings = [
+            DirectoryOpening(
+                directory,
+                dict(topic_configs or {}),
+                config.topic_defaults,
+                self.rng,
+                now_ms,
+                config.producer_id_expiration_ms,
+            )
+            for directory in self.online_directories
+        ]
+        results = await open_all(openings, config.num_recovery_threads_per_data_dir)
+        for opening, result in zip(openings, results, strict=True):
+            if isinstance(result, OSError):
+                opening.directory.take_offline(result)
+            elif isinstance(result, BaseException):
+                self._release()
+                raise result
+            else:
+                self._high_watermarks.update(opening.high_watermarks)
+                self._doomed += [(now_ms, opening.directory, path) for path in opening.doomed]
+                self._take_over(result)
+        self.lost_nothing = not self.offline_directories and all(opening.is_clean for opening in openings)
+        self._require_a_directory()
+        for future in list(self.future.logs.values()):
+            self.future.take(future)  # the current log may have been opened later
+        self.future.finish_interrupted()
+        await self.purge_deleted(now_ms)
+
+    def _take_over(self, logs: Iterable[PartitionLog]) -> None:
+        for log in logs:
+            if log.directory.endswith(FUTURE_DIRECTORY):
+                self.future.take(log)
+                continue
+            other = self._logs.get(log.topic_partition)
+            if other is not None:
+                self._release()
+                raise WrongDirectory(f"{log.topic_partition} lies both in {other.directory} and in {log.directory}")
+            self._logs[log.topic_partition] = log
+            if not log.has_files:
+                self._without_files[log.topic_partition] = log
+
+    def _release(self) -> None:
+        for directory in self.directories:
+            directory.close()
+
+    # Identity
+
+    def read_identity(self) -> MetaProperties:
+        """Broker id and cluster id that the directories agree on, None for what none of them says.
+
+        Raises WrongDirectory when they disagree or one cannot be understood.
+        """
+        broker_id: int | None = None
+        cluster_id: str | None = None
+        for directory in self.online_directories:
+            try:
+                found = directory.read_meta_properties()
+            except OSError as problem:
+                directory.take_offline(problem)
+                continue
+            if found is None:
+                continue
+            if None not in (broker_id, found.broker_id) and broker_id != found.broker_id:
+                raise WrongDirectory(f"log.dirs belong to brokers {broker_id} and {found.broker_id}")
+            if None not in (cluster_id, found.cluster_id) and cluster_id != found.cluster_id:
+                raise WrongDirectory(f"log.dirs belong to clusters {cluster_id} and {found.cluster_id}")
+            broker_id = found.broker_id if broker_id is None else broker_id
+            cluster_id = cluster_id or found.cluster_id
+        return MetaProperties(broker_id, cluster_id)
+
+    def check_identity(self, broker_id: int, cluster_id: str) -> None:
+        """WrongDirectory when the directories belong to another broker or cluster; may be called before `open`."""
+        found = self.read_identity()
+        if found.broker_id not in (None, broker_id):
+            raise WrongDirectory(
+                f"the configured broker.id {broker_id} is not {found.broker_id}, to which log.dirs belong; "
+                "correct broker.id or use other directories"
+            )
+        if found.cluster_id not in (None, cluster_id):
+            raise WrongDirectory(
+                f"ZooKeeper has cluster {cluster_id}, but log.dirs belong to cluster {found.cluster_id}; "
+                "correct zookeeper.connect or use other directories"
+            )
+
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Mark every directory as this broker's of this cluster. WrongDirectory when they belong to another one."""
+        self.check_identity(broker_id, cluster_id)
+        for directory in self.online_directories:
+            try:
+                if directory.read_meta_properties() != (broker_id, cluster_id):
+                    write_meta_properties(self._disk, directory.file(FILE_NAME), broker_id, cluster_id)
+            except OSError as problem:
+                directory.take_offline(problem)
+
+    # Creating and deleting
+
+    def create(
+        self, topic_partition: TopicPartition, topic_id: bytes = NO_TOPIC_ID, config: TopicConfig | None = None
+    ) -> PartitionLog:
+        """The log of a partition, made on the working directory with the fewest logs unless it exists.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR; INCONSISTENT_TOPIC_ID when it exists and belongs to another topic id.
+        """
+        config = config if config is not None else self.config.current.topic_defaults
+        known = self._logs.get(topic_partition)
+        if known is not None:
+            known.config = config
+            if topic_id != NO_TOPIC_ID:
+                known.set_topic_id(topic_id)
+            return known
+        if topic_partition in self._offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} lies on a directory that failed")
+        for directory in self._directories_for(topic_partition):
+            try:
+                log = create_log(
+                    topic_partition,
+                    directory,
+                    directory.file(str(topic_partition)),
+                    topic_id=topic_id,
+                    config=config,
+                    rng=self.rng,
+                    now_ms=self.clock.now_ms(),
+                )
+            except OSError as problem:
+                directory.failure(problem)
+                continue
+            self._logs[topic_partition] = self._without_files[topic_partition] = log
+            return log
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no directory takes a log for {topic_partition}")
+
+    def make_files(self) -> bool:
+        """Make the other files of the new log that has waited longest for them; False when none does.
+
+        To make a file takes a tenth of a millisecond and more, and a log has five; it is made with that of its records.
+        """
+        while self._without_files:
+            topic_partition = next(iter(self._without_files))
+            log = self._without_files.pop(topic_partition)
+            if self._logs.get(topic_partition) is log:
+                self._attempt(log, log.make_files)
+                return True
+        return False
+
+    def leave_files_to_close(self) -> None:
+        """Make no other files of new logs one by one any more; the flush that closes a log makes those that are missing."""
+        self._without_files.clear()
+
+    def _directories_for(self, topic_partition: TopicPartition) -> list[LogDirectory]:
+        """Those that work, the one that was asked for and those with the fewest logs first."""
+        preferred = self.preferred_directories.pop(topic_partition, None)
+        directories = self.online_directories
+        if len(directories) > 1:
+            load = Counter(log.log_directory.path for log in self._logs.values())
+            directories.sort(key=lambda each: (each is not preferred, load[each.path]))
+        return directories
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Give up a log: its directory is renamed now and removed by `purge_deleted`. KafkaError KAFKA_STORAGE_ERROR.
+
+        `checkpoint_deletions` is to follow, before a log of that name may be made again.
+        """
+        log = self._logs.get(topic_partition)
+        if log is None:
+            return
+        self.future.remove(topic_partition)
+        self.give_up(log)
+        del self._logs[topic_partition]
+        self._high_watermarks.pop(topic_partition, None)
+        self._deleted.setdefault(log.log_directory.path, (log.log_directory, []))[1].append(topic_partition)
+
+    def checkpoint_deletions(self) -> None:
+        """Take the logs that were deleted out of the checkpoints, whose offsets would be taken for those of their successors.
+
+        A successor would begin at the log start offset of its predecessor when it is opened after a kill: what was acknowledged before that
+        offset would be lost.
+        """
+        deleted, self._deleted = self._deleted, {}
+        for directory, gone in deleted.values():
+            self.checkpoint_recovery_points([directory])
+            for name in (checkpoints.LOG_START, checkpoints.HIGH_WATERMARK, checkpoints.CLEANER):
+                directory.change_offsets(name, dict.fromkeys(gone))
+
+    def give_up(self, log: PartitionLog) -> None:
+        """Have the directory of a log removed, which is not told any more. KafkaError KAFKA_STORAGE_ERROR."""
+        directory = log.log_directory
+        directory.require_online()
+        name = suffixed_directory(log.topic_partition, f"{self.rng.getrandbits(128):032x}", DELETE_DIRECTORY)
+        log.release_files()
+        try:
+            self._disk.rename(log.directory, directory.file(name))
+        except OSError as problem:
+            raise directory.failure(problem) from problem
+        self._doomed.append((self.clock.now_ms() + log.config.file_delete_delay_ms, directory, directory.file(name)))
+
+    def put(self, log: PartitionLog) -> None:
+        """`log` is its partition's current one from now on."""
+        self._logs[log.topic_partition] = log
+
+    def directory_at(self, path: str) -> LogDirectory:
+        """The directory of log.dirs at `path`. Raises KafkaError LOG_DIR_NOT_FOUND."""
+        for directory in self.directories:
+            if directory.path == os.path.abspath(path):
+                return directory
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not in log.dirs")
+
+    async def purge_deleted(self, now_ms: int) -> None:
+        """Remove the directories of deleted logs and the files of old segments whose file.delete.delay.ms is over.
+
+        The directories in the executor, one after the other: there may be thousands, of some files each.
+        """
+        due = [each for each in self._doomed if each[0] <= now_ms]
+        self._doomed = [each for each in self._doomed if each[0] > now_ms]
+        for _, directory, path in due:
+            if directory.offline_reason is None:
+                try:
+                    await asyncio.get_running_loop().run_in_executor(None, self._disk.remove_tree, path)
+                except OSError as problem:
+                    directory.failure(problem)
+        for log in self.all_logs():
+            self._attempt(log, partial(log.purge_deleted, now_ms))
+
+    # Upkeep
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Apply retention to every log, up to log.deletion.max.segments.per.run; returns how many segments went."""
+        count, most = 0, self.config.current.log_deletion_max_segments_per_run
+        for log in self.all_logs():
+            if count < most:
+                count += self._attempt(log, partial(log.delete_old_segments, now_ms, most - count)) or 0
+        return count
+
+    def expire_producers(self, now_ms: int) -> None:
+        for log in self._logs.values():
+            log.producers.expire(now_ms, self.producer_id_expiration_ms)
+
+    async def flush_sealed(self) -> None:
+        """Bring what lies in sealed segments to the medium, in the executor; call it about every second."""
+        await self._flush([log for log in self.all_logs() if log.recovery_point < log.segments[-1].base_offset])
+
+    async def flush_overdue(self, now_ms: int) -> None:
+        """Flush the logs whose flush.ms is over; call it every log.flush.scheduler.interval.ms."""
+        await self._flush([log for log in self.all_logs() if log.is_flush_due(now_ms)])
+
+    async def _flush(self, logs: Iterable[PartitionLog]) -> None:
+        loop = asyncio.get_running_loop()
+        for log in logs:
+            work: FlushWork | None = None
+            try:
+                work = log.flush_work()
+                if work is not None:
+                    await loop.run_in_executor(None, work.run)
+                    log.flushed(work)
+            except OSError as problem:
+                log.log_directory.failure(problem)
+
+    def _attempt(self, log: PartitionLog, action: Callable[[], _Result]) -> _Result | None:
+        """Do what upkeep wants; an error of the disk was dealt with by the log's directory and stops nothing else."""
+        try:
+            return action()
+        except KafkaError as problem:
+            logger.warning("%s: %s", log.topic_partition, problem)
+            return None
+
+    # Checkpoints
+
+    def checkpoint_recovery_points(self, directories: Iterable[LogDirectory] | None = None) -> None:
+        """Write up to where each log is on the medium."""
+        self._checkpoint(checkpoints.RECOVERY_POINT, lambda log: log.recovery_point, directories)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Write where the logs start that start later than their first segment."""
+        self._checkpoint(
+            checkpoints.LOG_START,
+            lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
+        )
+
+    def note_log_starts(self, logs: Iterable[PartitionLog]) -> None:
+        """Write where these logs start now, so that a kill of this process does not undo it; durable with the next checkpoint."""
+        starts: dict[LogDirectory, dict[TopicPartition, int | None]] = {}
+        for log in logs:
+            starts.setdefault(log.log_directory, {})[log.topic_partition] = log.log_start_offset
+        for directory, changes in starts.items():
+            directory.change_offsets(checkpoints.LOG_START, changes, durable=False)
+
+    def checkpoint_first_dirty_offsets(self, directories: Iterable[LogDirectory]) -> None:
+        """Write where compaction goes on in the logs that were compacted."""
+        self._checkpoint(checkpoints.CLEANER, lambda log: log.first_dirty_offset, directories)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks; of logs that nobody spoke of since the start the old one is kept."""
+        self._checkpoint(checkpoints.HIGH_WATERMARK, lambda log: log.high_watermark)
+
+    def read_high_watermark(self, topic_partition: TopicPartition) -> int:
+        """The high watermark as of the last checkpoint before the start, 0 when there is none."""
+        return self._high_watermarks.get(topic_partition, 0)
+
+    def _checkpoint(
+        self,
+        name: str,
+        offset_of: Callable[[PartitionLog], int | None],
+        directories: Iterable[LogDirectory] | None = None,
+    ) -> None:
+        tables: dict[str, dict[TopicPartition, int]] = {each.path: {} for each in self.directories}
+        for log in (*self._logs.values(), *self.future.logs.values()):
+            offset = offset_of(log)
+            if offset is not None:
+                tables[log.log_directory.path][log.topic_partition] = offset
+        for directory in self.online_directories if directories is None else directories:
+            try:
+                directory.write_offsets(name, tables[directory.path])
+            except KafkaError as problem:
+                logger.warning("Checkpoint not written: %s", problem)
+
+    # Closing
+
+    async def close(self, *, may_mark: bool = True) -> None:
+        """Flush and close every log, write the checkpoints, and, if it `may_mark` them, mark directories as left in good order."""
+        logs = (*self.all_logs(), *self.future.logs.values())
+        self.leave_files_to_close()
+        self._closings = [
+            DirectoryClosing(directory, [log for log in logs if log.log_directory is directory])
+            for directory in self.online_directories
+        ]
+        await asyncio.gather(*(closing.run() for closing in self._closings))
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
+        self.checkpoint_high_watermarks()
+        for closing in self._closings:
+            if may_mark and closing.in_good_order and closing.directory.offline_reason is None:
+                try:
+                    closing.directory.leave_clean_marker()
+                except OSError as problem:
+                    closing.directory.failure(problem)
+        self._release()
+
+    @property
+    def left_to_close(self) -> int:
+        """How many logs `close` has not closed yet."""
+        if self._closings is None:
+            return len(self._logs) + len(self.future.logs)
+        return sum(closing.left for closing in self._closings)
+
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        gone = [tp for tp, log in self._logs.items() if log.log_directory is directory]
+        for topic_partition in gone:
+            del self._logs[topic_partition]
+        self._offline.update(gone)
+        self.future.forget(directory)
+        self.on_directory_failure(directory)

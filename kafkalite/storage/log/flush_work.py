@@ -1,0 +1,88 @@
+"""How far a log is on the medium, and what must be brought there so that it is safe up to an offset.
+
+Work may run on another thread while the log goes on, so it counts only for what it has seen: not for records that were written in the place
+of truncated ones meanwhile, nor for a file that was written again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.storage.disk import Disk
+
+if TYPE_CHECKING:
+    from kafkalite.storage.segments.segment_list import SegmentList
+
+
+class FlushWork(NamedTuple):
+    """Files to bring to the medium so that all below `up_to` is safe; plain data, so `run` may be called on any thread."""
+
+    disk: Disk
+    paths: tuple[str, ...]
+    up_to: int
+    truncations: int
+    """How often the log had been truncated."""
+    last_note: int
+    """The newest of the notes about files that the work does justice to."""
+
+    def run(self) -> None:
+        """Sync the files; one that was removed meanwhile, by retention or with its topic, is passed over. Raises OSError."""
+        for path in self.paths:
+            try:
+                self.disk.sync(path)
+            except FileNotFoundError:
+                pass
+
+
+class FlushState:
+    """The recovery point of a log in `directory`, below which all is on the medium, and the files written beside the records."""
+
+    __slots__ = ("_directory", "_disk", "_notes", "_truncations", "_unflushed_since_ms", "_unsynced", "recovery_point")
+
+    def __init__(self, disk: Disk, directory: str, recovery_point: int) -> None:
+        self.recovery_point = recovery_point
+        self._disk = disk
+        self._directory = directory
+        self._unsynced: dict[str, int] = {}
+        """The number of the latest note of each file."""
+        self._notes = self._truncations = 0
+        self._unflushed_since_ms: int | None = None
+
+    def note(self, path: str) -> None:
+        """The file was written: the next flush brings it to the medium too."""
+        self._notes += 1
+        self._unsynced[path] = self._notes
+
+    def truncated(self, end: int) -> None:
+        """The log ends at `end` now; what is appended there next is not what work under way has seen."""
+        self._truncations += 1
+        self.recovery_point = min(self.recovery_point, end)
+
+    def is_flushed(self, log_end_offset: int) -> bool:
+        """Is everything on the medium already?"""
+        return self.recovery_point >= log_end_offset and not self._unsynced
+
+    def is_blank(self, log_end_offset: int) -> bool:
+        """Was there never a record, as far as this process knows? Its files say nothing that the next controller does not say again."""
+        return not log_end_offset and not self._truncations
+
+    def work(self, segments: SegmentList, log_end_offset: int) -> FlushWork:
+        """What makes a log safe up to its end: the segments from the recovery point on, unless that is the end, and what was noted."""
+        unflushed = segments.from_offset(self.recovery_point) if self.recovery_point < log_end_offset else ()
+        paths = (*(path for each in unflushed for path in each.paths()), *self._unsynced, self._directory)
+        return FlushWork(self._disk, paths, log_end_offset, self._truncations, self._notes)
+
+    def done(self, work: FlushWork) -> None:
+        """`work` ran without an error."""
+        self._unflushed_since_ms = None
+        self._unsynced = {path: note for path, note in self._unsynced.items() if note > work.last_note}
+        if work.truncations == self._truncations:
+            self.recovery_point = max(self.recovery_point, work.up_to)
+
+    def is_due(self, log_end_offset: int, now_ms: int, flush_ms: int) -> bool:
+        """Were records left unflushed for longer than flush.ms, as far as calls of this have seen?"""
+        if self.recovery_point >= log_end_offset:
+            self._unflushed_since_ms = None
+        elif self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+        return self._unflushed_since_ms is not None and now_ms - self._unflushed_since_ms >= flush_ms

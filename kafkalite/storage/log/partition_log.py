@@ -1,0 +1,542 @@
+"""The log of one partition: segments, and what is known of offsets, epochs and producers in them.
+
+    log start offset <= recovery point, high watermark <= log end offset
+    log start offset <= last stable offset = min(high watermark, first offset of a transaction that is not settled)
+
+Offsets never go back except by truncation, which only followers do; batches lie in the segments in the order of offsets, not overlapping.
+The high watermark is kept here for reading's sake, replication decides it. Everything but `flush_work` is done on one thread.
+
+What the log owns has modules of its own, which decide nothing for each other: `segment_list` and `producer_state` what is in it,
+`rolling` when a segment is full, `log_read` and `log_search` reading, `epoch_file`, `flush_work` and `doomed_files` what is on the disk.
+Whatever changes an offset stands here, with the order of its steps, which is what recovery relies on; so this file is longer than others.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from random import Random
+from typing import Final
+
+from kafkalite.config.topic import INT_MAX, TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError, ensure
+from kafkalite.protocol.record_batches.plain_batch import put_plain
+from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, iter_batches, read_marker
+from kafkalite.storage.cleaning.cleaning import CleanedSegment
+from kafkalite.storage.log import append_checks, log_search, old_form
+from kafkalite.storage.log.append_checks import AppendOrigin, AppendResult, ClientCheck
+from kafkalite.storage.log.doomed_files import DoomedFiles
+from kafkalite.storage.log.epoch_file import EpochFile
+from kafkalite.storage.log.flush_work import FlushState, FlushWork
+from kafkalite.storage.log.leader_epochs import LeaderEpochs
+from kafkalite.storage.log.log_read import LogRead, read_from
+from kafkalite.storage.log.partition_metadata import write_topic_id
+from kafkalite.storage.log.retention import count_deletable
+from kafkalite.storage.log.rolling import takes
+from kafkalite.storage.log.segment_swap import swap_in
+from kafkalite.storage.log.stored_form import put_in_place
+from kafkalite.storage.log_directory import LogDirectory, uses_disk
+from kafkalite.storage.log_files import PARTITION_METADATA
+from kafkalite.storage.producers.producer_files import ProducerSnapshots, restore_producers
+from kafkalite.storage.producers.producer_state import ProducerState
+from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuard
+from kafkalite.storage.segments.offset_order import ensure_order
+from kafkalite.storage.segments.segment import Segment
+from kafkalite.storage.segments.segment_list import SegmentList
+from kafkalite.storage.segments.transaction_index import AbortedTransaction
+from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_CLIENT: Final = AppendOrigin.CLIENT
+
+
+class PartitionLog:
+    """See the module. Made by `recovery.load_log` and `recovery.create_log`."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        log_directory: LogDirectory,
+        directory: str,
+        *,
+        config: TopicConfig,
+        rng: Random,
+        topic_id: bytes,
+        segments: Sequence[Segment],
+        now_ms: int,
+        epochs: LeaderEpochs,
+        producers: ProducerState,
+        snapshots: ProducerSnapshots,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        epochs_on_disk: Sequence[tuple[int, int]] = (),
+        topic_id_on_disk: bytes | None = None,
+    ) -> None:
+        """`topic_id_on_disk`: what its `partition.metadata` has, where that is not `topic_id` yet."""
+        self.topic_partition = topic_partition
+        self.log_directory = log_directory
+        self.directory = directory
+        self.config = config
+        self.topic_id = topic_id
+        self._topic_id_is_behind = topic_id_on_disk is not None and topic_id_on_disk != topic_id
+        self.epochs = epochs
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = log_start_offset
+        self.first_dirty_offset: int | None = None
+        """Where compaction goes on; None before the first one."""
+        self.future: PartitionLog | None = None
+        """The copy of this log on its way to another directory; what is cut off here is cut off there."""
+        self._rng = rng
+        self._now_ms = now_ms
+        """The time as of the last append or load: new segments begin then."""
+        self._segments = SegmentList(segments)
+        self._snapshots = snapshots
+        self._doomed_files = DoomedFiles(log_directory.disk)
+        self._flush_state = FlushState(log_directory.disk, directory, recovery_point)
+        self._epoch_file = EpochFile(log_directory.disk, directory, self._flush_state, epochs, epochs_on_disk)
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # Facts
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where readers of committed records may read."""
+        first = self.producers.first_unstable_offset
+        return self.high_watermark if first is None else max(self.log_start_offset, min(first, self.high_watermark))
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below this offset is on the medium."""
+        return self._flush_state.recovery_point
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self.epochs.latest
+
+    @property
+    def size_bytes(self) -> int:
+        return self._segments.size_bytes
+
+    @property
+    def segments(self) -> SegmentList:
+        """Oldest first; the last one is the active one."""
+        return self._segments
+
+    @property
+    def only_in_memory(self) -> AbstractContextManager[None]:
+        """In a `with` block of this, reads raise NotInMemory where they would wait for the medium."""
+        return self.log_directory.files
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(largest known epoch up to `epoch`, offset behind its last record), (-1, -1) when nothing is known (KIP-279)."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # Appending
+
+    @uses_disk
+    def append_as_leader(
+        self,
+        records: bytearray | memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        request_version: int = 9,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        check: ClientCheck = None,
+        guard: VerificationGuard = UNGUARDED,
+    ) -> AppendResult:
+        """Append a producer's batch, which is checked as `check` says, or batches that a coordinator of this broker made.
+
+        `records` must be writable: offsets and epoch are set in it. It may be reused afterwards. Raises KafkaError and TooMuchAtOnce as
+        `validate_produced` and `ProducerState.check` do; RECORD_LIST_TOO_LARGE above segment.bytes; KAFKA_STORAGE_ERROR.
+        """
+        config = self.config
+        log_append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
+        if origin is _CLIENT:
+            records, known = append_checks.clients_batch(
+                records, self.producers, config, now_ms, log_append_time, request_version, check, guard
+            )
+            if known is not None:
+                append_time = known.timestamp if log_append_time >= 0 else -1
+                return AppendResult(known.first_offset, known.last_offset, append_time, self.log_start_offset, True)
+            positions: Sequence[int] = (0,)
+        else:
+            positions = append_checks.own_batches(records, self.producers, log_append_time, guard)
+        append_checks.check_size(records, config)
+        if config.message_format_acts and (magic := old_form.stored_magic(config)) != MAGIC:
+            ready = check.older if isinstance(check, append_checks.CheckedBatch) else None
+            messages = old_form.placed(records, positions, magic, self.log_end_offset, ready)
+            first_offset = self.log_end_offset
+            self._append(messages, list(iter_batches(messages)), now_ms)
+            return AppendResult(first_offset, self.log_end_offset - 1, log_append_time, self.log_start_offset)
+        placed = put_in_place(records, positions, self.log_end_offset, leader_epoch)
+        self._append(records, placed, now_ms)
+        return AppendResult(placed[0].base_offset, placed[-1].last_offset, log_append_time, self.log_start_offset)
+
+    @uses_disk
+    def append_plain(self, records: bytearray, headers: list[BatchHeader], leader_epoch: int, now_ms: int) -> int:
+        """Append clients' batches that are plain, all or none; the offset of the first. KafkaError KAFKA_STORAGE_ERROR."""
+        first_offset = self.log_end_offset
+        self._append(records, put_plain(records, headers, first_offset, leader_epoch), now_ms)
+        return first_offset
+
+    @uses_disk
+    def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendResult:
+        """Append whole batches as the leader has them; a batch cut at the end is left out.
+
+        KafkaError CORRUPT_MESSAGE for a wrong CRC, OFFSET_OUT_OF_RANGE where they overlap or begin before the end, KAFKA_STORAGE_ERROR.
+        """
+        headers = append_checks.leaders_batches(records, self.log_end_offset)
+        first_offset = headers[0].base_offset if headers else self.log_end_offset
+        if headers:
+            self._append(memoryview(records)[: headers[-1].end], headers, now_ms)
+        return AppendResult(first_offset, self.log_end_offset - 1, -1, self.log_start_offset)
+
+    def _append(self, records: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> None:
+        """Write batches whose offsets are final.
+
+        Raises OSError; then offsets, epochs and producers are as they were, though a new segment may have begun. Epochs are noted
+        when their batches are written: entries beyond the log end would tell followers of records that there are not.
+        """
+        self._now_ms = now_ms
+        if self._topic_id_is_behind:
+            self._save_topic_id()  # or its records would be taken for those of a later topic of this name
+        segment = self._segments.active
+        if not takes(segment, headers, len(records), self.config, now_ms):
+            first = headers[0]  # where a wrapper's first record lies is not known before it is opened
+            segment = self._roll_to(first.base_offset if first.magic == MAGIC else self.log_end_offset, now_ms)
+        aborted: list[AbortedTransaction] = []
+        for header in headers:
+            if header.producer_id >= 0:
+                entry = self.producers.apply(header, read_marker(records, header) if header.is_control else None)
+                if entry is not None:
+                    aborted.append(entry)
+        position = segment.size
+        try:
+            segment.append([records], headers, self.config.index_interval_bytes, aborted)
+        except OSError:
+            if any(header.producer_id >= 0 for header in headers):
+                self._restore_producers(self.log_end_offset)
+            raise
+        segment.modified_ms = now_ms
+        self._segments.remember(headers[0].base_offset, segment, position)
+        end = self.log_end_offset = headers[-1].next_offset
+        self.producers.end_offset = end
+        if self.epochs.follow(headers) or self._epoch_file.is_behind:
+            self._save_epochs()
+        if end - self._flush_state.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    # Segments
+
+    @uses_disk
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log end, unless the active one is empty."""
+        if self._segments.active.size:
+            self._roll_to(self.log_end_offset, now_ms)
+
+    def _roll_to(self, base_offset: int, now_ms: int) -> Segment:
+        """Seal the active segment and begin a new one; an empty active segment is replaced. Raises OSError."""
+        old = self._segments.active
+        old.seal()
+        self._snapshots.take(self.producers)
+        jitter_limit_ms = self.config.segment_jitter_ms
+        jitter_ms = self._rng.randrange(min(jitter_limit_ms, self.config.segment_ms)) if jitter_limit_ms else 0
+        new = Segment.create(self.log_directory.files, self.directory, base_offset, now_ms, jitter_ms)
+        if not old.size and old.base_offset != base_offset:
+            old.remove()
+        self._segments.add(new)
+        return new
+
+    # Reading
+
+    @uses_disk
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool, to_send: bool = False
+    ) -> LogRead:
+        """Bytes from the batch that holds `offset` on: none of a batch at or above `upper_bound`, at most `max_bytes`.
+
+        The last batch may be cut by `max_bytes`; a first batch larger than that is left out, or with `min_one_batch` read
+        whole. `to_send`: what is large is read when it is sent. Raises KafkaError OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
+        """
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} has offsets {self.log_start_offset} to {end}, not {offset}",
+            )
+        return read_from(
+            self._segments,
+            offset,
+            max_bytes,
+            upper_bound=upper_bound,
+            log_end_offset=end,
+            min_one_batch=min_one_batch,
+            read_later_in=self.log_directory if to_send else None,
+        )
+
+    @uses_disk
+    def offset_for_timestamp(self, timestamp: int, upper_bound: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record with at least `timestamp` ms; None below `upper_bound`."""
+        found = log_search.first_record_from(self._segments, timestamp, self.log_start_offset)
+        return log_search.located(found, self.epochs, upper_bound)
+
+    @uses_disk
+    def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the record with the largest timestamp, the first among equals (KIP-734)."""
+        found = log_search.record_of_largest_timestamp(self._segments, self.log_start_offset)
+        return log_search.located(found, self.epochs, self.log_end_offset)
+
+    @uses_disk
+    def aborted_transactions(self, start: int, end: int, read: LogRead | None = None) -> list[AbortedTransaction]:
+        """What readers from `start` to before `end` must leave out, or readers of what was `read` there."""
+        return log_search.aborted_between(self._segments, start, end, read)
+
+    # High watermark, epochs, start
+
+    def set_high_watermark(self, offset: int) -> None:
+        """Move the high watermark, within log start and log end."""
+        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+        self.producers.advance_high_watermark(self.high_watermark)
+
+    @uses_disk
+    def assign_epoch(self, epoch: int) -> None:
+        """A leader takes office: its epoch begins at the log end, even if nothing is ever written in it."""
+        if self.epochs.assign(epoch, self.log_end_offset):
+            self._save_epochs()
+
+    def _save_epochs(self) -> None:
+        """Now, or with the other files of a new log; until then batches tell their epochs themselves."""
+        if self.has_files:
+            self._epoch_file.save(self.epochs)
+        else:
+            self._epoch_file.is_behind = True
+
+    @property
+    def has_files(self) -> bool:
+        """Are there all of them, not just those that first records need?"""
+        return self._segments.active.has_files
+
+    @uses_disk
+    def make_files(self) -> None:
+        """Make the files of a new log that its first records do not need, where they are missing."""
+        self._complete_files()
+
+    def _complete_files(self) -> None:
+        if self._topic_id_is_behind:
+            self._save_topic_id()
+        self._segments.active.make_files()
+        if self._epoch_file.is_behind:
+            self._epoch_file.save(self.epochs)
+
+    @uses_disk
+    def set_topic_id(self, topic_id: bytes) -> None:
+        """Note to which topic the log belongs. KafkaError INCONSISTENT_TOPIC_ID when it belongs to another one."""
+        if topic_id == self.topic_id:
+            return
+        if self.topic_id != NO_TOPIC_ID:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.topic_partition} belongs to another topic id")
+        self.topic_id = topic_id
+        self._topic_id_is_behind = True
+        if self.has_files:
+            self._save_topic_id()
+
+    def _save_topic_id(self) -> None:
+        write_topic_id(self.log_directory.disk, self._file(PARTITION_METADATA), self.topic_id)
+        self._flush_state.note(self._file(PARTITION_METADATA))
+        self._topic_id_is_behind = False
+
+    @uses_disk
+    def delete_records(self, offset: int) -> int:
+        """Move the log start up to `offset`; returns where the log starts. Segments below go with the next retention.
+
+        Leaders check the high watermark; what a follower knows of it may be behind. KafkaError OFFSET_OUT_OF_RANGE behind the log end.
+        """
+        if offset > self.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self} ends before {offset}")
+        if offset > self.log_start_offset:
+            self._start_at(offset)
+        return self.log_start_offset
+
+    def _start_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self._flush_state.recovery_point = max(self.recovery_point, offset)
+        self.set_high_watermark(max(self.high_watermark, offset))
+        ensure_order(self)
+        if self.epochs.truncate_from_start(offset):
+            self._epoch_file.save(self.epochs)
+
+    # Retention
+
+    @uses_disk
+    def delete_old_segments(self, now_ms: int, most: int = INT_MAX) -> int:
+        """Give up the segments that retention no longer keeps, `most` at most; returns how many. Files go with `purge_deleted`."""
+        deletable = count_deletable(
+            list(self._segments),
+            self._segments.ends(self.log_end_offset),
+            config=self.config,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+            now_ms=now_ms,
+        )
+        if not (count := min(deletable, most)):
+            return 0
+        if count == len(self._segments):
+            self._roll_to(self.log_end_offset, now_ms)
+        gone = self._segments.drop_first(count)
+        first = self._segments.first_base_offset
+        if first > self.log_start_offset:
+            self._start_at(first)
+        self._snapshots.remove_below(first)
+        for segment in gone:
+            self._doomed_files.add(segment.mark_deleted(), now_ms + self.config.file_delete_delay_ms)
+        logger.info("%s: %d old segments deleted, the log starts at %d", self.topic_partition, count, first)
+        return count
+
+    @uses_disk
+    def replace_segments(self, cleaned: CleanedSegment, now_ms: int) -> bool:
+        """Put a compacted segment in the place of its sources; False when they are not as they were when it was made."""
+        bases = {source.base_offset: source.size for source in cleaned.sources}
+        old = [each for each in self._segments if bases.get(each.base_offset) == each.size]
+        if len(old) != len(bases) or not self._segments.is_sealed_run(old):
+            return False
+        new, doomed = swap_in(self.log_directory.files, self.directory, old, cleaned, now_ms)
+        self._segments.replace_run(old, new)
+        self._doomed_files.add(doomed, now_ms + self.config.file_delete_delay_ms)
+        self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
+        return True
+
+    @uses_disk
+    def purge_deleted(self, now_ms: int) -> None:
+        """Remove the files of segments given up file.delete.delay.ms ago."""
+        self._doomed_files.remove_due(now_ms)
+
+    # Truncation
+
+    @uses_disk
+    def truncate_to(self, offset: int) -> None:
+        """Remove all from `offset` on, with the batch that holds it, and the leader epochs that begin there or later.
+
+        A log that ends at `offset` may end in an epoch without records: this broker led, appended nothing, and another leader was elected
+        that knows nothing of that epoch. While the entry stays, the two logs never agree where they part.
+        """
+        self._truncate_future(offset)
+        if offset >= self.log_end_offset:
+            if self.epochs.truncate_from_end(offset):
+                self._epoch_file.save(self.epochs)
+            return
+        if offset < self._segments.first_base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        end = self._segments.truncate_to(offset)
+        self._end_at(end)
+        self._snapshots.remove_above(end)
+        self._restore_producers(end)
+
+    @uses_disk
+    def truncate_without_epochs(self, offset: int) -> None:
+        """Remove all from `offset` on, and forget all epochs: the leader has messages of a format without them."""
+        self.truncate_to(offset)
+        self.epochs.clear()
+        self._epoch_file.save(self.epochs)
+
+    @uses_disk
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove everything; the log is empty at `offset` afterwards."""
+        self._truncate_future(self._segments.first_base_offset)
+        self._segments.remove_files()
+        self._segments.replace_all([Segment.create(self.log_directory.files, self.directory, offset, self._now_ms)])
+        self.epochs.clear()
+        self.log_start_offset = self._flush_state.recovery_point = offset
+        self._end_at(offset)
+        self._epoch_file.save(self.epochs)
+        self._snapshots.clear()
+        self.producers = ProducerState(end_offset=offset)
+
+    def _truncate_future(self, offset: int) -> None:
+        """Cut the copy too. When its directory fails it is given up, which is no concern of this log."""
+        if self.future is not None:
+            try:
+                self.future.truncate_to(offset)
+            except KafkaError as problem:
+                logger.warning("%s: %s", self.future, problem)
+
+    def _end_at(self, end: int) -> None:
+        self.log_end_offset = end
+        self._flush_state.truncated(end)
+        if self.first_dirty_offset is not None:
+            self.first_dirty_offset = min(self.first_dirty_offset, end)
+        self.log_start_offset = min(self.log_start_offset, end)
+        self.high_watermark = max(min(self.high_watermark, end), self.log_start_offset)
+        if self.epochs.truncate_from_end(end):
+            self._epoch_file.save(self.epochs)
+
+    def _restore_producers(self, end_offset: int) -> None:
+        self.producers = restore_producers(self._snapshots, list(self._segments), end_offset)
+        self.producers.advance_high_watermark(self.high_watermark)
+
+    # Durability
+
+    def flush_work(self) -> FlushWork | None:
+        """What must be synced so that everything appended so far is safe; None when it is. Tell `flushed` once it ran."""
+        self._complete_files()
+        if self._flush_state.is_flushed(self.log_end_offset):
+            return None
+        return self._flush_state.work(self._segments, self.log_end_offset)
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Were records left unflushed for longer than flush.ms?"""
+        return self._flush_state.is_due(self.log_end_offset, now_ms, self.config.flush_ms)
+
+    def flushed(self, work: FlushWork) -> None:
+        """`work` ran without an error."""
+        self._flush_state.done(work)
+        ensure_order(self)
+
+    @uses_disk
+    def flush(self) -> None:
+        """Bring everything appended so far to the medium, in this thread."""
+        if (work := self.flush_work()) is not None:
+            work.run()
+            self.flushed(work)
+
+    @uses_disk
+    def prepare_close(self) -> FlushWork | None:
+        """Leave indexes and producers so that the next start reads nothing twice; what must be synced then, as `flush_work`."""
+        self._segments.active.seal()
+        self._snapshots.take(self.producers)
+        if self._snapshots.latest_path is not None and self.recovery_point < self.log_end_offset:
+            self._flush_state.note(self._snapshots.latest_path)
+        return None if self._flush_state.is_blank(self.log_end_offset) else self.flush_work()
+
+    @uses_disk
+    def close(self) -> None:
+        """Flush, and close the files, so that the next start finds the log in good order."""
+        self.prepare_close()
+        self.flush()
+        self.release_files()
+
+    def release_files(self) -> None:
+        """Close all files, because the directory is about to be renamed or removed."""
+        for segment in self._segments:
+            for path in segment.paths():
+                self.log_directory.files.forget(path)
+
+    @uses_disk
+    def inherit(self, other: PartitionLog) -> None:
+        """Take over what is known of the same records in another directory: epochs, producers, the high watermark."""
+        ensure(other.log_end_offset == self.log_end_offset, f"{other} has other records than {self}")
+        self.epochs, self.producers = other.epochs, other.producers
+        self._epoch_file.save(self.epochs)
+        self.set_high_watermark(other.high_watermark)
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self.directory, name)

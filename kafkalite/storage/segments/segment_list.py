@@ -1,0 +1,126 @@
+"""The segments of one log in the order of offsets: which one holds an offset, and changes at both ends.
+
+There is always at least one segment; the last one is active, all others are sealed. Where batches begin that were lately
+appended is remembered, because that is where readers at the log's end, and high watermarks, mostly point.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kafkalite.errors import ensure
+from kafkalite.failpoints import reach
+from kafkalite.storage.segments.segment import Segment
+
+_PLACES_KEPT: Final = 64
+
+
+class SegmentList:
+    """The segments of a log. It opens and removes none: callers do that."""
+
+    __slots__ = ("_bases", "_places", "_segments")
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._places: dict[int, tuple[Segment, int]] = {}
+        self._segments: list[Segment] = []
+        self._bases: list[int] = []
+        self.replace_all(segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __getitem__(self, number: int) -> Segment:
+        return self._segments[number]
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    @property
+    def first_base_offset(self) -> int:
+        return self._bases[0]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    def ends(self, log_end_offset: int) -> list[int]:
+        """For each segment the base offset of the next one, for the active one the log end offset."""
+        return [*self._bases[1:], log_end_offset]
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segment that holds `offset` and those behind it."""
+        return self._segments[self._number_of(offset) :]
+
+    def place_of(self, offset: int) -> tuple[Segment, int] | None:
+        """(segment, position) of the batch that holds `offset`, or of the first one behind it; None when there is none."""
+        place = self._places.get(offset)
+        if place is not None:
+            return place
+        for number in range(self._number_of(offset), len(self._segments)):
+            segment = self._segments[number]
+            position = segment.find(offset)
+            if position is not None:
+                return segment, position
+        return None
+
+    def remember(self, base_offset: int, segment: Segment, position: int) -> None:
+        """A batch from `base_offset` on was appended there."""
+        self._places[base_offset] = segment, position
+        if len(self._places) > _PLACES_KEPT:
+            del self._places[next(iter(self._places))]
+
+    def add(self, segment: Segment) -> None:
+        """Make `segment` the active one; an empty segment that was active before drops out of the list."""
+        if not self._segments[-1].size:
+            del self._segments[-1], self._bases[-1]
+        ensure(not self._bases or segment.base_offset > self._bases[-1], f"{segment} is not behind all others")
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def drop_first(self, count: int) -> list[Segment]:
+        """Take the oldest `count` segments out; at least one stays."""
+        ensure(count < len(self._segments), "a log keeps at least one segment")
+        gone = self._segments[:count]
+        self.replace_all(self._segments[count:])
+        return gone
+
+    def truncate_to(self, offset: int) -> int:
+        """Remove the batch that holds `offset` and all behind it, with their files; returns where the segments end now. Raises OSError."""
+        reach("log.truncating")
+        kept = self._number_of(offset) + 1
+        gone = self._segments[kept:]
+        self.replace_all(self._segments[:kept])
+        for segment in reversed(gone):
+            segment.remove()
+        return self.active.truncate_to(offset)
+
+    def remove_files(self) -> None:
+        """Remove the files of all segments, the last one first: a stop in between leaves a log that is shorter. Raises OSError."""
+        for segment in reversed(self._segments):
+            segment.remove()
+
+    def is_sealed_run(self, segments: Sequence[Segment]) -> bool:
+        """Do these segments lie in the list one behind the other, none of them the active one?"""
+        number = self._number_of(segments[0].base_offset)
+        return self._segments[number : number + len(segments)] == list(segments) and segments[-1] is not self.active
+
+    def replace_run(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put `new` in the place of `old`, a sealed run."""
+        number = self._number_of(old[0].base_offset)
+        self.replace_all([*self._segments[:number], new, *self._segments[number + len(old) :]])
+
+    def replace_all(self, segments: Sequence[Segment]) -> None:
+        ensure(segments, "a log has at least one segment")
+        self._segments = list(segments)
+        self._bases = [segment.base_offset for segment in segments]
+        self._places.clear()
+
+    def _number_of(self, offset: int) -> int:
+        """Number of the last segment that begins up to `offset`; the first one for offsets below all."""
+        return max(0, bisect_right(self._bases, offset) - 1)

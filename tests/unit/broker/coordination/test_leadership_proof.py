@@ -1,0 +1,246 @@
+"""When a broker doubts that it leads, and what proves that it does. What a client sees of it is a transcript of the simulation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import pytest
+
+from kafkalite.broker.coordination.leadership_proof import LeadershipProof, SessionDoubt
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.testing.simulation import virtual_time
+from kafkalite.types import BrokerId, Endpoint, TopicPartition
+from tests.unit.broker.fake_log import assignment, make_partition
+from tests.unit.broker.memory_parts import MemoryParts, know
+from zk.store import SessionState
+
+PARTITION = TopicPartition("__consumer_offsets", 3)
+TIMEOUT_MS = 6000
+
+
+class Time:
+    def __init__(self) -> None:
+        self.at_ms = 0.0
+
+    def monotonic_ms(self) -> float:
+        return self.at_ms
+
+    def now_ms(self) -> int:
+        return int(self.at_ms)
+
+
+class Store:
+    def __init__(self) -> None:
+        self.state = SessionState.CONNECTED
+        self.enter: Callable[[SessionState], object] = lambda state: None
+
+    def add_session_listener(self, listener: Callable[[SessionState], object]) -> None:
+        self.enter = listener
+
+
+class Doubted:
+    def __init__(self) -> None:
+        self.time, self.store = Time(), Store()
+        self.doubt = SessionDoubt(self.store, self.time, TIMEOUT_MS)  # type: ignore[arg-type]
+
+    def after(self, milliseconds: float) -> bool:
+        """Looking as often as the broker does."""
+        for _ in range(10):
+            self.time.at_ms += milliseconds / 10
+            self.doubt.look()
+        return self.doubt.holds()
+
+
+def test_a_session_that_lives_is_not_doubted() -> None:
+    doubted = Doubted()
+    assert not doubted.doubt.holds()
+    assert not doubted.after(TIMEOUT_MS)
+
+
+@pytest.mark.parametrize("lost", [SessionState.SUSPENDED, SessionState.EXPIRED])
+def test_a_lost_connection_is_doubted_until_a_controller_had_time_to_say_who_leads(lost: SessionState) -> None:
+    doubted = Doubted()
+    doubted.store.enter(lost)
+    assert doubted.doubt.holds() and doubted.after(10 * TIMEOUT_MS)
+    doubted.store.enter(SessionState.CONNECTED)
+    assert doubted.after(0.9 * TIMEOUT_MS)
+    assert not doubted.after(0.2 * TIMEOUT_MS)
+
+
+def test_a_process_that_was_paused_doubts_before_it_hears_of_anything() -> None:
+    doubted = Doubted()
+    doubted.time.at_ms += 0.6 * TIMEOUT_MS
+    assert doubted.doubt.holds()
+    assert doubted.after(0.9 * TIMEOUT_MS)
+    assert not doubted.after(0.2 * TIMEOUT_MS)
+
+
+Answer: TypeAlias = tuple[ErrorCode, ErrorCode] | Exception
+"""Codes of the two questions in one request, of the next leader epoch and of this one; or a problem."""
+
+
+class Replicas:
+    """Others who answer so; `asked` has who was, in which epochs."""
+
+    def __init__(self, answers: dict[BrokerId, Answer], version: int = 4) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, list[int]]] = []
+        self.partition: Any = SimpleNamespace(is_leader=True, leader_epoch=7, maximal_isr=(1, *answers))
+        self.session = Doubted()
+        self.session.store.enter(SessionState.SUSPENDED)
+        self.proof = LeadershipProof(
+            1,
+            self.session.doubt,
+            {PARTITION: self.partition}.get,
+            lambda broker: Endpoint("PLAINTEXT", str(broker), 9092),
+            version,
+            lambda coroutine, name: asyncio.ensure_future(coroutine),
+            self.connect,
+        )
+
+    async def connect(self, endpoint: Endpoint, client_id: str, timeout_s: float) -> Any:
+        await asyncio.sleep(0.01)
+        answer = self.answers[int(endpoint.host)]
+        if isinstance(answer, OSError):
+            raise answer
+
+        async def request(message: Any, version: int) -> Any:
+            if isinstance(answer, Exception):
+                await asyncio.sleep(1000)
+                raise answer
+            (topic,) = message.topics
+            assert (message.replica_id, topic.topic) == (1, PARTITION.topic)
+            assert all(asked.partition == PARTITION.partition for asked in topic.partitions)
+            self.asked.append((endpoint.host, [asked.current_leader_epoch for asked in topic.partitions]))
+            m = messages.offset_for_leader_epoch_response
+            told = [m.EpochEndOffset(partition=PARTITION.partition, error_code=code) for code in answer]
+            return m.OffsetForLeaderEpochResponse(
+                topics=[m.OffsetForLeaderTopicResult(topic=topic.topic, partitions=told)]
+            )
+
+        async def negotiate(timeout_s: float) -> None:
+            pass
+
+        return SimpleNamespace(request=request, negotiate=negotiate, close=lambda: None)
+
+
+FOLLOWS = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+LEADS_LATER = (ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)
+FOLLOWS_LATER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+FOLLOWED_BEFORE = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
+HOSTS_NOTHING_YET = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+KNOWS_NOTHING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+HAS_LOST_A_DISK = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.KAFKA_STORAGE_ERROR)
+TOOK_OVER_MEANWHILE = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+@pytest.mark.parametrize(
+    ("answers", "proven"),
+    [
+        ({}, True),
+        ({2: FOLLOWS, 3: FOLLOWS}, True),
+        *(({2: FOLLOWS, 3: each}, False) for each in (LEADS_LATER, FOLLOWS_LATER, FOLLOWED_BEFORE, HOSTS_NOTHING_YET)),
+        *(({2: each}, False) for each in (KNOWS_NOTHING, HAS_LOST_A_DISK, TOOK_OVER_MEANWHILE)),
+        ({2: FOLLOWS, 3: ConnectionError("closed")}, False),
+        ({2: TimeoutError("silent"), 3: FOLLOWS}, False),
+    ],
+)
+def test_every_member_of_the_isr_has_to_follow(answers: dict[BrokerId, Answer], proven: bool) -> None:
+    async def main() -> None:
+        replicas = Replicas(answers)
+        assert replicas.proof.is_needed
+        assert await replicas.proof.sought(PARTITION) is proven
+        assert all(epochs == [8, 7] for _, epochs in replicas.asked)
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize(
+    ("leader", "leader_epoch", "answer"),
+    [
+        (2, 7, FOLLOWS),
+        (1, 8, LEADS_LATER),
+        (3, 8, FOLLOWS_LATER),
+        (3, 6, FOLLOWED_BEFORE),
+        (None, 0, HOSTS_NOTHING_YET),
+    ],
+)
+def test_a_replica_that_hosts_nothing_yet_was_taken_for_a_follower(
+    leader: BrokerId | None, leader_epoch: int, answer: Answer
+) -> None:
+    """What broker 1 says of itself to the leader of epoch 7."""
+
+    async def main() -> None:
+        parts = MemoryParts()
+        if leader is not None:
+            partition = make_partition(topic_partition=PARTITION)
+            state = assignment(leader, leader_epoch)
+            if leader == 1:
+                partition.become_leader(state, 0.0)
+            else:
+                partition.become_follower(state)
+            parts = MemoryParts(partition)
+        know(parts.metadata, PARTITION)
+        question = Replicas({}).proof._question(PARTITION, 7)
+        response = await parts.ask(question, 4)
+        assert tuple(told.error_code for told in response.topics[0].partitions) == answer
+
+    virtual_time.run(main())
+
+
+def test_who_leads_nothing_proves_nothing() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        assert not await replicas.proof.sought(TopicPartition("__consumer_offsets", 4))
+        replicas.partition.is_leader = False
+        assert not await replicas.proof.sought(PARTITION)
+        assert not replicas.asked
+
+    virtual_time.run(main())
+
+
+def test_a_leader_that_is_deposed_meanwhile_proves_nothing() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        sought = replicas.proof.sought(PARTITION)
+        await asyncio.sleep(0.005)
+        replicas.partition.leader_epoch = 8
+        assert not await sought
+
+    virtual_time.run(main())
+
+
+def test_those_who_come_while_one_proof_is_sought_share_the_next() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        first = replicas.proof.sought(PARTITION)
+        await asyncio.sleep(0.005)
+        late = [replicas.proof.sought(PARTITION) for _ in range(1000)]
+        assert await first
+        assert not any(each.done() for each in late)
+        assert all(await asyncio.gather(*late))
+        assert len(replicas.asked) == 2
+
+    virtual_time.run(main())
+
+
+def test_replicas_that_know_no_epochs_are_not_asked() -> None:
+    assert not Replicas({2: FOLLOWS}, version=1).proof.is_needed
+
+
+def test_what_nobody_expects_proves_nothing_and_the_next_one_asks_again() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        answers, replicas.answers = replicas.answers, {}  # so that it raises a KeyError, as no connection does
+        problems: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: problems.append(context))
+        assert not await replicas.proof.sought(PARTITION)
+        assert len(problems) == 1
+        replicas.answers = answers
+        assert await replicas.proof.sought(PARTITION)
+
+    virtual_time.run(main())

@@ -1,0 +1,514 @@
+"""Followers: where a log is cut (KIP-101, KIP-279, KIP-595), and the loop that fetches from a leader."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafkalite.broker.replication import leader_fetcher
+from kafkalite.broker.replication.follower_truncation import truncation_offset
+from kafkalite.broker.replication.leader_fetcher import FetcherContext
+from kafkalite.broker.replication.replica_fetchers import ReplicaFetchers
+from kafkalite.broker.settings.rates import ReplicationRate
+from kafkalite.config.broker import BrokerConfig, LiveConfig
+from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from kafkalite.protocol.inter_broker import ProtocolVersion
+from kafkalite.testing.simulation import virtual_time
+from kafkalite.types import Endpoint, TopicPartition
+from tests.unit.broker.fake_log import TP, FakeLog, assignment, make_partition
+
+OWN = FakeLog(log_end_offset=20, epochs=[(1, 0), (3, 8), (5, 15)])
+"""Epoch 1 at 0 to 7, 3 at 8 to 14, 5 at 15 to 19."""
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "leader_end", "wanted"),
+    [
+        (-1, -1, 6),  # the leader knows nothing: the fallback, which is the high watermark
+        (5, -1, 6),
+        (-1, 12, 12),  # an old leader names no epoch
+        (-1, 99, 20),
+        (5, 17, 17),  # the leader has less of our epoch
+        (5, 99, 20),  # and more
+        (3, 12, 12),
+        (3, 14, 14),
+        (3, 99, 15),  # our epoch 3 ends at 15
+        (2, 12, 8),  # epoch 2 we do not have: cut behind epoch 1, and ask again
+        (4, 12, 15),
+        (7, 18, 18),  # an epoch that is newer than all of ours
+        (0, 4, 0),
+    ],
+)
+def test_where_a_log_is_cut(leader_epoch: int, leader_end: int, wanted: int) -> None:
+    assert truncation_offset(OWN.end_offset_for_epoch, leader_epoch, leader_end, 20, 6) == wanted
+
+
+def test_a_log_without_epochs_is_cut_where_the_leader_says() -> None:
+    assert truncation_offset(FakeLog().end_offset_for_epoch, 3, 12, 20, 6) == 12
+    assert truncation_offset(FakeLog().end_offset_for_epoch, -1, -1, 4, 6) == 4
+
+
+# The loop
+
+
+class FakeLeader:
+    """Stands where `Connection` is: notes the requests, and answers as the test says."""
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self.answer = answer
+        self.requests: list[Any] = []
+        self.opened = 0
+        self.is_down = False
+
+    async def open(self, host: str, port: int, **options: Any) -> FakeConnection:
+        self.opened += 1
+        if self.is_down:
+            raise ConnectionError("refused")
+        return FakeConnection(self)
+
+
+class FakeConnection:
+    """One connection to the fake leader; an answer that is None waits for the end of the long poll."""
+
+    def __init__(self, leader: FakeLeader) -> None:
+        self.leader = leader
+        self.closed = False
+        self.in_flight = 0
+        self._ended = asyncio.Event()
+
+    async def request(self, message: Any, version: int, timeout_s: float = 30.0) -> Any:
+        self.leader.requests.append(message)
+        self.in_flight += 1
+        try:
+            reply = self.leader.answer(message)
+            if asyncio.isfuture(reply):
+                reply = await reply
+            if reply is not None:
+                await asyncio.sleep(0.001)
+                return reply
+            async with asyncio.timeout(message.max_wait_ms / 1000):
+                await self._ended.wait()
+            raise ConnectionError("closed")
+        except TimeoutError:
+            return messages.fetch_response.FetchResponse(session_id=5)
+        finally:
+            self.in_flight -= 1
+
+    def close(self) -> None:
+        self.closed = True
+        self._ended.set()
+
+
+def partition_answer(**fields: Any) -> Any:
+    m = messages.fetch_response
+    data = m.PartitionData(**{"high_watermark": 0, "records": b"", **fields})
+    topic = m.FetchableTopicResponse(topic="t", topic_id=bytes(range(16)), partitions=[data])
+    return m.FetchResponse(session_id=5, responses=[topic])
+
+
+class Following:
+    """The fetchers of broker 1, which follow broker 2."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: Callable[[Any], Any]) -> None:
+        self.leader = FakeLeader(answer)
+        monkeypatch.setattr(leader_fetcher.Connection, "open", self.leader.open)
+        self.endpoint: Endpoint | None = Endpoint("L", "h", 1)
+        loop = asyncio.get_running_loop()
+        self.throttled_bytes_per_s = 1e18
+        self.noted: list[tuple[int, int]] = []
+        """Log starts that were written, each with the number of fetches until then."""
+        self.throttled_rate = ReplicationRate(11, 1000, lambda: self.throttled_bytes_per_s)
+        config = BrokerConfig.from_properties(
+            {"broker.id": "1", "zookeeper.connect": "localhost:2181", "log.dirs": "unused"}
+        )
+        self.fetchers = ReplicaFetchers(
+            FetcherContext(
+                1,
+                lambda: 9,
+                LiveConfig(replace(config, replica_fetch_backoff_ms=1000)),
+                ProtocolVersion.parse("3.9").requests,
+                lambda leader: self.endpoint,
+                lambda: loop.time() * 1000,
+                lambda: 0,
+                self.throttled_rate,
+                lambda logs: self.noted.extend((log.log_start_offset, len(self.leader.requests)) for log in logs),
+            )
+        )
+
+    def follow(self, log: FakeLog, leader_epoch: int = 1) -> Any:
+        partition = make_partition(log)
+        partition.become_follower(assignment(leader=2, leader_epoch=leader_epoch))
+        self.fetchers.follow(partition, log.topic_id)
+        return partition
+
+
+def run(monkeypatch: pytest.MonkeyPatch, answer: Callable[[Any], Any], act: Callable[[Following], Any]) -> Following:
+    async def scenario() -> Following:
+        following = Following(monkeypatch, answer)
+        await act(following)
+        await following.fetchers.close()
+        return following
+
+    return virtual_time.run(scenario())
+
+
+def test_an_idle_partition_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(log_end_offset=4, epochs=[(0, 0)]))
+        await asyncio.sleep(2.2)
+
+    first, *later = run(monkeypatch, lambda request: None, act).leader.requests
+    (topic,) = first.topics
+    (asked,) = topic.partitions
+    assert (asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch) == (4, 0, 1)
+    assert (first.session_id, first.session_epoch, first.replica_state.replica_id) == (0, 0, 1)
+    assert [(each.session_id, each.session_epoch, each.topics) for each in later] == [(5, n + 1, []) for n in range(4)]
+
+
+def test_a_diverging_epoch_cuts_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = FakeLog(log_end_offset=20, epochs=[(1, 0), (3, 8)])
+    diverging = messages.fetch_response.EpochEndOffset(epoch=1, end_offset=6)
+
+    async def act(following: Following) -> None:
+        following.follow(log, leader_epoch=4)
+        await asyncio.sleep(0.1)
+
+    answers = iter([partition_answer(diverging_epoch=diverging)])
+    following = run(monkeypatch, lambda request: next(answers, None), act)
+    assert log.log_end_offset == 6
+    assert following.leader.requests[1].topics[0].partitions[0].fetch_offset == 6
+
+
+def test_a_follower_that_was_killed_brought_back_what_its_leader_had_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its start is written before the next fetch tells the leader of it, which takes that for having followed and answers DeleteRecords."""
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(log_end_offset=20, epochs=[(0, 0)]))
+        await asyncio.sleep(0.1)
+
+    answers = iter([partition_answer(log_start_offset=7), partition_answer(log_start_offset=7)])
+    following = run(monkeypatch, lambda request: next(answers, None), act)
+    assert following.noted == [(7, 1)]
+    assert following.leader.requests[1].topics[0].partitions[0].log_start_offset == 7
+
+
+def test_a_partition_with_an_error_is_left_out_while_it_backs_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left in the session it would have every fetch answered at once, thousands of times a second."""
+
+    def answer(request: Any) -> Any:
+        return partition_answer(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) if request.topics else None
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(10)
+
+    requests = run(monkeypatch, answer, act).leader.requests
+    assert 10 <= len(requests) <= 40
+    named = [each for each in requests if each.topics]
+    assert len(named) <= 20
+
+
+def test_with_other_partitions_a_failing_one_is_forgotten_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = TopicPartition("t", 1)
+    state = {"errors": 1}
+
+    def answer(request: Any) -> Any:
+        if request.topics and state["errors"]:
+            state["errors"] -= 1
+            return partition_answer(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return None
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        partition = make_partition(FakeLog(epochs=[(0, 0)]), topic_partition=other)
+        partition.become_follower(assignment(leader=2, leader_epoch=1))
+        following.fetchers.follow(partition, partition.topic_id)
+        await asyncio.sleep(3)
+
+    requests = run(monkeypatch, answer, act).leader.requests
+    assert [p.partition for t in requests[0].topics for p in t.partitions] == [0, 1]
+    assert [index for t in requests[1].forgotten_topics_data for index in t.partitions] == [0]
+    assert [p.partition for each in requests[2:4] for t in each.topics for p in t.partitions] == [0]
+
+
+@pytest.mark.parametrize("how", ["no endpoint", "refused"])
+def test_a_leader_that_is_gone_is_tried_at_intervals(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Also right after a connection was renewed on purpose: without a pause the loop would never come to rest."""
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(0.2)
+        partition = make_partition(FakeLog(epochs=[(0, 0)]), topic_partition=TopicPartition("t", 1))
+        partition.become_follower(assignment(leader=2, leader_epoch=1))
+        following.fetchers.follow(partition, partition.topic_id)  # closes the long poll, to fetch again
+        following.endpoint = None if how == "no endpoint" else following.endpoint
+        following.leader.is_down = True
+        await asyncio.sleep(10)
+        assert 1 <= following.leader.opened <= 25
+        following.leader.is_down = False
+        following.endpoint = Endpoint("L", "h", 1)
+        before = len(following.leader.requests)
+        await asyncio.sleep(1.5)
+        assert len(following.leader.requests) > before
+
+    run(monkeypatch, lambda request: None, act)
+
+
+def test_a_new_partition_does_not_wait_for_the_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(0.1)
+        partition = make_partition(FakeLog(epochs=[(0, 0)]), topic_partition=TopicPartition("t", 1))
+        partition.become_follower(assignment(leader=2, leader_epoch=1))
+        following.fetchers.follow(partition, partition.topic_id)
+        await asyncio.sleep(0.06)
+        assert [p.partition for t in following.leader.requests[-1].topics for p in t.partitions] == [0, 1]
+
+    run(monkeypatch, lambda request: None, act)
+
+
+def test_an_answer_about_the_past_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. A fetch is on its way. 2. The partition is stopped and followed again. 3. The answer to 1 comes."""
+    log = FakeLog(log_end_offset=9, high_watermark=0, epochs=[(0, 0)])
+
+    async def act(following: Following) -> None:
+        held = asyncio.get_running_loop().create_future()
+        following.leader.answer = lambda request: held if len(following.leader.requests) == 1 else None
+        partition = following.follow(log)
+        await asyncio.sleep(0.01)
+        following.fetchers.stop([TP])
+        partition.become_follower(assignment(leader=2, leader_epoch=2, partition_epoch=1))
+        held.set_result(partition_answer(high_watermark=7))
+        following.fetchers.follow(partition, log.topic_id)
+        await asyncio.sleep(0.01)
+        assert log.high_watermark == 0
+
+    run(monkeypatch, lambda request: None, act)
+
+
+def test_a_log_is_not_cut_once_this_broker_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. Our offset is out of range. 2. We ask where the leader ends. 3. We become leader. 4. The answer comes."""
+    log = FakeLog(log_end_offset=9, epochs=[(0, 0)])
+    r = messages.list_offsets_response
+
+    async def act(following: Following) -> None:
+        held = asyncio.get_running_loop().create_future()
+
+        def answer(request: Any) -> Any:
+            if isinstance(request, messages.list_offsets_request.ListOffsetsRequest):
+                return held
+            return partition_answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE) if request.topics else None
+
+        following.leader.answer = answer
+        partition = following.follow(log)
+        await asyncio.sleep(0.1)
+        following.fetchers.stop([TP])
+        partition.become_leader(assignment(leader_epoch=2, partition_epoch=1), 0.0)
+        found = r.ListOffsetsPartitionResponse(offset=3)
+        held.set_result(r.ListOffsetsResponse(topics=[r.ListOffsetsTopicResponse(name="t", partitions=[found])]))
+        await asyncio.sleep(1)
+        assert log.log_end_offset == 9
+
+    run(monkeypatch, lambda request: None, act)
+
+
+def test_a_log_that_is_longer_than_the_leaders_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = FakeLog(log_end_offset=9, epochs=[(0, 0)])
+    r = messages.list_offsets_response
+
+    def answer(request: Any) -> Any:
+        if isinstance(request, messages.list_offsets_request.ListOffsetsRequest):
+            found = r.ListOffsetsPartitionResponse(offset=3)
+            return r.ListOffsetsResponse(topics=[r.ListOffsetsTopicResponse(name="t", partitions=[found])])
+        too_long = request.topics and request.topics[0].partitions[0].fetch_offset > 3
+        return partition_answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE) if too_long else None
+
+    async def act(following: Following) -> None:
+        following.follow(log)
+        await asyncio.sleep(1)
+        assert log.log_end_offset == 3
+        assert following.leader.requests[-1].topics or len(following.leader.requests) > 3
+
+    run(monkeypatch, answer, act)
+
+
+def test_where_the_leader_has_a_format_without_epochs_the_high_watermark_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = TopicConfig(message_format_acts=True)
+    log = FakeLog(config, log_end_offset=9, high_watermark=7, epochs=[(0, 0)])
+    r = messages.list_offsets_response
+
+    def answer(request: Any) -> Any:
+        if isinstance(request, messages.list_offsets_request.ListOffsetsRequest):
+            asked = request.topics[0].partitions[0].timestamp
+            found = r.ListOffsetsPartitionResponse(offset=0 if asked == -2 else 12)
+            return r.ListOffsetsResponse(topics=[r.ListOffsetsTopicResponse(name="t", partitions=[found])])
+        refused = request.topics and request.topics[0].partitions[0].last_fetched_epoch >= 0
+        return partition_answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE) if refused else None
+
+    async def act(following: Following) -> None:
+        following.follow(log)
+        await asyncio.sleep(1)
+        assert (log.log_end_offset, log.epochs) == (7, [])
+        assert following.leader.requests[-1].topics or len(following.leader.requests) > 3
+
+    run(monkeypatch, answer, act)
+
+
+@pytest.mark.parametrize("offset", [9, -1, None])
+def test_a_leader_that_calls_its_own_offsets_out_of_range_is_asked_at_intervals(
+    monkeypatch: pytest.MonkeyPatch, offset: int | None
+) -> None:
+    log = FakeLog(log_end_offset=9, epochs=[(0, 0)])
+    r = messages.list_offsets_response
+
+    def answer(request: Any) -> Any:
+        if isinstance(request, messages.list_offsets_request.ListOffsetsRequest):
+            asked = request.topics[0].partitions[0].timestamp
+            found = r.ListOffsetsPartitionResponse(offset=0 if asked == -2 else offset or 0)
+            told = [r.ListOffsetsTopicResponse(name="t", partitions=[found])] if offset is not None else []
+            return r.ListOffsetsResponse(topics=told)
+        return partition_answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE) if request.topics else None
+
+    async def act(following: Following) -> None:
+        following.follow(log)
+        await asyncio.sleep(10)
+        assert log.log_end_offset == 9, "an answer that is no offset cuts nothing"
+        assert len(following.leader.requests) < 120
+
+    run(monkeypatch, answer, act)
+
+
+def test_a_leader_that_answers_nothing_at_once_is_asked_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(10)
+        assert len(following.leader.requests) < 400
+
+    run(monkeypatch, lambda request: messages.fetch_response.FetchResponse(session_id=5), act)
+
+
+def test_an_error_that_only_newer_brokers_know_concerns_its_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(5)
+        assert following.leader.opened == 1, "the connection is kept"
+        assert len(following.leader.requests) < 40
+
+    run(monkeypatch, lambda request: partition_answer(error_code=999) if request.topics else None, act)
+
+
+def test_an_epoch_that_is_over_ends_the_fetching(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(5)
+        assert len(following.leader.requests) == 1
+
+    run(monkeypatch, lambda request: partition_answer(error_code=ErrorCode.FENCED_LEADER_EPOCH), act)
+
+
+def test_a_broker_that_is_about_to_stop_begins_to_follow_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new leader would take it for a replica that is about to join the ISR, and wait for it."""
+
+    async def act(following: Following) -> None:
+        following.fetchers.follow_no_more()
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(1)
+
+    assert run(monkeypatch, lambda request: None, act).leader.requests == []
+
+
+# Throttled replicas
+
+
+def test_a_replica_in_sync_is_not_throttled_at_the_beginning_of_a_leader_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step of a reassignment makes a new epoch; replicas in sync were held back, and acks=all with them."""
+    log = FakeLog(epochs=[(0, 0)], config=TopicConfig(follower_replication_throttled_replicas=("*",)))
+
+    async def act(following: Following) -> None:
+        following.throttled_bytes_per_s = 1
+        following.throttled_rate.add(1000, 0)
+        following.follow(log)
+        await asyncio.sleep(0.1)
+
+    assert run(monkeypatch, lambda request: None, act).leader.requests
+
+
+def throttled_fetches(monkeypatch: pytest.MonkeyPatch, entries: tuple[str, ...], high_watermark: int) -> int:
+    """How many bytes a replica fetches within ten seconds, at a bound of 100 a second, from a leader with endless records."""
+    log = FakeLog(epochs=[(0, 0)], config=TopicConfig(follower_replication_throttled_replicas=entries))
+
+    def answer(request: Any) -> Any:
+        return partition_answer(records=bytes(50), high_watermark=high_watermark) if request.topics else None
+
+    async def act(following: Following) -> None:
+        following.throttled_bytes_per_s = 100
+        following.follow(log)
+        await asyncio.sleep(10)
+
+    run(monkeypatch, answer, act)
+    return log.log_end_offset
+
+
+def test_a_throttled_replica_fetches_at_the_rate_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 900 <= throttled_fetches(monkeypatch, ("0:1",), high_watermark=10**9) <= 1200
+
+
+def test_replicas_of_others_are_not_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert throttled_fetches(monkeypatch, ("0:2", "1:1"), high_watermark=10**9) > 10_000
+
+
+def test_a_throttled_replica_that_is_in_sync_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert throttled_fetches(monkeypatch, ("*",), high_watermark=0) > 10_000
+
+
+@pytest.mark.parametrize(
+    ("code", "at_least", "at_most"),
+    [(ErrorCode.UNKNOWN_SERVER_ERROR, 3, 15), (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 2, 2)],
+)
+def test_a_leader_that_refuses_whole_fetches_is_asked_at_intervals(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode, at_least: int, at_most: int
+) -> None:
+    """A leader with a defect got thousands of fetches a second; a session that is over is renewed at once."""
+    session_is_over = code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    times = itertools.count()
+
+    def answer(request: Any) -> Any:
+        if session_is_over and next(times):
+            return asyncio.get_running_loop().create_future()
+        return messages.fetch_response.FetchResponse(error_code=code)
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(3)
+
+    requests = run(monkeypatch, answer, act).leader.requests
+    assert at_least <= len(requests) <= at_most
+    assert all(request.session_epoch == 0 for request in requests)
+
+
+@pytest.mark.parametrize("is_offline", [False, True])
+def test_a_follower_gave_up_when_its_disk_was_full_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch, is_offline: bool
+) -> None:
+    """It was out of sync until its broker was started again. A directory that is offline is given up indeed."""
+    log = FakeLog(epochs=[(0, 0)], failures=[KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")])
+    log.log_directory.offline_reason = "it is broken" if is_offline else None
+
+    def answer(request: Any) -> Any:
+        return partition_answer(records=b"1234") if request.topics and log.log_end_offset == 0 else None
+
+    async def act(following: Following) -> None:
+        following.follow(log)
+        await asyncio.sleep(10)
+
+    run(monkeypatch, answer, act)
+    assert log.log_end_offset == (0 if is_offline else 4)

@@ -1,0 +1,526 @@
+"""The controller's orders: LeaderAndIsr and StopReplica, partition by partition, as Kafka's ReplicaManager takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
+from kafkalite.broker.replication.partition import IsrChange, Partition
+from kafkalite.broker.replication.replicas import Replicas
+from kafkalite.config.topic import TopicConfig
+from kafkalite.controller.control_requests import (
+    EPOCH_DURING_DELETE,
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    LeaderAndIsrTopic,
+    LiveBroker,
+    PartitionMetadata,
+    StopReplica,
+    StopReplicaPartition,
+    UpdateMetadata,
+    UpdateMetadataTopic,
+)
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.testing.simulation import virtual_time
+from kafkalite.types import NO_TOPIC_ID, TopicPartition, topic_id_to_text
+from tests.unit.broker.fake_log import TP, FakeLog
+
+ID, OTHER_ID = bytes(range(16)), b"another topic id"
+
+
+class FakeLogs:
+    """The part of `LogStore` that replicas use."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, FakeLog] = {}
+        self.offline: set[TopicPartition] = set()
+        self.offline_directories: list[str] = []
+        self.deleted: list[TopicPartition] = []
+        self.checkpointed: list[TopicPartition] = []
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.without_files = 0
+
+    def make_files(self) -> bool:
+        self.without_files -= 1
+        return self.without_files >= 0
+
+    def get(self, topic_partition: TopicPartition) -> FakeLog | None:
+        return self.logs.get(topic_partition)
+
+    def create(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> FakeLog:
+        self.without_files = max(0, self.without_files) + 1
+        self.logs[topic_partition] = FakeLog(config, topic_id)
+        return self.logs[topic_partition]
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        self.deleted.append(topic_partition)
+        self.logs.pop(topic_partition, None)
+
+    def checkpoint_deletions(self) -> None:
+        self.checkpointed = list(self.deleted)
+
+    def is_offline(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self.offline
+
+    def read_high_watermark(self, topic_partition: TopicPartition) -> int:
+        return self.high_watermarks.get(topic_partition, 0)
+
+
+class FakeFetchers:
+    """Notes who is followed."""
+
+    def __init__(self) -> None:
+        self.followed: dict[TopicPartition, int] = {}
+
+    def follow(self, partition: Partition, topic_id: bytes) -> None:
+        self.followed[partition.topic_partition] = partition.leader
+
+    def stop(self, topic_partitions: Any) -> None:
+        for topic_partition in topic_partitions:
+            self.followed.pop(topic_partition, None)
+
+
+class Clock:
+    """Stands still."""
+
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic_ms(self) -> float:
+        return 0.0
+
+
+class Watch:
+    """Counts what it is told."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def appended(self, partition: Partition) -> None:
+        self.told += 1
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        self.told += 1
+
+
+class Node:
+    """Broker 1 with brokers 2 and 3 alive."""
+
+    def __init__(self) -> None:
+        self.logs, self.metadata, self.fetchers = FakeLogs(), MetadataCache(), FakeFetchers()
+        self.metadata.brokers = {each: LiveBroker(each, {}) for each in (1, 2, 3)}
+        self.proposed: list[IsrChange] = []
+        self.roles: list[tuple[list[TopicPartition], list[TopicPartition]]] = []
+        self.replicas = Replicas(
+            1,
+            self.logs,  # type: ignore[arg-type]
+            self.metadata,
+            Clock(),
+            30_000,
+            self._config,
+            lambda partition, change: self.proposed.append(change),
+            self.fetchers,
+            lambda leading, following: self.roles.append(
+                ([p.topic_partition for p in leading], [p.topic_partition for p in following])
+            ),
+        )
+
+    async def _config(self, topic: str) -> TopicConfig:
+        return TopicConfig()
+
+    async def order(self, leader: int = 1, epoch: int = 0, topic_id: bytes = ID, **more: Any) -> ErrorCode:
+        """LeaderAndIsr for the one partition."""
+        controller_epoch, broker_epoch = more.pop("controller_epoch", 1), more.pop("broker_epoch", -1)
+        state = LeaderAndIsrPartition(
+            TP,
+            **{
+                "controller_epoch": 0,
+                "leader": leader,
+                "leader_epoch": epoch,
+                "partition_epoch": 0,
+                "isr": (1, 2),
+                "replicas": (1, 2, 3),
+                "is_new": True,
+                **more,
+            },
+        )
+        topic = LeaderAndIsrTopic("t", topic_id, [state])
+        request = LeaderAndIsr(3, controller_epoch, broker_epoch, [topic])
+        return (await self.replicas.apply_leader_and_isr(request))[TP]
+
+    async def stop(self, epoch: int = -1, delete: bool = False) -> ErrorCode:
+        request = StopReplica(3, 1, -1, {TP: StopReplicaPartition(epoch, delete)})
+        return (await self.replicas.stop_replicas(request))[TP]
+
+
+def on_node(act: Callable[[Node], Awaitable[None]]) -> Node:
+    async def scenario() -> Node:
+        node = Node()
+        await act(node)
+        return node
+
+    return virtual_time.run(scenario())
+
+
+def test_roles_are_taken_and_changed() -> None:
+    async def act(node: Node) -> None:
+        assert await node.order(leader=2) == ErrorCode.NONE
+        assert node.fetchers.followed == {TP: 2}
+        assert await node.order(leader=1, epoch=1) == ErrorCode.NONE
+        assert node.fetchers.followed == {}
+        assert node.replicas.require(TP).is_leader
+        assert node.replicas.topic_name(ID) == "t"
+        assert node.roles == [([], [TP]), ([TP], [])]
+
+    on_node(act)
+
+
+def test_a_configuration_reaches_the_topics_logs_and_their_copies() -> None:
+    """A copy takes the log's place, and kept the configuration of the time when it was begun."""
+
+    async def act(node: Node) -> None:
+        await node.order()
+        log = node.logs.logs[TP]
+        log.future = FakeLog()
+        node.replicas.take_topic_config("other", TopicConfig(segment_bytes=1000))
+        assert log.config == TopicConfig()
+        node.replicas.take_topic_config("t", TopicConfig(segment_bytes=1000))
+        assert log.config.segment_bytes == log.future.config.segment_bytes == 1000
+
+    on_node(act)
+
+
+def test_the_same_order_twice_changes_nothing() -> None:
+    async def act(node: Node) -> None:
+        await node.order(epoch=3)
+        assert await node.order(epoch=3, isr=(1,)) == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert await node.order(epoch=2) == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert node.replicas.require(TP).isr == (1, 2)
+
+    on_node(act)
+
+
+def test_stale_controllers_and_earlier_lives_are_refused() -> None:
+    async def act(node: Node) -> None:
+        node.replicas.broker_epoch = 100
+        await node.order(controller_epoch=7, broker_epoch=100)
+        for fields, code in [
+            ({"controller_epoch": 6}, ErrorCode.STALE_CONTROLLER_EPOCH),
+            ({"controller_epoch": 7, "broker_epoch": 99}, ErrorCode.STALE_BROKER_EPOCH),
+        ]:
+            with pytest.raises(KafkaError) as raised:
+                await node.order(epoch=1, **fields)
+            assert raised.value.code == code
+        assert await node.order(epoch=1, controller_epoch=7, broker_epoch=101) == ErrorCode.NONE
+
+    on_node(act)
+
+
+def test_topic_ids() -> None:
+    async def act(node: Node) -> None:
+        await node.order(topic_id=NO_TOPIC_ID)
+        assert await node.order(topic_id=ID) == ErrorCode.NONE, "the same epoch, but now with an id"
+        assert node.replicas.require(TP).topic_id == ID
+        assert await node.order(epoch=1, topic_id=OTHER_ID) == ErrorCode.INCONSISTENT_TOPIC_ID
+        assert await node.order(epoch=1, topic_id=NO_TOPIC_ID) == ErrorCode.NONE
+
+    on_node(act)
+
+
+def test_orders_that_cannot_be_followed() -> None:
+    async def act(node: Node) -> None:
+        assert await node.order(replicas=(2, 3)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        node.logs.offline_directories = ["d"]
+        assert await node.order(is_new=False) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert TP not in node.replicas.partitions
+        assert await node.order(is_new=True) == ErrorCode.NONE
+
+    on_node(act)
+
+
+def test_a_leader_that_is_not_alive_is_followed_once_it_is() -> None:
+    """The leader epoch is not taken over before, so that the same order counts when it comes again."""
+
+    async def act(node: Node) -> None:
+        assert await node.order(leader=9, epoch=4) == ErrorCode.NONE
+        assert (node.fetchers.followed, node.replicas.require(TP).leader_epoch) == ({}, -1)
+        node.metadata.brokers[9] = LiveBroker(9, {})
+        assert await node.order(leader=9, epoch=4) == ErrorCode.NONE
+        assert node.fetchers.followed == {TP: 9}
+
+    on_node(act)
+
+
+def test_a_leader_that_metadata_learns_of_later_is_followed_then() -> None:
+    """All sessions had ended. The new controller's LeaderAndIsr came before the metadata in which its leader lives, and it comes only once:
+    such partitions had one replica in sync for ever, and took no records."""
+
+    def told(*brokers: int) -> UpdateMetadata:
+        return UpdateMetadata(1, 1, -1, [], [LiveBroker(each, {}) for each in brokers])
+
+    async def act(node: Node) -> None:
+        await node.order(leader=9, epoch=4)
+        await node.replicas.update_metadata(told(1, 2, 3))
+        assert node.fetchers.followed == {}
+        await node.replicas.update_metadata(told(1, 2, 3, 9))
+        assert node.fetchers.followed == {TP: 9}
+        assert node.replicas.require(TP).leader_epoch == 4
+        assert node.roles[-1] == ([], [TP])
+
+        await node.order(leader=8, epoch=5)
+        await node.order(leader=2, epoch=6)
+        await node.replicas.update_metadata(told(1, 2, 3, 8))
+        assert node.fetchers.followed == {TP: 2}, "an older order counts no more"
+
+        await node.order(leader=7, epoch=7)
+        await node.stop(epoch=7)
+        await node.replicas.update_metadata(told(1, 2, 3, 7))
+        assert node.fetchers.followed == {}, "a replica that was stopped follows nobody"
+
+    on_node(act)
+
+
+def test_an_existing_log_keeps_its_checkpointed_high_watermark() -> None:
+    async def act(node: Node) -> None:
+        node.logs.logs[TP] = FakeLog(log_end_offset=10)
+        node.logs.high_watermarks[TP] = 6
+        await node.order(leader=2)
+        assert node.replicas.require(TP).high_watermark == 6
+
+    on_node(act)
+
+
+def test_a_directory_that_fails_while_roles_are_taken_leaves_none_of_its_own() -> None:
+    """Coordinators were told of all roles at the end, also of those that were gone by then."""
+
+    async def act(node: Node) -> None:
+        first, second = TP, TopicPartition("t", 1)
+        create = node.logs.create
+
+        def fail(topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> FakeLog:
+            if topic_partition == second:
+                node.logs.offline.add(first)
+                node.replicas.directory_failed()
+            return create(topic_partition, topic_id, config)
+
+        node.logs.create = fail  # type: ignore[method-assign]
+        states = [LeaderAndIsrPartition(each, 0, 1, 0, 0, (1, 2), (1, 2), is_new=True) for each in (first, second)]
+        await node.replicas.apply_leader_and_isr(LeaderAndIsr(3, 1, -1, [LeaderAndIsrTopic("t", ID, states)]))
+        assert node.roles == [([first], []), ([], [first]), ([second], [])]
+
+    on_node(act)
+
+
+def test_stopping_and_deleting() -> None:
+    async def act(node: Node) -> None:
+        await node.order(leader=2, epoch=5)
+        assert await node.stop(epoch=4) == ErrorCode.FENCED_LEADER_EPOCH
+        assert node.fetchers.followed == {TP: 2}
+        assert await node.stop(epoch=5) == ErrorCode.NONE
+        assert (node.fetchers.followed, node.logs.deleted) == ({}, [])
+        assert TP in node.replicas.partitions
+        assert await node.stop(epoch=EPOCH_DURING_DELETE, delete=True) == ErrorCode.NONE
+        assert (node.replicas.partitions, node.logs.deleted) == ({}, [TP])
+        assert node.replicas.topic_name(ID) is None
+        assert await node.stop(delete=True) == ErrorCode.NONE, "a log that is not hosted is deleted all the same"
+
+    on_node(act)
+
+
+def test_what_is_not_here_is_told_apart() -> None:
+    node = Node()
+    codes = []
+    for _ in range(3):
+        with pytest.raises(KafkaError) as raised:
+            node.replicas.require(TP)
+        codes.append(raised.value.code)
+        if len(codes) == 1:
+            known = PartitionMetadata(2, 0, [2], [2], [], 0, 1)
+            node.metadata.topics["t"] = TopicMetadata("t", ID, {0: known})
+        else:
+            node.logs.offline.add(TP)
+    assert codes == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ]
+
+
+def test_a_failed_directory_takes_its_partitions_along() -> None:
+    async def act(node: Node) -> None:
+        await node.order()
+        node.logs.offline.add(TP)
+        assert node.replicas.directory_failed() == [TP]
+        assert node.replicas.directory_failed() == []
+        assert await node.order(epoch=1) == ErrorCode.KAFKA_STORAGE_ERROR
+
+    on_node(act)
+
+
+def test_who_watches_a_partition_before_it_exists_hears_of_it() -> None:
+    """1. A follower fetches from a broker that does not lead yet, in a session. 2. LeaderAndIsr comes. 3. Records come."""
+
+    async def act(node: Node) -> None:
+        watch = Watch()
+        node.replicas.watch(TP, watch)
+        await node.order()
+        before = watch.told
+        node.replicas.require(TP).append(bytearray(1), 1, 0.0, 0, 9)
+        assert watch.told > before
+
+    on_node(act)
+
+
+def test_who_watches_hears_of_a_partition_that_is_created_again() -> None:
+    async def act(node: Node) -> None:
+        watch = Watch()
+        await node.order()
+        node.replicas.watch(TP, watch)
+        await node.stop(epoch=EPOCH_DURING_DELETE, delete=True)
+        assert watch.told == 1
+        await node.order(epoch=0, topic_id=OTHER_ID)
+        before = watch.told
+        node.replicas.require(TP).append(bytearray(1), 1, 0.0, 0, 9)
+        assert watch.told > before
+        node.replicas.unwatch(TP, watch)
+        assert node.replicas.require(TP).watchers == {}
+        await node.stop(delete=True)
+        assert node.replicas._watchers == {}, "nothing is kept of what nobody watches or hosts"
+
+    on_node(act)
+
+
+def test_laggards_are_proposed_to_be_left_out() -> None:
+    async def act(node: Node) -> None:
+        await node.order()
+        partition = node.replicas.require(TP)
+        partition.append(bytearray(1), 1, 0.0, 0, 9)
+        partition.followers[2].last_caught_up_ms = -30_001.0
+        await node.replicas.shrink_isrs()
+        await node.replicas.shrink_isrs()
+        assert [change.isr for change in node.proposed] == [(1,)]
+        assert node.replicas.statistics() == {"partitions": 1, "leaders": 1, "under_replicated": 1, "under_min_isr": 0}
+
+    on_node(act)
+
+
+@pytest.mark.parametrize(
+    "topic_partition",
+    [
+        TopicPartition("../../x", 0),
+        TopicPartition("a/b", 0),
+        TopicPartition("a\0b", 0),
+        TopicPartition("", 0),
+        TopicPartition("t", -1),
+    ],
+)
+def test_a_stranger_who_plays_the_controller_made_directories_elsewhere(topic_partition: TopicPartition) -> None:
+    async def act(node: Node) -> None:
+        state = LeaderAndIsrPartition(topic_partition, 0, 1, 0, 0, (1,), (1,), is_new=True)
+        good = LeaderAndIsrPartition(TP, 0, 1, 0, 0, (1,), (1,), is_new=True)
+        topics = [LeaderAndIsrTopic(topic_partition.topic, OTHER_ID, [state]), LeaderAndIsrTopic("t", ID, [good])]
+        outcome = await node.replicas.apply_leader_and_isr(LeaderAndIsr(3, 1, -1, topics))
+        assert outcome == {topic_partition: ErrorCode.INVALID_TOPIC_EXCEPTION, TP: ErrorCode.NONE}
+        assert list(node.logs.logs) == [TP]
+
+    on_node(act)
+
+
+def told(topic_id: bytes, controller_epoch: int = 1, **indexes: Any) -> UpdateMetadata:
+    """UpdateMetadata of the topic, of partition 0 unless `deleted` or `partitions` say otherwise."""
+    deleted, partitions = indexes.get("deleted", ()), indexes.get("partitions", (0,))
+    states = {each: PartitionMetadata(1, 0, [1], [1], [], 0, 1) for each in (*deleted, *partitions)}
+    topic = UpdateMetadataTopic(
+        "t", topic_id, {each: states[each] for each in partitions}, {each: states[each] for each in deleted}
+    )
+    return UpdateMetadata(3, controller_epoch, -1, [topic], [LiveBroker(each, {}) for each in (1, 2, 3)])
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_a_log_of_another_topic_is_not_served(leader: int, caplog: pytest.LogCaptureFixture) -> None:
+    """'rmr /brokers/topics/t', and t was made again: its producers were acknowledged into the log of the former topic."""
+
+    async def act(node: Node) -> None:
+        await node.order(leader=leader)
+        node.logs.logs[TP].log_end_offset = 9
+        node.logs.logs[TP].set_high_watermark(7)
+        watch = Watch()
+        node.replicas.watch(TP, watch)
+        for _ in range(2):
+            assert await node.order(leader=leader, epoch=0, topic_id=OTHER_ID) == ErrorCode.INCONSISTENT_TOPIC_ID
+        assert TP not in node.replicas.partitions and not node.fetchers.followed and watch.told == 1
+        assert node.roles[-1] == ([], [TP]), "coordinators hear that it is led here no more"
+        await node.replicas.update_metadata(told(OTHER_ID))
+        with pytest.raises(KafkaError) as raised:
+            node.replicas.require(TP)
+        assert raised.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert node.replicas.topic_name(ID) is None
+        (reason,) = node.replicas.topic_id_conflicts.reasons().items()
+        assert reason == (
+            "t-0",
+            f"its log has topic id {topic_id_to_text(ID)}, in ZooKeeper it is {topic_id_to_text(OTHER_ID)}",
+        )
+        assert not node.logs.deleted, "an operator decides"
+        (line,) = [each.message for each in caplog.records if each.levelname == "ERROR"]
+        assert line.startswith("t-0 is not served: its log has topic id") and "/brokers/topics/t " in line
+        # The operator puts the log's id into the znode; a new controller tells of the same leader epoch.
+        assert await node.order(leader=1, epoch=0, topic_id=ID, controller_epoch=2) == ErrorCode.NONE
+        partition = node.replicas.require(TP)
+        assert partition.is_leader and (partition.log.log_end_offset, partition.log.high_watermark) == (9, 7)
+        assert not node.replicas.topic_id_conflicts.found
+
+    on_node(act)
+
+
+def test_a_log_of_another_topic_is_found_after_a_restart_too() -> None:
+    async def act(node: Node) -> None:
+        node.logs.logs[TP] = FakeLog(topic_id=ID)
+        assert await node.order(topic_id=OTHER_ID, is_new=False) == ErrorCode.INCONSISTENT_TOPIC_ID
+        assert list(node.replicas.topic_id_conflicts.reasons()) == ["t-0"] and not node.replicas.partitions
+        assert await node.stop(delete=True) == ErrorCode.NONE
+        assert node.logs.deleted == [TP] and not node.replicas.topic_id_conflicts.found
+        assert await node.order(epoch=1, topic_id=OTHER_ID) == ErrorCode.NONE
+
+    on_node(act)
+
+
+def test_metadata_that_gives_a_topic_another_id_ends_the_former_ones_partitions_here() -> None:
+    """Also where this broker is no replica of the new one."""
+
+    async def act(node: Node) -> None:
+        await node.order()
+        await node.replicas.update_metadata(told(ID, partitions=(0, 1)))
+        assert node.replicas.require(TP).is_leader
+        await node.replicas.update_metadata(told(OTHER_ID, partitions=(1,)))
+        assert TP not in node.replicas.partitions and list(node.replicas.topic_id_conflicts.reasons()) == ["t-0"]
+        assert list(node.metadata.topics["t"].partitions) == [1], "those of the former topic are not the new one's"
+
+    on_node(act)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_requests_that_were_overtaken_do_not_bring_a_former_topic_back(is_deleted: bool) -> None:
+    """The controller has given up waiting for them, and they arrive behind those about the topic that was made again."""
+
+    async def act(node: Node) -> None:
+        await node.order()
+        await node.replicas.update_metadata(told(ID))
+        if is_deleted:
+            await node.replicas.update_metadata(told(ID, deleted=(0,), partitions=()))
+        await node.stop(delete=True)
+        if not is_deleted:
+            await node.replicas.update_metadata(told(OTHER_ID))
+        assert await node.order(epoch=7, topic_id=ID) == ErrorCode.STALE_CONTROLLER_EPOCH
+        await node.replicas.update_metadata(told(ID))
+        assert node.metadata.topic_name(ID) is None and not node.replicas.partitions
+        assert await node.order(epoch=1, topic_id=OTHER_ID) == ErrorCode.NONE
+        assert await node.order(epoch=8, topic_id=ID) == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert node.replicas.require(TP).is_leader and not node.replicas.topic_id_conflicts.found
+        # A later controller has read ZooKeeper: it knows better.
+        await node.replicas.update_metadata(told(ID, controller_epoch=2))
+        assert node.metadata.topic_name(ID) == "t" and list(node.replicas.topic_id_conflicts.reasons()) == ["t-0"]
+
+    on_node(act)

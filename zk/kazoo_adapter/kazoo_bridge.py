@@ -1,0 +1,184 @@
+"""Between kazoo's connection thread and the event loop: everything that kazoo reports arrives on the loop, in wire order.
+
+kazoo runs one thread that owns the socket. Its usual handler adds two worker threads, one for answers and one for watch
+events, and so loses the order between the two: a watch event could overtake the answer to the read that armed it.
+`LoopHandler` has no workers; answers, watch events and changes of state go through one `Mailbox` to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from zk.kazoo_adapter.kazoo_tls import TlsHandler
+from zk.listeners import report
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PATIENCE_S = 0.25
+"""Doubled before each attempt to open the first session."""
+
+_SELECT_ARGUMENTS = 4
+"""Of `select`: sockets to read, to write, with errors, and the timeout."""
+
+
+class Mailbox:
+    """Calls from any thread, made on the loop in the order posted; one wake-up of the loop serves many."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._wake_up_pending = False
+        self._thread = threading.get_ident()
+        self._is_delivering = False
+
+    def is_delivering(self) -> bool:
+        """Is this called by what was posted?"""
+        return self._is_delivering and threading.get_ident() == self._thread
+
+    def post(self, call: Callable[..., object], *arguments: Any) -> None:
+        """From any thread. Calls to a loop that is closed are dropped: nobody is left to hear them."""
+        self._calls.append((call, arguments))
+        if self._wake_up_pending:
+            return
+        self._wake_up_pending = True
+        try:
+            self._loop.call_soon_threadsafe(self._deliver)
+        except RuntimeError:
+            logger.debug("the event loop is closed; %s is dropped", call)
+
+    def _deliver(self) -> None:
+        # Reset before emptying: a call posted meanwhile is either seen below or wakes the loop again.
+        self._wake_up_pending = False
+        self._is_delivering = True
+        while self._calls:
+            call, arguments = self._calls.popleft()
+            try:
+                call(*arguments)
+            except Exception as problem:
+                report(f"{call} failed", problem)
+        self._is_delivering = False
+
+
+class Answer:
+    """kazoo's async result, whose callback runs on the loop; no condition, nobody waits on it.
+
+    It takes its place in the mailbox when it is set, whether or not anybody has asked for the callback: kazoo's thread may have the answer,
+    and a watch event behind it, before the loop's thread comes back from sending the request.
+    """
+
+    __slots__ = ("_callback", "_delivered", "_mailbox", "_ready", "exception", "value")
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+        self._ready = self._delivered = False
+        self._callback: Callable[[Answer], object] | None = None
+        self.value: Any = None
+        self.exception: BaseException | None = None
+
+    def ready(self) -> bool:
+        return self._ready
+
+    def successful(self) -> bool:
+        return self._ready and self.exception is None
+
+    def set(self, value: Any = None) -> None:
+        self._settle(value, None)
+
+    def set_exception(self, exception: BaseException) -> None:
+        self._settle(None, exception)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """The value, or its exception raised; never waits."""
+        if not self._ready:
+            raise TimeoutError("no answer yet")
+        if self.exception is not None:
+            raise self.exception
+        return self.value
+
+    def rawlink(self, callback: Callable[[Answer], object]) -> None:
+        """On the loop."""
+        self._callback = callback
+        if self._delivered:
+            self._mailbox.post(callback, self)
+
+    def _settle(self, value: Any, exception: BaseException | None) -> None:
+        if self._ready:
+            return
+        self.value, self.exception, self._ready = value, exception, True
+        if self._callback is not None and self._mailbox.is_delivering():
+            self._deliver()  # kazoo makes it of another answer, whose place it takes
+        else:
+            self._mailbox.post(self._deliver)
+
+    def _deliver(self) -> None:
+        self._delivered = True
+        if self._callback is not None:
+            self._callback(self)
+
+
+class LoopHandler(TlsHandler):
+    """kazoo's handler without worker threads; `connect_timeout_s` bounds the attempt to reach one server.
+
+    A server that is just starting may take a connection and never answer on it (ZooKeeper 3.9, before its database is
+    there), so the answer to a first session's request is awaited for half a second, then twice as long with each attempt.
+    `context` makes the TLS context of a connection, see `StoreSecurity`.
+    """
+
+    name = "loop_handler"
+
+    def __init__(
+        self, mailbox: Mailbox, connect_timeout_s: float, context: Callable[[], ssl.SSLContext] | None = None
+    ) -> None:
+        super().__init__(context)
+        self._mailbox = mailbox
+        self._connect_timeout_s = connect_timeout_s
+        self._patience_s: float | None = _FIRST_PATIENCE_S
+
+    def start(self) -> None:
+        self._running = True
+
+    def stop(self) -> None:
+        self._running = False
+
+    def async_result(self) -> Answer:
+        return Answer(self._mailbox)
+
+    def dispatch_callback(self, callback: Any) -> None:
+        self._mailbox.post(callback.func, *callback.args)
+
+    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs["timeout"] = min(kwargs.get("timeout", self._connect_timeout_s), self._connect_timeout_s)
+        connection = super().create_connection(*args, **kwargs)
+        if self._patience_s is not None:
+            self._patience_s *= 2
+        return connection
+
+    def select(self, *args: Any, **kwargs: Any) -> Any:
+        if self._patience_s is not None and len(args) == _SELECT_ARGUMENTS:
+            *sockets, timeout_s = args
+            args = (*sockets, min(timeout_s, self._patience_s))
+        return super().select(*args, **kwargs)
+
+    def session_opened(self) -> None:
+        """From now on kazoo's own timeouts are kept."""
+        self._patience_s = None
+
+    def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+        """A daemon thread, so that no server that hangs can keep the process from ending."""
+        return super().spawn(_run_thread, func, args, kwargs)
+
+
+def _run_thread(func: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    try:
+        func(*args, **kwargs)
+    except InterruptedError:
+        logger.debug("kazoo was stopped between two attempts to connect")
+    except Exception:
+        # Its end is reported as a change of state, upon which the store starts it again.
+        logger.exception("kazoo's connection thread died")

@@ -1,0 +1,202 @@
+"""Requests on their way to kazoo: bounded in flight, in order, sent again after a lost connection.
+
+A request keeps its place in the order when it is sent again. It belongs to the session under which it was made: once
+`session_ended` was called it fails with SessionExpiredError, even if kazoo still carried it over into the next session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import kazoo.exceptions
+from kazoo.client import KazooClient
+
+from zk.kazoo_adapter.kazoo_bridge import Answer
+from zk.store import (
+    BadVersionError,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+    SessionExpiredError,
+    StoreClosedError,
+    StoreError,
+)
+
+T = TypeVar("T")
+
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+"""Kafka's jute.maxbuffer; a server with its own default refuses more than 1 MiB by closing the connection."""
+
+_URGENT = 2**62
+_SUSPECT_REQUEST_BYTES = 1_000_000
+_MAX_LOSSES_OF_SUSPECT = 3
+_ERRORS: tuple[tuple[type[Exception], type[StoreError]], ...] = (
+    (kazoo.exceptions.NoNodeError, NoNodeError),
+    (kazoo.exceptions.NodeExistsError, NodeExistsError),
+    (kazoo.exceptions.BadVersionError, BadVersionError),
+    (kazoo.exceptions.NotEmptyError, NotEmptyError),
+    (kazoo.exceptions.NoAuthError, NoAuthError),
+    (kazoo.exceptions.NoChildrenForEphemeralsError, NoChildrenForEphemeralsError),
+    (kazoo.exceptions.RolledBackError, RolledBackError),
+    (kazoo.exceptions.RuntimeInconsistency, RolledBackError),
+    # Before SessionExpiredError, of which kazoo makes it a subclass.
+    (kazoo.exceptions.ConnectionClosedError, StoreClosedError),
+    (kazoo.exceptions.SessionExpiredError, SessionExpiredError),
+    (kazoo.exceptions.AuthFailedError, StoreClosedError),
+)
+_LOST = (
+    kazoo.exceptions.ConnectionLoss,
+    kazoo.exceptions.OperationTimeoutError,
+    kazoo.exceptions.SessionMovedError,
+)
+
+
+class _Request:
+    """A request until it is answered; `order` is its place in the queue."""
+
+    __slots__ = ("answer", "answered", "losses", "order", "path", "send", "size_bytes")
+
+    def __init__(
+        self,
+        order: int,
+        path: str,
+        size_bytes: int,
+        send: Callable[[KazooClient], Any],
+        answered: Callable[[Any], Any],
+        answer: asyncio.Future[Any],
+    ) -> None:
+        self.order = order
+        self.path = path
+        self.size_bytes = size_bytes
+        self.send = send
+        self.answered = answered
+        self.answer = answer
+        self.losses = 0
+
+    def __lt__(self, other: _Request) -> bool:
+        return self.order < other.order
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+    def succeed(self, value: Any) -> None:
+        """Also for a caller that gave up waiting: what was armed on the way is armed all the same."""
+        try:
+            result = self.answered(value)
+        except Exception as error:
+            self.fail(error)
+            return
+        if not self.answer.done():
+            self.answer.set_result(result)
+
+
+class RequestQueue:
+    """See the module. Nothing is sent while it is `blocked`, as it is at the start."""
+
+    def __init__(self, client: KazooClient, max_in_flight: int) -> None:
+        self._client = client
+        self._max_in_flight = max_in_flight
+        self._blocked = True
+        self._next_order = 0
+        self._waiting: list[_Request] = []
+        self._in_flight: set[_Request] = set()
+
+    def request(
+        self,
+        path: str,
+        send: Callable[[KazooClient], Any],
+        answered: Callable[[Any], T],
+        *,
+        size_bytes: int = 0,
+        urgent: bool = False,
+    ) -> asyncio.Future[T]:
+        """The answer to come to what `send` asks of kazoo; an urgent request goes before all that wait.
+
+        `answered` turns kazoo's answer into the result; it runs on the loop in the order in which servers answer. Raises
+        StoreError when the request is too large.
+        """
+        if size_bytes > MAX_REQUEST_BYTES:
+            raise StoreError(path, f"a request of {size_bytes} bytes is above the limit of {MAX_REQUEST_BYTES}")
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        order = self._next_order - _URGENT if urgent else self._next_order
+        self._next_order += 1
+        heapq.heappush(self._waiting, _Request(order, path, size_bytes, send, answered, answer))
+        self._send_waiting()
+        return answer
+
+    def block(self) -> None:
+        """The connection is gone: keep requests."""
+        self._blocked = True
+
+    def unblock(self) -> None:
+        """There is a connection: send what waits."""
+        self._blocked = False
+        self._send_waiting()
+
+    def session_ended(self) -> None:
+        """Fail what was made so far, and block."""
+        self._fail_all(SessionExpiredError, "the session ended before the request was answered")
+
+    def close(self) -> None:
+        """Fail what was made so far, for good."""
+        self._fail_all(StoreClosedError, "the store was closed")
+
+    def _fail_all(self, error: type[StoreError], why: str) -> None:
+        self._blocked = True
+        requests = [*self._in_flight, *self._waiting]
+        self._in_flight.clear()
+        self._waiting.clear()
+        for request in requests:
+            request.fail(error(request.path, why))
+
+    def _send_waiting(self) -> None:
+        """Hand requests to kazoo, oldest first, as many as may be in flight."""
+        while self._waiting and not self._blocked and len(self._in_flight) < self._max_in_flight:
+            request = heapq.heappop(self._waiting)
+            if request.answer.done():
+                continue
+            self._in_flight.add(request)
+            try:
+                request.send(self._client).rawlink(partial(self._on_answer, request))
+            except Exception as problem:
+                self._in_flight.discard(request)
+                request.fail(problem)
+
+    def _on_answer(self, request: _Request, answer: Answer) -> None:
+        if request not in self._in_flight:
+            # Of a session that is over; kazoo may have carried the request over into the next one.
+            return
+        self._in_flight.discard(request)
+        error = answer.exception
+        if error is None:
+            request.succeed(answer.value)
+        elif isinstance(error, _LOST):
+            # kazoo fails what is pending before it reports the change of state; sending again now would meet the same.
+            self._blocked = self._blocked or isinstance(error, kazoo.exceptions.ConnectionLoss)
+            self._send_again(request)
+        else:
+            request.fail(store_error(request.path, error))
+        self._send_waiting()
+
+    def _send_again(self, request: _Request) -> None:
+        """After a lost connection; unless it is the request itself that makes the server hang up."""
+        request.losses += 1
+        if request.size_bytes > _SUSPECT_REQUEST_BYTES and request.losses >= _MAX_LOSSES_OF_SUSPECT:
+            text = f"the connection broke {request.losses} times on a request of {request.size_bytes} bytes; "
+            request.fail(StoreError(request.path, text + "is the servers' jute.maxbuffer large enough?"))
+        else:
+            heapq.heappush(self._waiting, request)
+
+
+def store_error(path: str, error: BaseException) -> StoreError:
+    """Our error for kazoo's."""
+    text = f"ZooKeeper: {error}" if str(error) else f"ZooKeeper: {type(error).__name__}"
+    return next((ours for theirs, ours in _ERRORS if isinstance(error, theirs)), StoreError)(path, text)

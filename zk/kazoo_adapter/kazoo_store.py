@@ -1,0 +1,462 @@
+"""The port over kazoo, to real ZooKeeper servers 3.5 to 3.9.
+
+How a request goes: `kazoo_requests` keeps up to `max_in_flight_requests` of them with kazoo
+(`zookeeper.max.in.flight.requests`), which pipelines them on its connection; answers, watch events and changes of state
+come back to the loop in wire order (`kazoo_bridge`); `kazoo_watches` keeps watches through changes of connection.
+
+While the session is EXPIRED, until kazoo has a new one, every request raises SessionExpiredError at once.
+
+The chroot of the connect string is prefixed here, not by kazoo, so that it can be created through the same connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from kazoo.client import KazooClient
+from kazoo.protocol.states import EventType as KazooEventType
+from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent, ZnodeStat
+from kazoo.security import ACL
+
+from zk import paths
+from zk.kazoo_adapter.kazoo_bridge import Mailbox
+from zk.kazoo_adapter.kazoo_client import kazoo_acl, make_client, znode_acl
+from zk.kazoo_adapter.kazoo_requests import RequestQueue, store_error
+from zk.kazoo_adapter.kazoo_watches import ArmedWatch, WatchKind, WatchTable
+from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
+from zk.kazoo_adapter.znode_acls import ZnodeAcl, default_acl
+from zk.listeners import notify, report
+from zk.store import (
+    ANY_VERSION,
+    AuthFailedError,
+    Create,
+    Delete,
+    EventType,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    Result,
+    SessionExpiredError,
+    SessionListener,
+    SessionState,
+    Stat,
+    StoreClosedError,
+    Watcher,
+    WatchEvent,
+    Write,
+)
+from zk.subtree import create_ancestors
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+MAX_IN_FLIGHT_REQUESTS = 10
+
+_CLOSE_TIMEOUT_S = 5.0
+_REFUSED_DELAY_S = 1.0
+"""Kafka's: after it, credentials that were refused are tried again."""
+_EVENTS = {
+    KazooEventType.CREATED: EventType.CREATED,
+    KazooEventType.DELETED: EventType.DELETED,
+    KazooEventType.CHANGED: EventType.CHANGED,
+    KazooEventType.CHILD: EventType.CHILDREN,
+}
+
+
+class KazooStore:
+    """See the module and `zk.store.Store`; `connect` is Kafka's `zookeeper.connect`, with an optional chroot."""
+
+    def __init__(
+        self,
+        connect: str,
+        session_timeout_s: float = 18.0,
+        max_in_flight_requests: int = MAX_IN_FLIGHT_REQUESTS,
+        security: StoreSecurity = PLAINTEXT,
+    ) -> None:
+        self._servers, self._chroot = split_connect(connect)
+        self._security = security
+        self._refused = False
+        self._session_timeout_s = session_timeout_s
+        self._max_in_flight_requests = max_in_flight_requests
+        self._state = SessionState.CLOSED
+        self._session_id = 0
+        self._listeners: list[SessionListener] = []
+        self._watches = WatchTable()
+        self._client: KazooClient | None = None
+        self._requests: RequestQueue | None = None
+        self._closing = False
+        self._connected = asyncio.Event()
+
+    # -- the port
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    def add_session_listener(self, listener: SessionListener) -> None:
+        self._listeners.append(listener)
+
+    async def start(self, timeout_s: float) -> None:
+        if self._client is not None:
+            raise StoreClosedError("/", "a store is started once")
+        self._mailbox = Mailbox(asyncio.get_running_loop())
+        self._client = make_client(
+            self._servers, self._session_timeout_s, self._mailbox, self._security, self._on_usable
+        )
+        self._requests = RequestQueue(self._client, self._max_in_flight_requests)
+        self._client.add_listener(self._on_kazoo_state)
+        self._client.start_async()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._connected.wait()
+                if self._refused:
+                    raise AuthFailedError(
+                        "/", f"ZooKeeper at {self._servers} refused who this client is, or is not who it says"
+                    )
+                await self._create_chroot(self._requests)
+        except TimeoutError:
+            why = self._client.handler.tls_problem
+            await self.close()
+            raise TimeoutError(
+                f"no session with ZooKeeper at {self._servers} within {timeout_s:g} s{f': {why}' if why else ''}"
+            ) from None
+        except AuthFailedError:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        if self._closing or self._client is None or self._requests is None:
+            return
+        self._closing = True
+        self._enter(SessionState.CLOSED)
+        self._requests.close()
+        self._watches.clear()
+        stopped = asyncio.Event()
+        # kazoo's stop() blocks until its thread has ended, which may hang in a connection attempt; so not on the loop.
+        self._client.handler.spawn(self._stop_client, stopped)
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await stopped.wait()
+        except TimeoutError:
+            logger.warning("the ZooKeeper connection did not close within %g s; it is left behind", _CLOSE_TIMEOUT_S)
+
+    async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
+        full = self._full(path)
+        bridge = self._on_watch if watcher else None
+
+        def answered(answer: tuple[bytes, ZnodeStat]) -> tuple[bytes, Stat]:
+            self._arm(WatchKind.DATA, path, watcher, present=True)
+            return answer[0] or b"", _stat(answer[1])
+
+        return await self._request(path, lambda client: client.get_async(full, watch=bridge), answered)
+
+    async def exists(self, path: str, watcher: Watcher | None = None) -> Stat | None:
+        full = self._full(path)
+        bridge = self._on_watch if watcher else None
+
+        def answered(stat: ZnodeStat | None) -> Stat | None:
+            self._arm(WatchKind.DATA, path, watcher, present=stat is not None)
+            return None if stat is None else _stat(stat)
+
+        return await self._request(path, lambda client: client.exists_async(full, watch=bridge), answered)
+
+    async def children(self, path: str, watcher: Watcher | None = None) -> list[str]:
+        full = self._full(path)
+        bridge = self._on_watch if watcher else None
+
+        def answered(names: list[str]) -> list[str]:
+            self._arm(WatchKind.CHILDREN, path, watcher, present=True)
+            return sorted(names)
+
+        return await self._request(path, lambda client: client.get_children_async(full, watch=bridge), answered)
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False, parents: bool = False
+    ) -> str:
+        try:
+            return await self._create(path, data, ephemeral=ephemeral, sequence=sequence)
+        except NoNodeError:
+            if not parents:
+                raise
+        await create_ancestors(self, path)
+        return await self._create(path, data, ephemeral=ephemeral, sequence=sequence)
+
+    async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        full = self._full(path)
+        return await self._request(path, lambda client: client.set_async(full, data, version), _stat, len(data))
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        full = self._full(path)
+        await self._request(path, lambda client: client.delete_async(full, version), lambda _: None)
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
+        if not operations:
+            return []
+        fixed = list(operations)
+        for operation in fixed:
+            paths.check(operation.path)
+        size_bytes = sum(len(o.path) + (len(o.data) if isinstance(o, Create | Write) else 0) for o in fixed)
+
+        def send(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            for operation in fixed:
+                self._add_operation(transaction, operation)
+            return transaction.commit_async()
+
+        def answered(results: list[Any]) -> list[Result]:
+            return [self._result(operation, result) for operation, result in zip(fixed, results, strict=True)]
+
+        return await self._request(fixed[0].path, send, answered, size_bytes)
+
+    async def sync(self, path: str = "/") -> None:
+        full = self._full(path)
+        await self._request(path, lambda client: client.sync_async(full), lambda _: None)
+
+    async def write_acl(self, path: str, acl: Sequence[ZnodeAcl]) -> None:
+        """Replace a znode's ACL. NoNodeError, NoAuthError. Only for the tool that protects znodes: no part of the port."""
+        full = self._full(path)
+        await self._request(path, lambda client: client.set_acls_async(full, kazoo_acl(acl)), lambda _: None)
+
+    async def read_acl(self, path: str) -> list[ZnodeAcl]:
+        """A znode's ACL. NoNodeError, NoAuthError."""
+        full = self._full(path)
+        return await self._request(path, lambda client: client.get_acls_async(full), znode_acl)
+
+    # -- requests
+
+    async def _create(self, path: str, data: bytes, *, ephemeral: bool, sequence: bool) -> str:
+        full = self._full(path)
+        # Kafka's empty znodes have no data at all: an empty /latest_producer_id_block it tries to parse, and does not start.
+        content = data or None
+        return await self._request(
+            path,
+            lambda client: client.create_async(
+                full, content, acl=self._acl_of(path), ephemeral=ephemeral, sequence=sequence
+            ),
+            self._stripped,
+            len(data),
+        )
+
+    async def _request(
+        self, path: str, send: Callable[[KazooClient], Any], answered: Callable[[Any], T], size_bytes: int = 0
+    ) -> T:
+        """See `RequestQueue.request`; refused at once where there is no session."""
+        if self._requests is None or self._state is SessionState.CLOSED:
+            raise StoreClosedError(path, "the store is closed")
+        if self._state is SessionState.EXPIRED:
+            raise SessionExpiredError(path, "the session has expired")
+        return await self._requests.request(path, send, answered, size_bytes=size_bytes)
+
+    def _add_operation(self, transaction: Any, operation: Operation) -> None:
+        full = self._full(operation.path)
+        if isinstance(operation, Create):
+            acl = self._acl_of(operation.path)
+            transaction.create(full, operation.data, acl, operation.ephemeral, operation.sequence)
+        elif isinstance(operation, Write):
+            transaction.set_data(full, operation.data, operation.version)
+        elif isinstance(operation, Delete):
+            transaction.delete(full, operation.version)
+        else:
+            transaction.check(full, operation.version)
+
+    def _acl_of(self, path: str) -> list[ACL] | None:
+        """Of a znode that is to be made; None is open to all."""
+        return kazoo_acl(default_acl(path, is_secure=True)) if self._security.sets_acls else None
+
+    def _result(self, operation: Operation, result: Any) -> Result:
+        if isinstance(result, Exception):
+            return store_error(operation.path, result)
+        if isinstance(operation, Create):
+            return self._stripped(result)
+        return _stat(result) if isinstance(operation, Write) else None
+
+    # -- paths
+
+    def _full(self, path: str) -> str:
+        """The path that the server knows. ValueError when it is none."""
+        paths.check(path)
+        if not self._chroot:
+            return path
+        return self._chroot if path == "/" else self._chroot + path
+
+    def _stripped(self, full: str) -> str:
+        return full[len(self._chroot) :] or "/"
+
+    async def _create_chroot(self, requests: RequestQueue) -> None:
+        """Kafka creates the chroot, and what is above it, as persistent empty znodes."""
+        if not self._chroot:
+            return
+        for full in (*paths.ancestors(self._chroot), self._chroot):
+            try:
+                await requests.request(full, partial(KazooClient.create_async, path=full, acl=self._acl_of(full)), str)
+            except NodeExistsError:
+                pass
+
+    # -- watches
+
+    def _arm(self, kind: WatchKind, path: str, watcher: Watcher | None, *, present: bool) -> None:
+        if watcher is not None:
+            self._watches.arm(kind, path, watcher, present=present)
+
+    def _on_watch(self, event: WatchedEvent) -> None:
+        """On the loop. kazoo also reports that watches went with a connection; the table knows what to do then."""
+        if event.type in _EVENTS and not self._closing:
+            self._watches.fire(WatchEvent(_EVENTS[event.type], self._stripped(event.path)))
+
+    def _rearm(self, requests: RequestQueue) -> None:
+        """Arm again what a lost connection disarmed, before anything else is asked, and report what was missed."""
+        for watch in self._watches.disarmed():
+            answer = (
+                self._rearm_data(watch, requests)
+                if watch.kind is WatchKind.DATA
+                else self._rearm_children(watch, requests)
+            )
+            answer.add_done_callback(partial(self._on_rearmed, watch))
+
+    def _rearm_data(self, watch: ArmedWatch, requests: RequestQueue) -> asyncio.Future[None]:
+        full = self._full(watch.path)
+
+        def answered(stat: ZnodeStat | None) -> None:
+            self._watches.rearmed(watch, None if stat is None else stat.mzxid)
+
+        return requests.request(
+            watch.path, lambda client: client.exists_async(full, watch=self._on_watch), answered, urgent=True
+        )
+
+    def _rearm_children(self, watch: ArmedWatch, requests: RequestQueue) -> asyncio.Future[None]:
+        full = self._full(watch.path)
+
+        def answered(answer: tuple[list[str], ZnodeStat]) -> None:
+            self._watches.rearmed(watch, answer[1].pzxid)
+
+        return requests.request(
+            watch.path,
+            lambda client: client.get_children_async(full, watch=self._on_watch, include_data=True),
+            answered,
+            urgent=True,
+        )
+
+    def _on_rearmed(self, watch: ArmedWatch, answer: asyncio.Future[None]) -> None:
+        error = None if answer.cancelled() else answer.exception()
+        if isinstance(error, NoNodeError):
+            self._watches.rearmed(watch, None)
+        elif error is not None and not isinstance(error, SessionExpiredError | StoreClosedError):
+            report(f"arming the watch on {watch.path} again failed", error)
+            self._watches.give_up(watch)
+
+    # -- the session
+
+    def _on_kazoo_state(self, state: str) -> None:
+        """In kazoo's thread: note what only this moment knows, and go to the loop."""
+        if state != KazooState.CONNECTED:
+            self._post_state(state)
+        elif self._security.credentials is None:
+            self._on_usable()
+
+    def _on_usable(self) -> None:
+        """In kazoo's thread: there is a connection, and it is authenticated if it has to be."""
+        if self._client is not None:
+            self._client.handler.session_opened()
+        self._post_state(KazooState.CONNECTED)
+
+    def _post_state(self, state: str) -> None:
+        client = self._client
+        if client is None:
+            return
+        client_id = client.client_id
+        session_id = client_id[0] if client_id else 0
+        self._mailbox.post(self._on_state, state, client.client_state, session_id, client.last_zxid)
+
+    def _on_state(self, state: str, keeper_state: str, session_id: int, last_zxid: int) -> None:
+        requests = self._requests
+        if self._closing or requests is None:
+            return
+        if state == KazooState.CONNECTED:
+            self._on_connected(session_id, requests)
+        elif state == KazooState.SUSPENDED:
+            logger.warning("connection to ZooKeeper lost (session 0x%x)", self._session_id)
+            requests.block()
+            self._watches.connection_lost(last_zxid)
+            self._enter(SessionState.SUSPENDED)
+        else:
+            self._on_session_end(keeper_state, requests)
+
+    def _on_connected(self, session_id: int, requests: RequestQueue) -> None:
+        logger.info("connected to ZooKeeper at %s (session 0x%x)", self._servers, session_id)
+        self._session_id = session_id
+        self._connected.set()
+        self._enter(SessionState.CONNECTED)
+        self._rearm(requests)
+        requests.unblock()
+
+    def _on_session_end(self, keeper_state: str, requests: RequestQueue) -> None:
+        logger.warning("ZooKeeper session 0x%x ended (%s)", self._session_id, keeper_state)
+        requests.session_ended()
+        self._watches.clear()
+        self._enter(SessionState.EXPIRED)
+        if keeper_state == KeeperState.AUTH_FAILED and self._client is not None:
+            logger.error("ZooKeeper at %s refused who this client is, or is not who it says", self._servers)
+            self._refused = True
+            self._connected.set()
+            asyncio.get_running_loop().call_later(_REFUSED_DELAY_S, self._client.handler.spawn, self._restart_client)
+        elif keeper_state == KeeperState.CLOSED and self._client is not None:
+            # kazoo's thread died of something unforeseen, which it has logged; it does not come back by itself.
+            self._client.handler.spawn(self._restart_client)
+
+    def _restart_client(self) -> None:
+        """In a thread of its own. It is not stopped first: that would leave a wish to close in its queue, for the next session."""
+        if not self._closing:
+            cast(KazooClient, self._client).start_async()
+
+    def _stop_client(self, stopped: asyncio.Event) -> None:
+        """In a thread of its own."""
+        client = cast(KazooClient, self._client)
+        try:
+            client.stop()
+            client.close()
+        except Exception as problem:
+            logger.warning("closing the ZooKeeper connection: %s", problem)
+        finally:
+            self._mailbox.post(stopped.set)
+
+    def _enter(self, state: SessionState) -> None:
+        if state is not self._state:
+            self._state = state
+            notify(self._listeners, state)
+
+
+def split_connect(connect: str) -> tuple[str, str]:
+    """Servers and chroot of `h1:2181,h2:2181/kafka`; the chroot is empty or starts with a slash.
+
+    ValueError when there is no server or the chroot is no path.
+    """
+    servers, slash, chroot = connect.strip().partition("/")
+    hosts = [server.strip() for server in servers.split(",")]
+    if not all(hosts):
+        raise ValueError(f"zookeeper.connect {connect!r} does not name a server")
+    chroot = slash + chroot.strip("/") if chroot.strip("/") else ""
+    if chroot:
+        paths.check(chroot)
+    return ",".join(hosts), chroot
+
+
+def _stat(stat: ZnodeStat) -> Stat:
+    return Stat(
+        czxid=stat.czxid,
+        mzxid=stat.mzxid,
+        ctime_ms=stat.ctime,
+        mtime_ms=stat.mtime,
+        version=stat.version,
+        cversion=stat.cversion,
+        ephemeral_owner=stat.ephemeralOwner,
+        data_length=stat.dataLength,
+        children_count=stat.numChildren,
+    )

@@ -1,0 +1,33 @@
+"""How a store's connection is encrypted, as whom it authenticates, and whether it protects the znodes that it makes."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from zk.kazoo_adapter.digest_md5 import DigestCredentials
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSecurity:
+    """`context` makes the TLS context of each connection, so that renewed certificates count from the next one on; OSError.
+
+    A client certificate in it is an identity by itself (ZooKeeper's X509AuthenticationProvider).
+    """
+
+    context: Callable[[], ssl.SSLContext] | None = None
+    shows_certificate: bool = False
+    credentials: DigestCredentials | None = None
+    sets_acls: bool = False
+    """Kafka's `zookeeper.set.acl`: see `znode_acls`."""
+
+    @property
+    def has_identity(self) -> bool:
+        """Is this somebody for ZooKeeper, who can own znodes?"""
+        return self.shows_certificate or self.credentials is not None
+
+
+PLAINTEXT: Final = StoreSecurity()
+"""Neither encrypted nor authenticated, and znodes that are open to all."""

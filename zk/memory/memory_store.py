@@ -1,0 +1,492 @@
+"""A ZooKeeper server and sessions on it, in memory, for tests and simulation; same port and contract as `kazoo_store`.
+
+Nothing here waits for real time: requests are answered through the running event loop (`call_soon`, or `call_later` when
+the server has a latency), in the order in which they were made, so that a run under virtual time repeats exactly.
+
+What the real thing does to its users can be done to a `MemoryStore`: `suspend` and `resume` its connection, let the
+server `expire_session`, and lose the reply to a request that was carried out (`lose_next_reply`). A session that stays
+suspended for its timeout expires; the client learns it when it is resumed, as over a network. `MemoryZooKeeper` can
+lose its quorum: every session is suspended and none expires meanwhile.
+
+A store belongs to the event loop on which it was started and calls its users there, whichever loop a fault or another
+session's write comes from: simulated processes have a loop each. A server without a `loop` of its own carries a request out and
+answers it in one step on the loop of who asks, and its timers run on the loop that causes them. One with a loop is a machine of its
+own: requests reach it even when their sender is paused or killed meanwhile, and answers and watch events take their way back, in one
+order as ZooKeeper promises, so that between a write and its answer everything can happen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from zk import paths
+from zk.listeners import notify
+from zk.memory.memory_tree import ZnodeTree
+from zk.store import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    EventType,
+    NoNodeError,
+    Operation,
+    Result,
+    SessionExpiredError,
+    SessionListener,
+    SessionState,
+    Stat,
+    StoreClosedError,
+    StoreError,
+    Watcher,
+    WatchEvent,
+    Write,
+)
+from zk.subtree import create_ancestors
+
+T = TypeVar("T")
+_FIRST_SESSION_ID = 0x1000_0000_0001
+_START_AGAIN_S = 0.25
+_CHILD_EVENTS = (EventType.CHILDREN, EventType.DELETED)
+
+
+class MemoryZooKeeper:
+    """The server: one tree, any number of sessions.
+
+    `latency_s()` gives the time from a request to its answer, in seconds. `on_transaction` is told of every transaction:
+    the session's id, the operations and their results.
+    """
+
+    def __init__(self, latency_s: Callable[[], float] = lambda: 0.0) -> None:
+        self.tree = ZnodeTree()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.latency_s = latency_s
+        self.on_transaction: Callable[[int, Sequence[Operation], list[Result]], None] | None = None
+        self.has_quorum = True
+        self._next_session_id = _FIRST_SESSION_ID
+        self._sessions: dict[int, MemoryStore] = {}
+        self._stores: dict[MemoryStore, None] = {}
+        """Those that had a session and were not closed."""
+
+    def lose_quorum(self) -> None:
+        """Suspend every session; time does not count against them until the quorum is back."""
+        self.has_quorum = False
+        for store in list(self._sessions.values()):
+            store._at_home(store._lose_connection)
+
+    def regain_quorum(self) -> None:
+        """Whoever lost its connection with the quorum comes back, also one whose session has ended meanwhile."""
+        self.has_quorum = True
+        for store in list(self._stores):
+            store._at_home(store._regain_connection)
+
+    def expire(self, session_id: int) -> None:
+        """End a session: its ephemeral znodes vanish, its client learns it as soon as it is connected."""
+        store = self._sessions.pop(session_id, None)
+        if store is not None:
+            self._delete_ephemerals(session_id)
+            store._session_expired()
+
+    def administer(self, operations: Sequence[Operation]) -> list[Result]:
+        """Somebody with a shell of ZooKeeper's changes something."""
+        return self._apply(operations, 0)
+
+    def _open(self, store: MemoryStore) -> int:
+        session_id = self._next_session_id
+        self._next_session_id += 1
+        self._sessions[session_id] = store
+        self._stores[store] = None
+        return session_id
+
+    def _close(self, session_id: int) -> None:
+        if self._sessions.pop(session_id, None) is not None:
+            self._delete_ephemerals(session_id)
+
+    def _delete_ephemerals(self, session_id: int) -> None:
+        for path in self.tree.ephemerals_of(session_id):
+            self._apply([Delete(path)], session_id)
+
+    def _apply(self, operations: Sequence[Operation], session_id: int) -> list[Result]:
+        """Carry out a transaction and tell the sessions that watch what it changed."""
+        now_ms = int(asyncio.get_running_loop().time() * 1000)
+        results, events = self.tree.apply(operations, session_id, now_ms)
+        for event in events:
+            for store in list(self._sessions.values()):
+                store._event_happened(event)
+        if self.on_transaction is not None:
+            self.on_transaction(session_id, operations, results)
+        return results
+
+
+class _Request:
+    """A request on its way; `carry_out` runs on the server."""
+
+    __slots__ = ("answer", "carry_out", "path", "served")
+
+    def __init__(self, path: str, carry_out: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
+        self.path = path
+        self.carry_out = carry_out
+        self.answer = answer
+        self.served = False
+
+
+class MemoryStore:
+    """A session on a `MemoryZooKeeper`; see `zk.store.Store`."""
+
+    def __init__(self, server: MemoryZooKeeper, session_timeout_s: float = 18.0) -> None:
+        self.server = server
+        self.session_timeout_s = session_timeout_s
+        self._state = SessionState.CLOSED
+        self._session_id = 0
+        self._expired_unnoticed = False
+        self._cut_off = False
+        self._listeners: list[SessionListener] = []
+        self._requests: deque[_Request] = deque()
+        self._data_watches: dict[str, dict[Watcher, None]] = {}
+        self._child_watches: dict[str, dict[Watcher, None]] = {}
+        self._undelivered: list[tuple[Watcher, WatchEvent]] = []
+        self._expiry: asyncio.TimerHandle | None = None
+        self._lose_reply = False
+        self.lag_s = 0.0
+        """How much later than usual its requests reach a server with a loop of its own, and answers and watch events come back."""
+        self._connection = 0
+        self._last_arrival_s = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # -- faults
+
+    def suspend(self, noticed_after_s: float = 0.0) -> None:
+        """Cut the connection; the server ends the session when it stays cut for the session timeout.
+
+        The client notices it at once, or, as without a reset, when it misses answers to its pings.
+        """
+        self._cut_off = True
+        if noticed_after_s:
+            self._own_loop.call_later(noticed_after_s, self._notice_cut)
+        else:
+            self._at_home(self._lose_connection)
+        self.fall_silent()
+
+    def fall_silent(self) -> None:
+        """The client's process is paused or dead: what it sent arrives, nothing more comes, until `resume`."""
+        if self._expiry is None and self._session_id in self.server._sessions:
+            loop = asyncio.get_running_loop()
+            self._expiry = loop.call_later(self.session_timeout_s, self._time_out)
+
+    def resume(self) -> None:
+        """Mend the connection: to the same session, or, if that ended, to its end and then to a new one."""
+        self._cut_off = False
+        self._cancel_expiry()
+        self._at_home(self._regain_connection)
+
+    def expire_session(self) -> None:
+        """Have the server end the session now; a connected client then gets a new one by itself."""
+        self.server.expire(self._session_id)
+
+    def lose_next_reply(self) -> None:
+        """The next request is carried out, but the connection breaks before its reply; it comes back at once."""
+        self._lose_reply = True
+
+    # -- the port
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    def add_session_listener(self, listener: SessionListener) -> None:
+        self._listeners.append(listener)
+
+    async def start(self, timeout_s: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        deadline_s = self._loop.time() + timeout_s
+        while self._cut_off or not self.server.has_quorum:
+            if self._loop.time() >= deadline_s:
+                raise TimeoutError(f"no session with the ZooKeeper in memory within {timeout_s:g} s")
+            await asyncio.sleep(min(_START_AGAIN_S, timeout_s))
+        self._new_session()
+
+    async def close(self) -> None:
+        if self._state is SessionState.CLOSED:
+            return
+        self._cancel_expiry()
+        self.server._close(self._session_id)
+        self.server._stores.pop(self, None)
+        self._forget_watches()
+        self._fail_requests(StoreClosedError)
+        self._enter(SessionState.CLOSED)
+
+    async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
+        def carry_out() -> tuple[bytes, Stat]:
+            found = self.server.tree.read(path)
+            self._watch(self._data_watches, path, watcher)
+            return found
+
+        return await self._request(path, carry_out)
+
+    async def exists(self, path: str, watcher: Watcher | None = None) -> Stat | None:
+        def carry_out() -> Stat | None:
+            self._watch(self._data_watches, path, watcher)
+            return self.server.tree.exists(path)
+
+        return await self._request(path, carry_out)
+
+    async def children(self, path: str, watcher: Watcher | None = None) -> list[str]:
+        def carry_out() -> list[str]:
+            names = self.server.tree.children(path)
+            self._watch(self._child_watches, path, watcher)
+            return names
+
+        return await self._request(path, carry_out)
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False, parents: bool = False
+    ) -> str:
+        operation = Create(path, data, ephemeral, sequence)
+        try:
+            return cast(str, await self._request(path, lambda: self._single(operation)))
+        except NoNodeError:
+            if not parents:
+                raise
+        await create_ancestors(self, path)
+        return cast(str, await self._request(path, lambda: self._single(operation)))
+
+    async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        return cast(Stat, await self._request(path, lambda: self._single(Write(path, data, version))))
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self._request(path, lambda: self._single(Delete(path, version)))
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
+        if not operations:
+            return []
+        fixed = list(operations)
+        for operation in fixed:
+            paths.check(operation.path)
+        return await self._request(fixed[0].path, lambda: self.server._apply(fixed, self._session_id))
+
+    async def sync(self, path: str = "/") -> None:
+        await self._request(path, lambda: None)
+
+    # -- requests
+
+    async def _request(self, path: str, carry_out: Callable[[], T]) -> T:
+        """Queue a request and await its answer; it waits as long as the connection is away."""
+        paths.check(path)
+        if self._state is SessionState.CLOSED:
+            raise StoreClosedError(path, "the store is closed")
+        if self._state is SessionState.EXPIRED:
+            raise SessionExpiredError(path, "the session has expired")
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._requests.append(_Request(path, carry_out, answer))
+        self._schedule_answer()
+        return await answer
+
+    def _schedule_answer(self) -> None:
+        latency_s = self.server.latency_s()
+        if self.server.loop is not None:
+            if self._state is SessionState.CONNECTED:
+                self.server.loop.call_later(latency_s + self.lag_s, self._serve_next)
+        elif latency_s:
+            self._own_loop.call_later(latency_s, self._answer_next)
+        else:
+            self._own_loop.call_soon(self._answer_next)
+
+    def _answer_next(self) -> None:
+        """Carry out the oldest request, unless the connection is away: then it waits for `_regain_connection`."""
+        if self._state is not SessionState.CONNECTED or not self._requests:
+            return
+        request = self._requests[0]
+        try:
+            result, error = request.carry_out(), None
+        except Exception as refusal:
+            result, error = None, refusal
+        if self._lose_reply:
+            self._lose_reply = False
+            self._lose_connection()
+            self._own_loop.call_soon(self._regain_connection)
+            return
+        self._requests.popleft()
+        if request.answer.done():
+            return
+        if error is None:
+            request.answer.set_result(result)
+        else:
+            request.answer.set_exception(error)
+
+    def _serve_next(self) -> None:
+        """On the server's machine: carry out the oldest request that is there, and send the answer."""
+        if self._cut_off or not self.server.has_quorum or self._session_id not in self.server._sessions:
+            return
+        request = next((each for each in self._requests if not each.served), None)
+        if request is None:
+            return
+        request.served = True
+        try:
+            result, error = request.carry_out(), None
+        except Exception as refusal:
+            result, error = None, refusal
+
+        def arrive() -> None:
+            if request in self._requests:
+                self._requests.remove(request)
+            if request.answer.done():
+                return
+            if error is None:
+                request.answer.set_result(result)
+            else:
+                request.answer.set_exception(error)
+
+        if self._lose_reply:
+            self._lose_reply = False
+            self._own_loop.call_soon(self._lose_connection)
+            self._own_loop.call_soon(self._regain_connection)
+        else:
+            self._send_back(arrive)
+
+    def _send_back(self, arrive: Callable[[], None]) -> None:
+        """Have something arrive at the client behind all that was sent before, unless its connection ends first."""
+        connection, loop = self._connection, self._own_loop
+        self._last_arrival_s = max(self._last_arrival_s + 1e-7, loop.time() + self.server.latency_s() + self.lag_s)
+
+        def arrive_if_connected() -> None:
+            if connection == self._connection and self._state is SessionState.CONNECTED:
+                arrive()
+
+        loop.call_at(self._last_arrival_s, arrive_if_connected)
+
+    def _single(self, operation: Operation) -> Result:
+        (result,) = self.server._apply([operation], self._session_id)
+        if isinstance(result, StoreError):
+            raise result
+        return result
+
+    def _fail_requests(self, error: type[StoreError]) -> None:
+        requests, self._requests = self._requests, deque()
+        for request in requests:
+            if not request.answer.done():
+                request.answer.set_exception(error(request.path, "the session ended before the request was answered"))
+
+    # -- watches
+
+    def _watch(self, watches: dict[str, dict[Watcher, None]], path: str, watcher: Watcher | None) -> None:
+        if watcher is not None:
+            watches.setdefault(path, {})[watcher] = None
+
+    def _event_happened(self, event: WatchEvent) -> None:
+        """Take the watches that this event ends, and call their watchers now or when the connection is back."""
+        watchers: dict[Watcher, None] = {}
+        if event.type is not EventType.CHILDREN:
+            watchers |= self._data_watches.pop(event.path, {})
+        if event.type in _CHILD_EVENTS:
+            watchers |= self._child_watches.pop(event.path, {})
+        for watcher in watchers:
+            if self.server.loop is not None:
+                self._undelivered.append((watcher, event))
+                self._send_back(self._deliver_oldest)
+            elif self._state is SessionState.CONNECTED:
+                self._own_loop.call_soon(notify, [watcher], event)
+            else:
+                self._undelivered.append((watcher, event))
+
+    def _deliver_oldest(self) -> None:
+        if self._undelivered:
+            watcher, event = self._undelivered.pop(0)
+            notify([watcher], event)
+
+    def _forget_watches(self) -> None:
+        self._data_watches.clear()
+        self._child_watches.clear()
+        self._undelivered.clear()
+
+    # -- the session
+
+    @property
+    def _own_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop or asyncio.get_running_loop()
+
+    def _at_home(self, step: Callable[[], None]) -> None:
+        """Take the step now, or, when the cause is on another loop, as the next thing on the store's own."""
+        if self._own_loop is asyncio.get_running_loop():
+            step()
+        else:
+            self._own_loop.call_soon(step)
+
+    def _enter(self, state: SessionState) -> None:
+        if state is not self._state:
+            self._state = state
+            notify(self._listeners, state)
+
+    def _new_session(self) -> None:
+        """Open a session, unless it was closed or cut off meanwhile."""
+        if self._cut_off or not self.server.has_quorum:
+            return
+        self._session_id = self.server._open(self)
+        self._expired_unnoticed = False
+        self._enter(SessionState.CONNECTED)
+
+    def _notice_cut(self) -> None:
+        if self._cut_off:
+            self._lose_connection()
+
+    def _lose_connection(self) -> None:
+        self._connection += 1
+        if self._state is SessionState.CONNECTED:
+            self._enter(SessionState.SUSPENDED)
+
+    def _regain_connection(self) -> None:
+        if self._cut_off or not self.server.has_quorum:
+            return
+        if self._state is SessionState.EXPIRED:
+            self._new_session()
+        elif self._state is not SessionState.CLOSED and self._expired_unnoticed:
+            self._notice_expiry()
+        elif self._state is SessionState.CONNECTED and self.server.loop is not None:
+            # What was sent into the cut is sent again.
+            for _ in range(sum(not each.served for each in self._requests)):
+                self._schedule_answer()
+        elif self._state is SessionState.SUSPENDED:
+            self._enter(SessionState.CONNECTED)
+            for request in self._requests:
+                request.served = False
+            undelivered, self._undelivered = self._undelivered, []
+            for watcher, event in undelivered:
+                notify([watcher], event)
+            for _ in self._requests:
+                self._schedule_answer()
+
+    def _time_out(self) -> None:
+        self._expiry = None
+        if self.server.has_quorum:
+            self.server.expire(self._session_id)
+        else:
+            self._expiry = asyncio.get_running_loop().call_later(self.session_timeout_s, self._time_out)
+
+    def _cancel_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    def _session_expired(self) -> None:
+        """The server ended the session."""
+        self._cancel_expiry()
+        self._expired_unnoticed = True
+        if self._state is SessionState.CONNECTED and not (self._cut_off and self.server.loop):
+            self._at_home(self._notice_expiry)
+
+    def _notice_expiry(self) -> None:
+        if self._state in (SessionState.CLOSED, SessionState.EXPIRED) or not self._expired_unnoticed:
+            return
+        self._connection += 1
+        self._forget_watches()
+        self._enter(SessionState.EXPIRED)
+        self._fail_requests(SessionExpiredError)
+        self._own_loop.call_soon(self._renew_session)
+
+    def _renew_session(self) -> None:
+        if self._state is SessionState.EXPIRED:
+            self._new_session()

@@ -1,0 +1,1 @@
+"""Real ZooKeeper servers as processes of this machine: `ensemble` starts, stops, kills and pauses them."""
